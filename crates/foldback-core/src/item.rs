@@ -1,0 +1,275 @@
+//! One entry of a conversation: [`Item`], its [`ItemKind`] and what is recorded beside it.
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use crate::handle::Handle;
+use crate::ids::{ItemId, Text, Timestamp, Tokens, TurnId};
+use crate::part::{Part, ToolCall, ToolResult};
+
+/// Whatever the host wants to keep beside an item; never sent to a model.
+pub type Metadata = Map<String, Value>;
+
+/// Who speaks, with which authority.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ItemKind {
+    /// The system prompt.
+    System,
+    /// Instructions of the application, below the system prompt.
+    Developer,
+    /// What the person said. Starts a turn.
+    User,
+    /// What the model said, thought and called.
+    Assistant,
+    /// Results of tool calls.
+    Tool,
+    /// Material with a user's authority: files, memories, summaries of folded items.
+    Context,
+    /// Something that happened meanwhile (a finished job, a changed file).
+    Notification,
+}
+
+impl ItemKind {
+    /// Every kind, in the order of the enum.
+    pub const ALL: [Self; 7] = [
+        Self::System,
+        Self::Developer,
+        Self::User,
+        Self::Assistant,
+        Self::Tool,
+        Self::Context,
+        Self::Notification,
+    ];
+
+    /// The name used in native JSONL, shapes and messages.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::System => "system",
+            Self::Developer => "developer",
+            Self::User => "user",
+            Self::Assistant => "assistant",
+            Self::Tool => "tool",
+            Self::Context => "context",
+            Self::Notification => "notification",
+        }
+    }
+
+    /// Whether it carries instructions of the operator rather than conversation.
+    pub fn is_instruction(self) -> bool {
+        matches!(self, Self::System | Self::Developer)
+    }
+
+    /// Whether it lowers to text with a user's authority.
+    pub fn has_user_authority(self) -> bool {
+        matches!(self, Self::User | Self::Context | Self::Notification)
+    }
+}
+
+impl std::fmt::Display for ItemKind {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+/// What a provider reported for one model call.
+///
+/// The four input and output counts are disjoint: `input_tokens` is fresh input only. A provider
+/// that includes cached tokens in its input count has them subtracted by the reader.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Usage {
+    /// Input tokens neither read from nor written to the cache.
+    pub input_tokens: Tokens,
+    /// Input tokens read from the prompt cache.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub cached_tokens: Tokens,
+    /// Input tokens written to the prompt cache.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub cache_write_tokens: Tokens,
+    /// Output tokens, reasoning included.
+    pub output_tokens: Tokens,
+    /// The part of `output_tokens` that was reasoning, where reported.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub reasoning_tokens: Tokens,
+}
+
+impl Usage {
+    /// Everything the model read: fresh, cached and cache-written.
+    pub fn prompt_tokens(&self) -> Tokens {
+        self.input_tokens + self.cached_tokens + self.cache_write_tokens
+    }
+
+    /// Everything the context held once the answer was written.
+    pub fn context_tokens(&self) -> Tokens {
+        self.prompt_tokens() + self.output_tokens
+    }
+}
+
+/// Why the model stopped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FinishReason {
+    /// It had said what it wanted to say.
+    Stop,
+    /// It wants tool results.
+    ToolCalls,
+    /// It ran into the output limit.
+    Length,
+    /// The provider withheld the answer.
+    ContentFilter,
+    /// The host or the person stopped it.
+    Interrupted,
+    /// The call failed.
+    Error,
+}
+
+/// Where a summary item comes from: what it stands for and who wrote it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SummaryOrigin {
+    /// Recalls what was folded.
+    pub handle: Handle,
+    /// How many transcript items it stands for.
+    pub item_count: u32,
+    /// What those items cost.
+    pub tokens_before: Tokens,
+    /// Who wrote it: `floor`, `digest`, or the name of a backend.
+    pub written_by: Text,
+}
+
+/// Whether compaction may hide an item.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Pin {
+    /// An item like any other.
+    #[default]
+    Free,
+    /// Never dropped, folded or rewritten.
+    Pinned,
+}
+
+/// One entry of a conversation, made of parts.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Item {
+    /// Unique within its transcript.
+    pub id: ItemId,
+    /// Who speaks.
+    pub kind: ItemKind,
+    /// What it says; an item without parts is recorded and never sent.
+    pub parts: Vec<Part>,
+    /// The turn it belongs to, where the recorder knew.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub turn_id: Option<TurnId>,
+    /// When it was recorded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub created_at: Option<Timestamp>,
+    /// What the provider reported for the call that produced it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub usage: Option<Usage>,
+    /// Why the model stopped.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub finish_reason: Option<FinishReason>,
+    /// Whether compaction may hide it.
+    #[serde(default, skip_serializing_if = "is_free")]
+    pub pin: Pin,
+    /// A prompt-cache breakpoint stands behind this item (anthropic's `cache_control`).
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub cache_marker: bool,
+    /// Set on summaries only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub summary: Option<SummaryOrigin>,
+    /// The host's own notes.
+    #[serde(default, skip_serializing_if = "Map::is_empty")]
+    pub metadata: Metadata,
+}
+
+impl Item {
+    /// An item of `kind` with these parts and nothing else recorded.
+    pub fn new(id: impl Into<ItemId>, kind: ItemKind, parts: Vec<Part>) -> Self {
+        Self {
+            id: id.into(),
+            kind,
+            parts,
+            turn_id: None,
+            created_at: None,
+            usage: None,
+            finish_reason: None,
+            pin: Pin::Free,
+            cache_marker: false,
+            summary: None,
+            metadata: Metadata::new(),
+        }
+    }
+
+    /// An item of `kind` with one text part.
+    pub fn text(id: impl Into<ItemId>, kind: ItemKind, text: impl Into<Text>) -> Self {
+        Self::new(id, kind, vec![Part::Text(text.into())])
+    }
+
+    /// A user item.
+    pub fn user(id: impl Into<ItemId>, text: impl Into<Text>) -> Self {
+        Self::text(id, ItemKind::User, text)
+    }
+
+    /// An assistant item.
+    pub fn assistant(id: impl Into<ItemId>, parts: Vec<Part>) -> Self {
+        Self::new(id, ItemKind::Assistant, parts)
+    }
+
+    /// A tool item holding one result.
+    pub fn tool(id: impl Into<ItemId>, result: ToolResult) -> Self {
+        Self::new(id, ItemKind::Tool, vec![Part::ToolResult(result)])
+    }
+
+    /// The same item, never hidden by compaction.
+    #[must_use]
+    pub fn pinned(mut self) -> Self {
+        self.pin = Pin::Pinned;
+        self
+    }
+
+    /// The same item, in the given turn.
+    #[must_use]
+    pub fn with_turn_id(mut self, turn_id: impl Into<TurnId>) -> Self {
+        self.turn_id = Some(turn_id.into());
+        self
+    }
+
+    /// The same item, with reported usage.
+    #[must_use]
+    pub fn with_usage(mut self, usage: Usage) -> Self {
+        self.usage = Some(usage);
+        self
+    }
+
+    /// Whether compaction must leave it alone.
+    pub fn is_pinned(&self) -> bool {
+        self.pin == Pin::Pinned
+    }
+
+    /// The tool calls it makes, with their part index.
+    pub fn calls(&self) -> impl Iterator<Item = (usize, &ToolCall)> {
+        self.parts.iter().enumerate().filter_map(|(part_index, part)| match part {
+            Part::ToolCall(call) => Some((part_index, call)),
+            _ => None,
+        })
+    }
+
+    /// The tool results it holds, with their part index.
+    pub fn results(&self) -> impl Iterator<Item = (usize, &ToolResult)> {
+        self.parts.iter().enumerate().filter_map(|(part_index, part)| match part {
+            Part::ToolResult(result) => Some((part_index, result)),
+            _ => None,
+        })
+    }
+}
+
+fn is_zero(tokens: &Tokens) -> bool {
+    *tokens == Tokens::ZERO
+}
+
+fn is_free(pin: &Pin) -> bool {
+    *pin == Pin::Free
+}

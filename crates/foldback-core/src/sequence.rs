@@ -1,0 +1,468 @@
+//! The indexed list of items that transcripts and views are made of.
+//!
+//! Everything a trigger or a strategy asks for is kept up to date on push: token prefix sums, turn
+//! starts, units, legal cuts, the call index. A push costs O(that item); a clone costs O(1).
+
+use std::hash::BuildHasherDefault;
+use std::ops::Range;
+use std::sync::Arc;
+
+use bitflags::bitflags;
+use rpds::HashTrieMapSync;
+
+use crate::chunked::ChunkedVec;
+use crate::ids::{CallId, Tokens};
+use crate::item::{Item, ItemKind};
+use crate::part::{Part, ResultPart};
+use crate::tokens::ItemTokens;
+
+bitflags! {
+    /// What an item holds, so that a pass over many items need not look into each.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+    pub struct Holds: u16 {
+        /// At least one reasoning part.
+        const REASONING = 1;
+        /// At least one tool call.
+        const CALL = 1 << 1;
+        /// At least one tool result.
+        const RESULT = 1 << 2;
+        /// At least one failed tool result.
+        const FAILURE = 1 << 3;
+        /// Media or files, also inside a tool result.
+        const MEDIA = 1 << 4;
+        /// The item is pinned.
+        const PIN = 1 << 5;
+        /// The item is a summary of folded items.
+        const SUMMARY = 1 << 6;
+    }
+}
+
+impl Holds {
+    fn of(item: &Item) -> Self {
+        let mut holds = Self::empty();
+        holds.set(Self::PIN, item.is_pinned());
+        holds.set(Self::SUMMARY, item.summary.is_some());
+        for part in &item.parts {
+            holds |= match part {
+                Part::Reasoning(_) => Self::REASONING,
+                Part::ToolCall(_) => Self::CALL,
+                Part::ToolResult(result) => {
+                    let mut held = Self::RESULT;
+                    held.set(Self::FAILURE, result.is_error);
+                    let is_media =
+                        |part: &ResultPart| matches!(part, ResultPart::Media(_) | ResultPart::File(_));
+                    held.set(Self::MEDIA, result.content.iter().any(is_media));
+                    held
+                }
+                Part::Media(_) | Part::File(_) => Self::MEDIA,
+                Part::Text(_) | Part::Structured(_) | Part::Opaque(_) => Self::empty(),
+            };
+        }
+        holds
+    }
+}
+
+/// One item with everything known about it.
+#[derive(Clone, Debug)]
+pub struct Entry {
+    item: Arc<Item>,
+    tokens: ItemTokens,
+    tokens_through: u64,
+    span: (u32, u32),
+    unit_parent: u32,
+    unit_last: u32,
+    lines_max: u32,
+    kind: ItemKind,
+    holds: Holds,
+}
+
+impl Entry {
+    /// The item itself, shared.
+    pub fn item(&self) -> &Arc<Item> {
+        &self.item
+    }
+
+    /// The item's kind, without following the pointer to it.
+    pub fn kind(&self) -> ItemKind {
+        self.kind
+    }
+
+    /// What the item holds.
+    pub fn holds(&self) -> Holds {
+        self.holds
+    }
+
+    /// What the item costs.
+    pub fn tokens(&self) -> &ItemTokens {
+        &self.tokens
+    }
+
+    /// What everything up to and including this item costs.
+    pub fn tokens_through(&self) -> Tokens {
+        Tokens(self.tokens_through)
+    }
+
+    /// The transcript indices it stands for: one for an item, many for a summary.
+    pub fn span(&self) -> Range<usize> {
+        self.span.0 as usize..self.span.1 as usize
+    }
+
+    /// Lines of the longest tool result in it.
+    pub fn result_lines_max(&self) -> usize {
+        self.lines_max as usize
+    }
+}
+
+/// Something about calls and results that a provider would reject, found on push.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Anomaly {
+    /// Two calls share an id.
+    DuplicateCallId {
+        /// The id.
+        call_id: CallId,
+        /// The later of the two.
+        item_index: usize,
+    },
+    /// A result whose call was never made, or not before it.
+    ResultWithoutCall {
+        /// The id it names.
+        call_id: CallId,
+        /// The item that holds the result.
+        item_index: usize,
+    },
+    /// A second result for one call.
+    DuplicateResult {
+        /// The id.
+        call_id: CallId,
+        /// The item that holds the second result.
+        item_index: usize,
+    },
+    /// A call that was never answered although the conversation went on.
+    UnansweredCall {
+        /// The id.
+        call_id: CallId,
+        /// The item that made the call.
+        item_index: usize,
+    },
+}
+
+#[derive(Clone, Copy, Debug)]
+struct CallState {
+    item_index: u32,
+    answered_at: Option<u32>,
+}
+
+/// Call ids come from providers and hosts, not from an attacker's choice of hash inputs, and a
+/// fixed hasher keeps runs identical (T6).
+type CallHasher = BuildHasherDefault<std::collections::hash_map::DefaultHasher>;
+
+/// The indexed list.
+#[derive(Clone, Debug)]
+pub struct Sequence {
+    entries: ChunkedVec<Entry>,
+    turn_starts: ChunkedVec<u32>,
+    cuts: ChunkedVec<u32>,
+    calls: HashTrieMapSync<CallId, CallState, CallHasher>,
+    anomalies: ChunkedVec<Anomaly>,
+}
+
+impl Default for Sequence {
+    fn default() -> Self {
+        Self {
+            entries: ChunkedVec::default(),
+            turn_starts: ChunkedVec::default(),
+            cuts: ChunkedVec::default(),
+            calls: HashTrieMapSync::new_with_hasher_and_ptr_kind(CallHasher::default()),
+            anomalies: ChunkedVec::default(),
+        }
+    }
+}
+
+impl Sequence {
+    /// How many items there are.
+    pub fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// What all items cost together. O(1).
+    pub fn tokens(&self) -> Tokens {
+        self.entries.last().map_or(Tokens::ZERO, Entry::tokens_through)
+    }
+
+    /// The entry at `index`.
+    pub fn get(&self, index: usize) -> Option<&Entry> {
+        self.entries.get(index)
+    }
+
+    /// All entries in order.
+    pub fn iter(&self) -> impl DoubleEndedIterator<Item = &Entry> + Clone {
+        self.entries.iter()
+    }
+
+    /// The entries of `range`.
+    pub fn range(&self, range: Range<usize>) -> impl Iterator<Item = &Entry> {
+        self.entries.range(range)
+    }
+
+    /// All items in order.
+    pub fn items(&self) -> impl DoubleEndedIterator<Item = &Arc<Item>> + Clone {
+        self.entries.iter().map(Entry::item)
+    }
+
+    /// What the items of `range` cost. O(1).
+    pub fn tokens_of(&self, range: Range<usize>) -> Tokens {
+        let through = |end: usize| match end.checked_sub(1) {
+            None => Tokens::ZERO,
+            Some(last) => self.get(last).map_or_else(|| self.tokens(), Entry::tokens_through),
+        };
+        through(range.end).saturating_sub(through(range.start))
+    }
+
+    /// The first index such that everything from it on costs at most `tokens`. O(log n).
+    pub fn tail_within(&self, tokens: Tokens) -> usize {
+        let before_max = self.tokens().saturating_sub(tokens);
+        let fits_before =
+            |entry: &Entry| entry.tokens_through().0.saturating_sub(entry.tokens.total.0) < before_max.0;
+        self.entries.partition_point(fits_before)
+    }
+
+    /// Indices of user items: where turns start.
+    pub fn turn_starts(&self) -> impl DoubleEndedIterator<Item = usize> + '_ {
+        self.turn_starts.iter().map(|&start| start as usize)
+    }
+
+    /// How many turns there are.
+    pub fn turn_count(&self) -> usize {
+        self.turn_starts.len()
+    }
+
+    /// Where turn `turn_index` starts.
+    pub fn turn_start(&self, turn_index: usize) -> Option<usize> {
+        self.turn_starts.get(turn_index).map(|&start| start as usize)
+    }
+
+    /// The newest user item.
+    pub fn newest_user(&self) -> Option<usize> {
+        self.turn_starts.last().map(|&start| start as usize)
+    }
+
+    /// The first user item: the task.
+    pub fn first_user(&self) -> Option<usize> {
+        self.turn_start(0)
+    }
+
+    /// The latest legal cut at or before `index`. A cut at `c` separates items `c - 1` and `c`; it
+    /// is legal if no unit has members on both sides. O(log n).
+    pub fn cut_at_or_before(&self, index: usize) -> usize {
+        if index >= self.len() {
+            return self.len();
+        }
+        match self.cuts.partition_point(|&cut| cut as usize <= index) {
+            0 => 0,
+            count => self.cuts.get(count - 1).map_or(0, |&cut| cut as usize),
+        }
+    }
+
+    /// The earliest legal cut at or after `index`. O(log n).
+    pub fn cut_at_or_after(&self, index: usize) -> usize {
+        let count = self.cuts.partition_point(|&cut| (cut as usize) < index);
+        self.cuts.get(count).map_or(self.len(), |&cut| cut as usize)
+    }
+
+    /// Every legal cut in order, both ends left out.
+    pub fn cuts(&self) -> impl DoubleEndedIterator<Item = usize> + '_ {
+        self.cuts.iter().map(|&cut| cut as usize).filter(|&cut| cut > 0)
+    }
+
+    /// The first member of the unit that `index` belongs to.
+    pub fn unit_start(&self, index: usize) -> usize {
+        let mut root = index as u32;
+        while let Some(entry) = self.get(root as usize) {
+            if entry.unit_parent == root {
+                break;
+            }
+            root = entry.unit_parent;
+        }
+        root as usize
+    }
+
+    /// Every member of the unit that `index` belongs to, in order.
+    pub fn unit_members(&self, index: usize) -> impl Iterator<Item = usize> + '_ {
+        let start = self.unit_start(index);
+        let last = self.get(start).map_or(start, |entry| entry.unit_last as usize);
+        (start..=last).filter(move |&member| member == start || self.unit_start(member) == start)
+    }
+
+    /// The loop in flight: the units after the newest user item, if the sequence ends in a tool
+    /// result or an unanswered call. Context and notifications that arrived since do not end it.
+    pub fn loop_in_flight(&self) -> Option<Range<usize>> {
+        let unit = self.unit_in_flight()?;
+        let after_user = self.newest_user().map_or(0, |user| user + 1);
+        // A unit that began before the newest user item and is still open belongs to the loop.
+        Some(after_user.min(unit.start)..self.len())
+    }
+
+    /// The unit in flight: the last unit of the loop in flight, and whatever arrived since.
+    pub fn unit_in_flight(&self) -> Option<Range<usize>> {
+        let trailing = self.entries.iter().rev().take_while(|entry| is_aside(entry.kind)).count();
+        let last_index = self.len().checked_sub(trailing + 1)?;
+        let last = self.get(last_index)?;
+        let in_flight = match last.kind {
+            ItemKind::Tool => last.holds.contains(Holds::RESULT),
+            ItemKind::Assistant => last.holds.contains(Holds::CALL),
+            ItemKind::System
+            | ItemKind::Developer
+            | ItemKind::User
+            | ItemKind::Context
+            | ItemKind::Notification => false,
+        };
+        in_flight.then(|| self.round_start(last_index)..self.len())
+    }
+
+    /// Where the round that `last_index` belongs to starts. Parallel calls may be recorded as
+    /// several assistant items: as long as one before is unanswered too, it is the same round.
+    fn round_start(&self, last_index: usize) -> usize {
+        let mut start = self.cut_at_or_before(last_index);
+        let mut candidate = start;
+        while let Some(previous) = candidate.checked_sub(1) {
+            let Some(entry) = self.get(previous) else { break };
+            candidate = self.cut_at_or_before(previous);
+            if entry.kind == ItemKind::Assistant
+                && self.unanswered_from(candidate).next().is_some_and(|(item_index, _)| item_index < start)
+            {
+                start = candidate;
+            } else if !is_aside(entry.kind) {
+                break;
+            }
+        }
+        start
+    }
+
+    /// Calls at the end that wait for their results: a round in flight, nothing wrong.
+    pub fn pending_calls(&self) -> impl Iterator<Item = (usize, &CallId)> {
+        self.unanswered_from(self.unit_in_flight().map_or(self.len(), |unit| unit.start))
+    }
+
+    /// Everything about calls and results that a provider would reject. O(n); pushes stay O(1).
+    pub fn anomalies(&self) -> Vec<Anomaly> {
+        let in_flight = self.unit_in_flight().map_or(self.len(), |unit| unit.start);
+        let unanswered = self
+            .unanswered_from(0)
+            .filter(|&(item_index, _)| item_index < in_flight)
+            .map(|(item_index, call_id)| Anomaly::UnansweredCall { call_id: call_id.clone(), item_index });
+        self.anomalies.iter().cloned().chain(unanswered).collect()
+    }
+
+    fn unanswered_from(&self, start: usize) -> impl Iterator<Item = (usize, &CallId)> {
+        let makes_calls = |&(_, entry): &(usize, &Entry)| entry.holds.contains(Holds::CALL);
+        (start..).zip(self.range(start..self.len())).filter(makes_calls).flat_map(
+            move |(item_index, entry)| {
+                entry.item.calls().filter_map(move |(_, call)| {
+                    let state = self.calls.get(&call.id)?;
+                    let is_open = state.item_index as usize == item_index && state.answered_at.is_none();
+                    is_open.then_some((item_index, &call.id))
+                })
+            },
+        )
+    }
+
+    /// Appends an item that has been counted already. `span` is what it stands for in the
+    /// transcript: its own index, or the range that a summary covers.
+    pub(crate) fn push(&mut self, item: Arc<Item>, tokens: ItemTokens, span: Range<usize>) {
+        let index = u32::try_from(self.len()).expect("a sequence holds fewer than 2^32 items");
+        let narrow = |index: usize| u32::try_from(index).expect("a span lies within a transcript");
+        if item.kind == ItemKind::User {
+            self.turn_starts.push(index);
+        }
+        let continues_reasoning = self.entries.last().is_some_and(|last| ends_in_reasoning(last, item.kind));
+        self.cuts.push(index);
+        self.entries.push(Entry {
+            tokens_through: self.tokens().0 + tokens.total.0,
+            span: (narrow(span.start), narrow(span.end)),
+            unit_parent: index,
+            unit_last: index,
+            lines_max: result_lines_max(&item),
+            kind: item.kind,
+            holds: Holds::of(&item),
+            tokens,
+            item: Arc::clone(&item),
+        });
+        if continues_reasoning {
+            self.join(index - 1, index);
+        }
+        for part in &item.parts {
+            match part {
+                Part::ToolCall(call) => self.index_call(&call.id, index),
+                Part::ToolResult(result) => self.index_result(&result.call_id, index),
+                Part::Text(_)
+                | Part::Reasoning(_)
+                | Part::Media(_)
+                | Part::File(_)
+                | Part::Structured(_)
+                | Part::Opaque(_) => {}
+            }
+        }
+    }
+
+    fn index_call(&mut self, call_id: &CallId, index: u32) {
+        if self.calls.contains_key(call_id) {
+            let item_index = index as usize;
+            self.anomalies.push(Anomaly::DuplicateCallId { call_id: call_id.clone(), item_index });
+        }
+        self.calls.insert_mut(call_id.clone(), CallState { item_index: index, answered_at: None });
+    }
+
+    fn index_result(&mut self, call_id: &CallId, index: u32) {
+        let item_index = index as usize;
+        match self.calls.get(call_id).copied() {
+            None => self.anomalies.push(Anomaly::ResultWithoutCall { call_id: call_id.clone(), item_index }),
+            Some(CallState { answered_at: Some(_), .. }) => {
+                self.anomalies.push(Anomaly::DuplicateResult { call_id: call_id.clone(), item_index });
+            }
+            Some(state) => {
+                let answered = CallState { answered_at: Some(index), ..state };
+                self.calls.insert_mut(call_id.clone(), answered);
+                self.join(state.item_index, index);
+            }
+        }
+    }
+
+    /// Makes two items members of one unit; no cut may separate them any more.
+    fn join(&mut self, earlier: u32, later: u32) {
+        let (a, b) = (self.unit_start(earlier as usize) as u32, self.unit_start(later as usize) as u32);
+        let (root, other) = (a.min(b), a.max(b));
+        let last = |start: u32| self.get(start as usize).map_or(start, |entry| entry.unit_last);
+        let unit_last = last(root).max(last(other)).max(later);
+        if root != other {
+            self.entries.update(other as usize, |entry| entry.unit_parent = root);
+        }
+        self.entries.update(root as usize, |entry| entry.unit_last = unit_last);
+        while self.cuts.last().is_some_and(|&cut| cut > root) {
+            self.cuts.pop();
+        }
+    }
+}
+
+fn is_aside(kind: ItemKind) -> bool {
+    matches!(kind, ItemKind::Context | ItemKind::Notification)
+}
+
+/// Whether `last` is thinking that belongs to the item that follows it: some recorders write it
+/// as an item of its own, and a provider wants it back in front of what it led to.
+fn ends_in_reasoning(last: &Entry, next_kind: ItemKind) -> bool {
+    last.holds.contains(Holds::REASONING)
+        && last.kind == ItemKind::Assistant
+        && next_kind == ItemKind::Assistant
+        && matches!(last.item.parts.last(), Some(Part::Reasoning(_)))
+}
+
+fn result_lines_max(item: &Item) -> u32 {
+    let lines = item.results().flat_map(|(_, result)| &result.content).filter_map(ResultPart::as_text);
+    let count = |text: &str| memchr::memchr_iter(b'\n', text.as_bytes()).count() + 1;
+    u32::try_from(lines.map(count).max().unwrap_or(0)).unwrap_or(u32::MAX)
+}

@@ -1,0 +1,106 @@
+//! The append-only list of items. Each item is counted and indexed once, when it is pushed.
+
+use std::ops::Deref;
+use std::sync::Arc;
+
+use crate::dialect::Dialect;
+use crate::item::Item;
+use crate::part::Part;
+use crate::sequence::Sequence;
+use crate::tokens::{EstimatingCounter, ItemTokens, TokenCounter, count_item, count_part};
+
+/// What a host records: every item ever, in order, never changed (T1).
+///
+/// Cloning is O(1) and a clone keeps what it saw while the original grows. Everything one can ask
+/// is on [`Sequence`], which a transcript dereferences to.
+#[derive(Clone, Debug)]
+pub struct Transcript {
+    sequence: Sequence,
+    meter: Meter,
+}
+
+impl Transcript {
+    /// An empty transcript that counts with `counter`.
+    pub fn new(counter: Arc<dyn TokenCounter>) -> Self {
+        Self { sequence: Sequence::default(), meter: Meter { counter, dialect: None } }
+    }
+
+    /// An empty transcript that counts media and files by the rules of `dialect`.
+    pub fn for_dialect(counter: Arc<dyn TokenCounter>, dialect: Dialect) -> Self {
+        Self { sequence: Sequence::default(), meter: Meter { counter, dialect: Some(dialect) } }
+    }
+
+    /// Appends one item. O(that item).
+    pub fn push(&mut self, item: impl Into<Arc<Item>>) {
+        let item = item.into();
+        let tokens = self.meter.item(&item);
+        let index = self.sequence.len();
+        self.sequence.push(item, tokens, index..index + 1);
+    }
+
+    /// What counts tokens here.
+    pub fn meter(&self) -> &Meter {
+        &self.meter
+    }
+}
+
+impl Default for Transcript {
+    fn default() -> Self {
+        Self::new(Arc::new(EstimatingCounter))
+    }
+}
+
+impl Deref for Transcript {
+    type Target = Sequence;
+    fn deref(&self) -> &Sequence {
+        &self.sequence
+    }
+}
+
+impl<I: Into<Arc<Item>>> Extend<I> for Transcript {
+    fn extend<T: IntoIterator<Item = I>>(&mut self, items: T) {
+        items.into_iter().for_each(|item| self.push(item));
+    }
+}
+
+impl<I: Into<Arc<Item>>> FromIterator<I> for Transcript {
+    fn from_iter<T: IntoIterator<Item = I>>(items: T) -> Self {
+        let mut transcript = Self::default();
+        transcript.extend(items);
+        transcript
+    }
+}
+
+/// A counter together with the dialect whose media rules apply.
+#[derive(Clone, Debug)]
+pub struct Meter {
+    counter: Arc<dyn TokenCounter>,
+    dialect: Option<Dialect>,
+}
+
+impl Meter {
+    /// What an item costs.
+    pub fn item(&self, item: &Item) -> ItemTokens {
+        count_item(&*self.counter, self.dialect, item)
+    }
+
+    /// What a part costs.
+    pub fn part(&self, part: &Part) -> u32 {
+        count_part(&*self.counter, self.dialect, part)
+    }
+
+    /// What plain text costs.
+    pub fn text(&self, text: &str) -> u64 {
+        self.counter.count(text).0
+    }
+
+    /// The counter.
+    pub fn counter(&self) -> &Arc<dyn TokenCounter> {
+        &self.counter
+    }
+
+    /// The dialect whose media rules apply, if one was chosen.
+    pub fn dialect(&self) -> Option<Dialect> {
+        self.dialect
+    }
+}

@@ -31,6 +31,14 @@ impl Handle {
         Self::from_hash(hash.digest())
     }
 
+    /// Names one item, and with it the unit that it begins.
+    pub fn of_item(item: &ItemId) -> Self {
+        let mut hash = Xxh3::new();
+        hash.update(b"item\0");
+        hash.update(item.as_bytes());
+        Self::from_hash(hash.digest())
+    }
+
     /// Names the items from `first` to `last`, both included.
     pub fn of_range(first: &ItemId, last: &ItemId) -> Self {
         let mut hash = Xxh3::new();

@@ -1,22 +1,44 @@
 //! The domain of foldback: pure, synchronous, deterministic (A1).
 
+pub mod budget;
 mod chunked;
 pub mod dialect;
+pub mod draft;
+pub mod edit;
 pub mod handle;
 pub mod ids;
 pub mod item;
+pub mod kernel;
 pub mod part;
+pub mod placeholder;
+pub mod plan;
 pub mod sequence;
+pub mod strategy;
+pub mod summary;
 pub mod tokens;
 pub mod transcript;
+pub mod view;
 
+pub use budget::Budget;
 pub use dialect::Dialect;
+pub use draft::{Draft, EmptyItems};
+pub use edit::{Edit, Fold, Reason, Rewrite, SummaryPlacement, SummarySpec};
 pub use handle::Handle;
 pub use ids::{CallId, ItemId, Text, Timestamp, Tokens, TurnId};
 pub use item::{FinishReason, Item, ItemKind, Metadata, Pin, SummaryOrigin, Usage};
 pub use part::{
     Blob, File, Json, Media, Opaque, Part, Reasoning, ResultPart, ToolCall, ToolInput, ToolResult,
 };
+pub use plan::{BudgetInfeasible, Compacted, KernelItem, Plan, PlanError, plan};
 pub use sequence::{Anomaly, Entry, Holds, Sequence};
+pub use strategy::{
+    ClearToolResultsStrategy, CompactionPipeline, DefaultCompaction, DropFailedToolResultsStrategy,
+    DropMiddleStrategy, DropReasoningStrategy, KeepFirstAndRecentTurnsStrategy, KeepRecentStrategy,
+    LadderStrategy, PreserveRecentFractionStrategy, PreserveRecentTurnsStrategy,
+    PreserveUserMessagesStrategy, ReplaceMediaStrategy, Strategy, StrategyConfig, SummarizeOlderStrategy,
+    TruncateToolInputsStrategy, TruncateToolOutputsStrategy, compact_messages,
+};
+pub use summary::{FoldRequest, SummaryError};
 pub use tokens::{EstimatingCounter, ItemTokens, Precision, TokenCounter};
 pub use transcript::{Meter, Transcript};
+pub use view::{CompactionBlock, Overlay, OverlayError, Recalled, View};

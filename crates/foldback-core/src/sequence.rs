@@ -13,7 +13,7 @@ use rpds::HashTrieMapSync;
 use crate::chunked::ChunkedVec;
 use crate::ids::{CallId, Tokens};
 use crate::item::{Item, ItemKind};
-use crate::part::{Part, ResultPart};
+use crate::part::{Part, ResultPart, ToolCall};
 use crate::tokens::ItemTokens;
 
 bitflags! {
@@ -69,6 +69,9 @@ pub struct Entry {
     tokens: ItemTokens,
     tokens_through: u64,
     span: (u32, u32),
+    anchor: u32,
+    /// Where each part stood in the recorded item, if some have been removed or replaced since.
+    recorded_parts: Option<Arc<[u32]>>,
     unit_parent: u32,
     unit_last: u32,
     lines_max: u32,
@@ -105,6 +108,20 @@ impl Entry {
     /// The transcript indices it stands for: one for an item, many for a summary.
     pub fn span(&self) -> Range<usize> {
         self.span.0 as usize..self.span.1 as usize
+    }
+
+    /// Where this entry stands on the transcript: its own index, or the place of a folded item
+    /// that a summary took. Anchors increase along a view.
+    pub fn anchor(&self) -> usize {
+        self.anchor as usize
+    }
+
+    /// The index that a part had when the item was recorded.
+    pub fn recorded_part(&self, part_index: usize) -> usize {
+        match &self.recorded_parts {
+            Some(recorded) => recorded.get(part_index).map_or(part_index, |&part_index| part_index as usize),
+            None => part_index,
+        }
     }
 
     /// Lines of the longest tool result in it.
@@ -291,10 +308,15 @@ impl Sequence {
         root as usize
     }
 
+    /// The first and the last member of the unit that `index` belongs to.
+    pub fn unit_ends(&self, index: usize) -> (usize, usize) {
+        let start = self.unit_start(index);
+        (start, self.get(start).map_or(start, |entry| entry.unit_last as usize))
+    }
+
     /// Every member of the unit that `index` belongs to, in order.
     pub fn unit_members(&self, index: usize) -> impl Iterator<Item = usize> + '_ {
-        let start = self.unit_start(index);
-        let last = self.get(start).map_or(start, |entry| entry.unit_last as usize);
+        let (start, last) = self.unit_ends(index);
         (start..=last).filter(move |&member| member == start || self.unit_start(member) == start)
     }
 
@@ -343,6 +365,12 @@ impl Sequence {
         start
     }
 
+    /// The newest call made under this id.
+    pub fn call(&self, call_id: &CallId) -> Option<&ToolCall> {
+        let item = &self.get(self.calls.get(call_id)?.item_index as usize)?.item;
+        item.calls().map(|(_, call)| call).find(|call| call.id == *call_id)
+    }
+
     /// Calls at the end that wait for their results: a round in flight, nothing wrong.
     pub fn pending_calls(&self) -> impl Iterator<Item = (usize, &CallId)> {
         self.unanswered_from(self.unit_in_flight().map_or(self.len(), |unit| unit.start))
@@ -372,26 +400,51 @@ impl Sequence {
     }
 
     /// Appends an item that has been counted already. `span` is what it stands for in the
-    /// transcript: its own index, or the range that a summary covers.
-    pub(crate) fn push(&mut self, item: Arc<Item>, tokens: ItemTokens, span: Range<usize>) {
-        let index = u32::try_from(self.len()).expect("a sequence holds fewer than 2^32 items");
-        let narrow = |index: usize| u32::try_from(index).expect("a span lies within a transcript");
-        if item.kind == ItemKind::User {
-            self.turn_starts.push(index);
-        }
-        let continues_reasoning = self.entries.last().is_some_and(|last| ends_in_reasoning(last, item.kind));
-        self.cuts.push(index);
-        self.entries.push(Entry {
-            tokens_through: self.tokens().0 + tokens.total.0,
+    /// transcript, `anchor` where it stands.
+    pub(crate) fn push(&mut self, item: Arc<Item>, tokens: ItemTokens, span: Range<usize>, anchor: usize) {
+        let narrow = |index: usize| u32::try_from(index).expect("a transcript holds fewer than 2^32 items");
+        self.push_entry(Entry {
+            tokens,
+            tokens_through: 0,
             span: (narrow(span.start), narrow(span.end)),
-            unit_parent: index,
-            unit_last: index,
+            anchor: narrow(anchor),
+            recorded_parts: None,
+            unit_parent: 0,
+            unit_last: 0,
             lines_max: result_lines_max(&item),
             kind: item.kind,
             holds: Holds::of(&item),
-            tokens,
-            item: Arc::clone(&item),
+            item,
         });
+    }
+
+    /// Appends an entry of another sequence as it is.
+    pub(crate) fn push_counted(&mut self, entry: &Entry) {
+        self.push_entry(entry.clone());
+    }
+
+    /// Appends an item some of whose parts differ from what was recorded at `index`.
+    pub(crate) fn push_rewritten(
+        &mut self,
+        item: Arc<Item>,
+        tokens: ItemTokens,
+        index: usize,
+        recorded_parts: Arc<[u32]>,
+    ) {
+        self.push(item, tokens, index..index + 1, index);
+        self.entries.update(self.len() - 1, |entry| entry.recorded_parts = Some(recorded_parts));
+    }
+
+    fn push_entry(&mut self, entry: Entry) {
+        let index = u32::try_from(self.len()).expect("a sequence holds fewer than 2^32 items");
+        if entry.kind == ItemKind::User {
+            self.turn_starts.push(index);
+        }
+        let continues_reasoning = self.entries.last().is_some_and(|last| ends_in_reasoning(last, entry.kind));
+        self.cuts.push(index);
+        let item = Arc::clone(&entry.item);
+        let tokens_through = self.tokens().0 + entry.tokens.total.0;
+        self.entries.push(Entry { tokens_through, unit_parent: index, unit_last: index, ..entry });
         if continues_reasoning {
             self.join(index - 1, index);
         }

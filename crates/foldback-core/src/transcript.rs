@@ -35,7 +35,7 @@ impl Transcript {
         let item = item.into();
         let tokens = self.meter.item(&item);
         let index = self.sequence.len();
-        self.sequence.push(item, tokens, index..index + 1);
+        self.sequence.push(item, tokens, index..index + 1, index);
     }
 
     /// What counts tokens here.

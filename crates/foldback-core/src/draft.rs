@@ -1,0 +1,674 @@
+//! A view being edited by strategies.
+//!
+//! The draft is where the rules hold whatever a strategy asks for: pins, the newest user item and
+//! the unit in flight stay (T4), units go whole or not at all (T2), reasoning of the loop in flight
+//! is untouched, and nothing is proposed that saves no tokens (T7). Positions are positions of the
+//! view it was made from and never shift; what has been hidden is simply not live any more.
+
+use std::collections::BTreeSet;
+use std::ops::Range;
+
+use smallvec::SmallVec;
+
+use crate::edit::{Drop, Edit, Fold, Reason, Rewrite, SummaryPlacement, SummarySpec};
+use crate::handle::Handle;
+use crate::ids::Tokens;
+use crate::item::{Item, ItemKind};
+use crate::part::Part;
+use crate::plan::{BudgetInfeasible, Plan};
+use crate::sequence::{Entry, Holds};
+use crate::summary::SUMMARY_TOKENS_MIN;
+use crate::tokens::ITEM_OVERHEAD_TOKENS;
+use crate::transcript::Meter;
+use crate::view::View;
+
+/// A view being edited. See the module for what it guarantees.
+#[derive(Debug)]
+pub struct Draft<'v> {
+    view: &'v View,
+    slots: Vec<Slot>,
+    rewrites: Vec<PendingRewrite>,
+    folds: Vec<PendingFold>,
+    reasons: Vec<Reason>,
+    tokens: Tokens,
+    unit_in_flight: Range<usize>,
+    loop_in_flight: Range<usize>,
+    newest_user: Option<usize>,
+    infeasible: Option<BudgetInfeasible>,
+}
+
+/// What has become of a position; numbers index into the draft's lists.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Slot {
+    Live,
+    Rewritten(u32),
+    Dropped(u32),
+    Folded(u32),
+}
+
+#[derive(Debug)]
+struct PendingRewrite {
+    tokens: u64,
+    changes: SmallVec<[PartChange; 1]>,
+}
+
+#[derive(Debug)]
+struct PartChange {
+    part_index: u32,
+    tokens: u32,
+    reason: u32,
+    replacement: Option<Box<Part>>,
+}
+
+#[derive(Debug)]
+struct PendingFold {
+    spec: SummarySpec,
+    tokens_before: Tokens,
+    reason: u32,
+    first: usize,
+    last: usize,
+}
+
+impl PendingFold {
+    fn position(&self) -> usize {
+        match self.spec.placement {
+            SummaryPlacement::BeforeKept => self.first,
+            SummaryPlacement::AfterKept => self.last,
+        }
+    }
+}
+
+/// What to do with an item that has no parts left.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EmptyItems {
+    /// Drop it.
+    Drop,
+    /// Keep it; it is recorded, and never sent.
+    Keep,
+}
+
+impl<'v> Draft<'v> {
+    /// A draft of `view` with nothing edited. Costs a few bytes per visible item.
+    pub fn new(view: &'v View) -> Self {
+        let nowhere = view.len()..view.len();
+        Self {
+            view,
+            slots: vec![Slot::Live; view.len()],
+            rewrites: Vec::new(),
+            folds: Vec::new(),
+            reasons: Vec::new(),
+            tokens: view.tokens(),
+            unit_in_flight: view.unit_in_flight().unwrap_or(nowhere.clone()),
+            loop_in_flight: view.loop_in_flight().unwrap_or(nowhere),
+            newest_user: view.newest_user(),
+            infeasible: None,
+        }
+    }
+
+    /// The view being edited, as it was.
+    pub fn view(&self) -> &'v View {
+        self.view
+    }
+
+    /// What counts tokens.
+    pub fn meter(&self) -> &'v Meter {
+        self.view.transcript().meter()
+    }
+
+    /// How many positions there are, live or not.
+    pub fn len(&self) -> usize {
+        self.slots.len()
+    }
+
+    /// Whether the view was empty to begin with.
+    pub fn is_empty(&self) -> bool {
+        self.slots.is_empty()
+    }
+
+    /// What the draft costs now, asked-for summaries at their full size.
+    pub fn tokens(&self) -> Tokens {
+        self.tokens
+    }
+
+    /// What the whole transcript costs, hidden items included: fractions are fractions of this (T7).
+    pub fn raw_tokens(&self) -> Tokens {
+        self.view.transcript().tokens()
+    }
+
+    /// Whether the item at `position` is still visible.
+    pub fn is_live(&self, position: usize) -> bool {
+        matches!(self.slots.get(position), Some(Slot::Live | Slot::Rewritten(_)))
+    }
+
+    /// What the item at `position` costs now; nothing if it is hidden.
+    pub fn tokens_at(&self, position: usize) -> Tokens {
+        match self.slots.get(position) {
+            Some(Slot::Live) => self.view.get(position).map_or(Tokens::ZERO, |entry| entry.tokens().total),
+            Some(&Slot::Rewritten(rewrite)) => Tokens(self.rewrites[rewrite as usize].tokens),
+            Some(Slot::Dropped(_) | Slot::Folded(_)) | None => Tokens::ZERO,
+        }
+    }
+
+    /// Live positions in order, with what was there before any edit.
+    pub fn live(&self) -> impl Iterator<Item = (usize, &'v Entry)> + '_ {
+        self.view.iter().enumerate().filter(|&(position, _)| self.is_live(position))
+    }
+
+    /// Live positions from the newest back.
+    pub fn live_rev(&self) -> impl Iterator<Item = (usize, &'v Entry)> + '_ {
+        let positions = (0..self.len()).rev();
+        positions.zip(self.view.iter().rev()).filter(|&(position, _)| self.is_live(position))
+    }
+
+    /// Live user items: where turns start now.
+    pub fn turn_starts(&self) -> impl DoubleEndedIterator<Item = usize> + '_ {
+        self.view.turn_starts().filter(|&position| self.is_live(position))
+    }
+
+    /// Everything about the item at `position` that no edit changes.
+    pub fn item(&self, position: usize) -> Option<&'v Item> {
+        self.view.get(position).map(|entry| &**entry.item())
+    }
+
+    /// The parts at `position` as they are now, with their index in the view.
+    pub fn parts(&self, position: usize) -> impl Iterator<Item = (usize, &Part)> {
+        let changes = match self.slots.get(position) {
+            Some(&Slot::Rewritten(rewrite)) => self.rewrites[rewrite as usize].changes.as_slice(),
+            _ => &[],
+        };
+        let parts = match self.is_live(position) {
+            true => self.view.get(position).map_or(&[][..], |entry| &entry.item().parts),
+            false => &[],
+        };
+        parts.iter().enumerate().filter_map(move |(part_index, part)| {
+            match changes.iter().find(|change| change.part_index as usize == part_index) {
+                None => Some((part_index, part)),
+                Some(change) => Some((part_index, change.replacement.as_deref()?)),
+            }
+        })
+    }
+
+    /// The handle under which a part is recalled once it has been rewritten.
+    pub fn part_handle(&self, position: usize, part_index: usize) -> Handle {
+        let entry = self.view.get(position).expect("strategies take positions from the draft");
+        Handle::of_part(&entry.item().id, entry.recorded_part(part_index))
+    }
+
+    /// What a part costs now.
+    pub fn part_tokens(&self, position: usize, part_index: usize) -> u32 {
+        if let Some(&Slot::Rewritten(rewrite)) = self.slots.get(position) {
+            let changes = &self.rewrites[rewrite as usize].changes;
+            if let Some(change) = changes.iter().find(|change| change.part_index as usize == part_index) {
+                return change.tokens;
+            }
+        }
+        let tokens = self.view.get(position).and_then(|entry| entry.tokens().parts.get(part_index));
+        tokens.copied().unwrap_or(0)
+    }
+
+    /// The loop in flight; empty if there is none.
+    pub fn loop_in_flight(&self) -> Range<usize> {
+        self.loop_in_flight.clone()
+    }
+
+    /// The unit in flight; empty if there is none.
+    pub fn unit_in_flight(&self) -> Range<usize> {
+        self.unit_in_flight.clone()
+    }
+
+    /// Whether T4 keeps the item at `position`: a pin, the newest user item, the unit in flight.
+    pub fn is_protected(&self, position: usize) -> bool {
+        self.newest_user == Some(position)
+            || self.unit_in_flight.contains(&position)
+            || self.is_pinned(position)
+    }
+
+    fn is_pinned(&self, position: usize) -> bool {
+        self.view.get(position).is_some_and(|entry| entry.holds().contains(Holds::PIN))
+    }
+
+    /// Positions of whole units inside `range` that nothing forbids to hide: live, not protected,
+    /// no summary, and no member for which `keep` holds.
+    pub fn hideable(&self, range: Range<usize>, keep: impl Fn(usize, &Entry) -> bool) -> Vec<usize> {
+        let range = range.start..range.end.min(self.len());
+        let candidates = || range.clone().zip(self.view.range(range.clone()));
+        let is_kept = |position: usize, entry: &Entry| {
+            !self.is_live(position)
+                || self.is_protected(position)
+                || entry.holds().contains(Holds::SUMMARY)
+                || keep(position, entry)
+        };
+        let mut kept_units = BTreeSet::new();
+        for (position, entry) in candidates() {
+            let (start, last) = self.view.unit_ends(position);
+            let is_torn = start < range.start || last >= range.end;
+            if start != last && (is_torn || is_kept(position, entry)) {
+                kept_units.insert(start);
+            }
+        }
+        let is_free = |&(position, entry): &(usize, &Entry)| {
+            !is_kept(position, entry)
+                && (kept_units.is_empty() || !kept_units.contains(&self.view.unit_start(position)))
+        };
+        candidates().filter(is_free).map(|(position, _)| position).collect()
+    }
+
+    /// Drops the whole units inside `range` that nothing forbids to hide. Returns how many items.
+    pub fn drop_units(
+        &mut self,
+        range: Range<usize>,
+        keep: impl Fn(usize, &Entry) -> bool,
+        reason: Reason,
+    ) -> usize {
+        let dropped = self.hideable(range, keep);
+        let reason = self.intern(reason);
+        for &position in &dropped {
+            self.hide(position, Slot::Dropped(reason));
+        }
+        dropped.len()
+    }
+
+    /// Folds the whole units inside `range` that nothing forbids to hide into one summary.
+    ///
+    /// Summaries before the end of the range, stored or asked for earlier in this draft, are taken
+    /// in: an existing summary is updated, never stacked. Returns whether it was worth it: there
+    /// must be something new to fold, and the fold must save tokens.
+    pub fn fold(
+        &mut self,
+        range: Range<usize>,
+        keep: impl Fn(usize, &Entry) -> bool,
+        spec: SummarySpec,
+        reason: Reason,
+    ) -> bool {
+        let end = range.end.min(self.len());
+        let members = self.hideable(range, keep);
+        !members.is_empty() && self.fold_members(members, end, spec, reason)
+    }
+
+    /// Like [`Draft::fold`], and also where there is nothing new to fold but a summary that would
+    /// become smaller.
+    pub fn refold(
+        &mut self,
+        range: Range<usize>,
+        keep: impl Fn(usize, &Entry) -> bool,
+        spec: SummarySpec,
+        reason: Reason,
+    ) -> bool {
+        let end = range.end.min(self.len());
+        let members = self.hideable(range, keep);
+        self.fold_members(members, end, spec, reason)
+    }
+
+    /// Live summaries, stored in the view, that are not pinned.
+    pub fn summaries(&self) -> impl Iterator<Item = usize> + '_ {
+        let is_summary = |&(position, entry): &(usize, &Entry)| {
+            entry.holds().contains(Holds::SUMMARY) && !self.is_protected(position)
+        };
+        self.live().filter(is_summary).map(|(position, _)| position)
+    }
+
+    /// Drops stored summaries: the last resort where there is no room for any.
+    pub fn drop_summaries(&mut self, reason: Reason) {
+        let summaries: Vec<usize> = self.summaries().collect();
+        let reason = self.intern(reason);
+        summaries.into_iter().for_each(|position| self.hide(position, Slot::Dropped(reason)));
+    }
+
+    fn fold_members(
+        &mut self,
+        mut members: Vec<usize>,
+        end: usize,
+        spec: SummarySpec,
+        reason: Reason,
+    ) -> bool {
+        members.extend(self.summaries().take_while(|&position| position < end));
+        let is_taken_in = |&(_, fold): &(u32, &PendingFold)| fold.first < end;
+        let taken_in: Vec<u32> = self.open_folds().filter(is_taken_in).map(|(id, _)| id).collect();
+        let members_tokens: Tokens = members.iter().map(|&position| self.tokens_at(position)).sum();
+        let sum = |tokens: fn(&PendingFold) -> Tokens| {
+            taken_in.iter().map(|&id| tokens(&self.folds[id as usize])).sum::<Tokens>()
+        };
+        let freed = members_tokens + sum(|fold| fold.spec.tokens_max);
+        let tokens_before = members_tokens + sum(|fold| fold.tokens_before);
+        let tokens_max = Tokens(spec.tokens_max.0.min(freed.0.saturating_sub(1)));
+        if tokens_max.0 < SUMMARY_TOKENS_MIN {
+            return false;
+        }
+        let id = u32::try_from(self.folds.len()).expect("folds are at most as many as items");
+        taken_in.into_iter().for_each(|old| self.dissolve(old, id));
+        members.into_iter().for_each(|position| self.hide(position, Slot::Folded(id)));
+        self.tokens += tokens_max;
+        let is_member = |slot: &Slot| *slot == Slot::Folded(id);
+        let first = self.slots.iter().position(is_member).expect("what frees tokens has members");
+        let last = self.slots.iter().rposition(is_member).expect("what frees tokens has members");
+        let spec = SummarySpec { tokens_max, ..spec };
+        let reason = self.intern(reason);
+        self.folds.push(PendingFold { spec, tokens_before, reason, first, last });
+        true
+    }
+
+    /// Replaces one part. Returns whether it did: the item must be live, unprotected, and the new
+    /// part cheaper; reasoning of the loop in flight is never touched.
+    pub fn rewrite(&mut self, position: usize, part_index: usize, part: Part, reason: Reason) -> bool {
+        !self.is_protected(position) && self.replace(position, part_index, part, reason)
+    }
+
+    /// Replaces a result in the unit in flight: the last step before infeasible (T4). The new part
+    /// must be a result of the same call.
+    pub fn shorten_in_flight(
+        &mut self,
+        position: usize,
+        part_index: usize,
+        part: Part,
+        reason: Reason,
+    ) -> bool {
+        let is_same_call = self.parts(position).any(|(index, old)| {
+            matches!((old, &part), (Part::ToolResult(old), Part::ToolResult(new))
+                if index == part_index && old.call_id == new.call_id)
+        });
+        is_same_call
+            && self.unit_in_flight.contains(&position)
+            && !self.is_pinned(position)
+            && self.replace(position, part_index, part, reason)
+    }
+
+    fn replace(&mut self, position: usize, part_index: usize, part: Part, reason: Reason) -> bool {
+        let in_flight = self.loop_in_flight.contains(&position);
+        let Some((_, old)) = self.parts(position).find(|&(index, _)| index == part_index) else {
+            return false;
+        };
+        if in_flight && matches!(old, Part::Reasoning(_)) {
+            return false;
+        }
+        let (tokens, tokens_before) = (self.meter().part(&part), self.part_tokens(position, part_index));
+        if tokens >= tokens_before {
+            return false;
+        }
+        self.change(position, part_index, tokens, Some(part), reason);
+        true
+    }
+
+    /// Removes the parts at `position` that `is_unwanted`, unless the item is protected or thinks in
+    /// the loop in flight. Returns how many were removed.
+    pub fn remove_parts(
+        &mut self,
+        position: usize,
+        is_unwanted: impl Fn(&Part) -> bool,
+        empty_items: EmptyItems,
+        reason: &Reason,
+    ) -> usize {
+        if self.is_protected(position) || self.loop_in_flight.contains(&position) {
+            return 0;
+        }
+        let unwanted: SmallVec<[usize; 4]> = self
+            .parts(position)
+            .filter(|(_, part)| is_unwanted(part))
+            .map(|(part_index, _)| part_index)
+            .collect();
+        for &part_index in &unwanted {
+            self.change(position, part_index, 0, None, reason.clone());
+        }
+        if !unwanted.is_empty() && empty_items == EmptyItems::Drop && self.parts(position).next().is_none() {
+            let reason = self.intern(reason.clone());
+            self.hide(position, Slot::Dropped(reason));
+        }
+        unwanted.len()
+    }
+
+    /// Removes a call and its result, each one part of an item outside the loop in flight, together
+    /// with thinking that would be left with nothing after it. Returns whether it did.
+    pub fn remove_pair(
+        &mut self,
+        call: (usize, usize),
+        result: (usize, usize),
+        empty_items: EmptyItems,
+        reason: &Reason,
+    ) -> bool {
+        let is_fixed = |draft: &Self, position: usize| {
+            !draft.is_live(position)
+                || draft.is_protected(position)
+                || draft.loop_in_flight.contains(&position)
+        };
+        if is_fixed(self, call.0) || is_fixed(self, result.0) {
+            return false;
+        }
+        for (position, part_index) in [call, result] {
+            self.change(position, part_index, 0, None, reason.clone());
+        }
+        while let Some((part_index, Part::Reasoning(_))) = self.parts(call.0).last() {
+            self.change(call.0, part_index, 0, None, reason.clone());
+        }
+        for (position, _) in [call, result] {
+            if empty_items == EmptyItems::Drop && self.parts(position).next().is_none() {
+                let reason = self.intern(reason.clone());
+                self.hide(position, Slot::Dropped(reason));
+            }
+        }
+        true
+    }
+
+    /// Says that no edit can bring the view to its target; the plan becomes an error.
+    pub fn declare_infeasible(&mut self, infeasible: BudgetInfeasible) {
+        self.infeasible = Some(infeasible);
+    }
+
+    /// Keeps the nearest earlier user item where the draft would begin with an assistant item
+    /// although the view did not: a provider may reject that.
+    pub(crate) fn keep_user_first(&mut self) {
+        let Some(first) = self.first_sent(|draft, position| draft.is_live(position)) else { return };
+        let speaks = |position: usize| self.view.get(position).map(Entry::kind);
+        let has_user_authority = |position: usize| speaks(position).is_some_and(ItemKind::has_user_authority);
+        let summary_stands_before = self.open_folds().any(|(_, fold)| fold.position() < first);
+        if has_user_authority(first) || summary_stands_before {
+            return;
+        }
+        let is_sendable =
+            |position: usize| self.view.get(position).is_some_and(|entry| !entry.item().parts.is_empty());
+        let nearest = |is_wanted: &dyn Fn(usize) -> bool| {
+            (0..first).rev().find(|&position| is_sendable(position) && is_wanted(position))
+        };
+        let user = nearest(&|position| speaks(position) == Some(ItemKind::User));
+        if let Some(position) = user.or_else(|| nearest(&has_user_authority)) {
+            self.restore(position);
+        }
+    }
+
+    fn first_sent(&self, is_candidate: impl Fn(&Self, usize) -> bool) -> Option<usize> {
+        let is_sent = |&(position, entry): &(usize, &Entry)| {
+            !entry.kind().is_instruction()
+                && is_candidate(self, position)
+                && self.parts(position).next().is_some()
+        };
+        self.view.iter().enumerate().find(is_sent).map(|(position, _)| position)
+    }
+
+    fn restore(&mut self, position: usize) {
+        let slot = std::mem::replace(&mut self.slots[position], Slot::Live);
+        let tokens = self.tokens_at(position);
+        match slot {
+            Slot::Live | Slot::Rewritten(_) => self.slots[position] = slot,
+            Slot::Dropped(_) => self.tokens += tokens,
+            Slot::Folded(id) => {
+                self.tokens += tokens;
+                self.shrink_fold(id, tokens);
+            }
+        }
+    }
+
+    /// Takes a restored member's tokens out of its fold, which may leave the fold not worth it.
+    fn shrink_fold(&mut self, id: u32, restored: Tokens) {
+        let members: Vec<usize> =
+            (0..self.len()).filter(|&position| self.slots[position] == Slot::Folded(id)).collect();
+        let fold = &mut self.folds[id as usize];
+        fold.tokens_before = fold.tokens_before.saturating_sub(restored);
+        let reserved = fold.spec.tokens_max;
+        let is_worth_it = fold.tokens_before > reserved;
+        match (members.first(), members.last()) {
+            (Some(&first), Some(&last)) if is_worth_it => (fold.first, fold.last) = (first, last),
+            _ => {
+                fold.spec.tokens_max = Tokens::ZERO;
+                self.tokens = self.tokens.saturating_sub(reserved);
+                for position in members {
+                    self.slots[position] = Slot::Live;
+                    self.tokens += self.tokens_at(position);
+                }
+            }
+        }
+    }
+
+    fn open_folds(&self) -> impl Iterator<Item = (u32, &PendingFold)> {
+        let is_open = |&(_, fold): &(u32, &PendingFold)| fold.spec.tokens_max > Tokens::ZERO;
+        (0..).zip(&self.folds).filter(is_open)
+    }
+
+    /// Hands the members of one fold to another.
+    fn dissolve(&mut self, old: u32, new: u32) {
+        for slot in &mut self.slots {
+            if *slot == Slot::Folded(old) {
+                *slot = Slot::Folded(new);
+            }
+        }
+        let fold = &mut self.folds[old as usize];
+        let reserved = std::mem::take(&mut fold.spec.tokens_max);
+        self.tokens = self.tokens.saturating_sub(reserved);
+    }
+
+    fn hide(&mut self, position: usize, slot: Slot) {
+        self.tokens = self.tokens.saturating_sub(self.tokens_at(position));
+        self.slots[position] = slot;
+    }
+
+    fn change(
+        &mut self,
+        position: usize,
+        part_index: usize,
+        tokens: u32,
+        replacement: Option<Part>,
+        reason: Reason,
+    ) {
+        let reason = self.intern(reason);
+        let before = self.tokens_at(position);
+        let part_tokens = u64::from(self.part_tokens(position, part_index));
+        let id = match self.slots[position] {
+            Slot::Rewritten(id) => id,
+            Slot::Live | Slot::Dropped(_) | Slot::Folded(_) => {
+                self.rewrites.push(PendingRewrite { tokens: before.0, changes: SmallVec::new() });
+                u32::try_from(self.rewrites.len() - 1).expect("rewrites are at most as many as items")
+            }
+        };
+        let rewrite = &mut self.rewrites[id as usize];
+        rewrite.tokens = rewrite.tokens - part_tokens + u64::from(tokens);
+        debug_assert!(rewrite.tokens >= ITEM_OVERHEAD_TOKENS, "an item costs at least its overhead");
+        let part_index = part_index as u32;
+        rewrite.changes.retain(|change| change.part_index != part_index);
+        rewrite.changes.push(PartChange {
+            part_index,
+            tokens,
+            reason,
+            replacement: replacement.map(Box::new),
+        });
+        self.tokens = Tokens(self.tokens.0 - before.0 + rewrite.tokens);
+        self.slots[position] = Slot::Rewritten(id);
+    }
+
+    fn intern(&mut self, reason: Reason) -> u32 {
+        if self.reasons.last() != Some(&reason) {
+            self.reasons.push(reason);
+        }
+        u32::try_from(self.reasons.len() - 1).expect("reasons are at most as many as edits")
+    }
+}
+
+/// Turning what became of each position into edits.
+impl Draft<'_> {
+    /// Ends the draft: its edits in order of the transcript, or the reason why there can be none.
+    pub(crate) fn finish(self, strategy: String) -> Result<Plan, BudgetInfeasible> {
+        if let Some(infeasible) = self.infeasible {
+            return Err(infeasible);
+        }
+        let mut edits = Vec::new();
+        let mut first_changed = None;
+        let mut position = 0;
+        while position < self.len() {
+            let slot = self.slots[position];
+            if slot == Slot::Live {
+                position += 1;
+                continue;
+            }
+            first_changed.get_or_insert(position);
+            let run = self.slots[position..].iter().take_while(|&&other| other == slot).count();
+            match slot {
+                Slot::Live => {}
+                Slot::Rewritten(rewrite) => self.push_rewrites(&mut edits, position, rewrite),
+                Slot::Dropped(reason) => edits.push(self.drop_edit(position..position + run, reason)),
+                Slot::Folded(fold) if self.folds[fold as usize].first == position => {
+                    edits.push(self.fold_edit(fold));
+                }
+                Slot::Folded(_) => {}
+            }
+            position += if matches!(slot, Slot::Rewritten(_)) { 1 } else { run };
+        }
+        Ok(Plan::new(self.view.clone(), edits, self.tokens, first_changed, strategy))
+    }
+
+    fn anchor(&self, position: usize) -> usize {
+        self.view.get(position).map_or(0, Entry::anchor)
+    }
+
+    fn drop_edit(&self, positions: Range<usize>, reason: u32) -> Edit {
+        let range = self.anchor(positions.start)..self.anchor(positions.end - 1) + 1;
+        Edit::Drop(Drop { range, reason: self.reasons[reason as usize].clone() })
+    }
+
+    fn push_rewrites(&self, edits: &mut Vec<Edit>, position: usize, rewrite: u32) {
+        let Some(entry) = self.view.get(position) else { return };
+        let mut changes: Vec<&PartChange> = self.rewrites[rewrite as usize].changes.iter().collect();
+        changes.sort_by_key(|change| change.part_index);
+        edits.extend(changes.into_iter().map(|change| {
+            let part_index = entry.recorded_part(change.part_index as usize);
+            Edit::Rewrite(Rewrite {
+                item_index: entry.anchor(),
+                part_index,
+                replacement: change.replacement.as_deref().cloned(),
+                tokens: change.tokens,
+                handle: Handle::of_part(&entry.item().id, part_index),
+                reason: self.reasons[change.reason as usize].clone(),
+            })
+        }));
+    }
+
+    fn fold_edit(&self, id: u32) -> Edit {
+        let fold = &self.folds[id as usize];
+        let spans = |position: usize| self.view.get(position).map_or(0..0, Entry::span);
+        // A summary that is taken in brings along everything it stood for.
+        let members = (fold.first..=fold.last).filter(|&position| self.slots[position] == Slot::Folded(id));
+        let start = members.clone().map(|position| spans(position).start).min().unwrap_or(0);
+        let end = members.map(|position| spans(position).end).max().unwrap_or(0);
+        let mut holes: Vec<Range<usize>> = Vec::new();
+        // Visible items between the members, and those that summaries taken in left visible.
+        for (position, entry) in self.view.iter().enumerate() {
+            let anchor = entry.anchor();
+            if self.slots[position] == Slot::Folded(id) || anchor < start || anchor >= end {
+                continue;
+            }
+            match holes.last_mut() {
+                Some(hole) if hole.end == anchor => hole.end = anchor + 1,
+                _ => holes.push(anchor..anchor + 1),
+            }
+        }
+        let ids = |index: usize| self.view.transcript().get(index).map(|entry| &entry.item().id);
+        let (first, last) = (ids(start), ids(end - 1));
+        let handle = Handle::of_range(
+            first.expect("a fold lies within the transcript"),
+            last.expect("a fold lies within the transcript"),
+        );
+        Edit::Fold(Fold {
+            range: start..end,
+            holes,
+            spec: fold.spec.clone(),
+            handle,
+            tokens_before: fold.tokens_before,
+            reason: self.reasons[fold.reason as usize].clone(),
+        })
+    }
+}

@@ -1,0 +1,183 @@
+//! What a compaction changes: [`Edit`]s, each with its [`Reason`].
+//!
+//! Edits speak of transcript indices, never of positions in some view, so that they stay true
+//! however many compactions lie on top of each other.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::ops::Range;
+
+use serde::{Deserialize, Serialize};
+
+use crate::handle::Handle;
+use crate::ids::{Text, Tokens};
+use crate::part::Part;
+
+/// Who proposed an edit, and why (T9).
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Reason {
+    /// The strategy's id.
+    pub strategy: Cow<'static, str>,
+    /// One clause for a person: "older than the newest 8 items".
+    pub why: Cow<'static, str>,
+}
+
+impl Reason {
+    /// A reason given by the strategy with this id.
+    pub fn new(strategy: &'static str, why: impl Into<Cow<'static, str>>) -> Self {
+        Self { strategy: Cow::Borrowed(strategy), why: why.into() }
+    }
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.strategy, self.why)
+    }
+}
+
+/// One change to a view.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Edit {
+    /// Hides everything visible in a range.
+    Drop(Drop),
+    /// Replaces or removes one part of one item.
+    Rewrite(Rewrite),
+    /// Hides a range, except its holes, behind a summary.
+    Fold(Fold),
+}
+
+impl Edit {
+    /// Who proposed it, and why.
+    pub fn reason(&self) -> &Reason {
+        match self {
+            Self::Drop(drop) => &drop.reason,
+            Self::Rewrite(rewrite) => &rewrite.reason,
+            Self::Fold(fold) => &fold.reason,
+        }
+    }
+
+    /// The first transcript index it touches.
+    pub fn first_index(&self) -> usize {
+        match self {
+            Self::Drop(drop) => drop.range.start,
+            Self::Rewrite(rewrite) => rewrite.item_index,
+            Self::Fold(fold) => fold.range.start,
+        }
+    }
+}
+
+/// Hides everything visible in a range.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Drop {
+    /// The transcript indices.
+    pub range: Range<usize>,
+    /// Who and why.
+    pub reason: Reason,
+}
+
+/// Replaces or removes one part of one item. The newest rewrite of a part is in force (T3).
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Rewrite {
+    /// The item's transcript index.
+    pub item_index: usize,
+    /// The part's index in the recorded item, whatever was rewritten before.
+    pub part_index: usize,
+    /// What stands there now; nothing if it was removed.
+    pub replacement: Option<Part>,
+    /// What the replacement costs.
+    pub tokens: u32,
+    /// Recalls the part as it was recorded.
+    pub handle: Handle,
+    /// Who and why.
+    pub reason: Reason,
+}
+
+/// Where a summary stands among the items that its fold left visible.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SummaryPlacement {
+    /// Before them: where the first folded item stood.
+    #[default]
+    BeforeKept,
+    /// After them: where the last folded item stood.
+    AfterKept,
+}
+
+/// What a fold asks of whoever writes its summary.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SummarySpec {
+    /// The summary items may cost no more than this together, overhead included.
+    pub tokens_max: Tokens,
+    /// What the person asked the summary to attend to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub focus: Option<Text>,
+    /// Where the summary stands.
+    #[serde(default)]
+    pub placement: SummaryPlacement,
+}
+
+impl SummarySpec {
+    /// A summary of at most this many tokens, before what its fold keeps.
+    pub fn new(tokens_max: Tokens) -> Self {
+        Self { tokens_max, focus: None, placement: SummaryPlacement::BeforeKept }
+    }
+
+    /// The same, after what its fold keeps.
+    #[must_use]
+    pub fn after_kept(mut self) -> Self {
+        self.placement = SummaryPlacement::AfterKept;
+        self
+    }
+
+    /// The same, attending to `focus`.
+    #[must_use]
+    pub fn with_focus(mut self, focus: Option<Text>) -> Self {
+        self.focus = focus;
+        self
+    }
+}
+
+/// Hides a contiguous range, except its holes, behind a summary (T3).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Fold {
+    /// The transcript indices; the first and the last are folded, never holes.
+    pub range: Range<usize>,
+    /// Indices inside the range that stay visible, in order.
+    pub holes: Vec<Range<usize>>,
+    /// What is asked of the summary.
+    pub spec: SummarySpec,
+    /// Recalls what was folded.
+    pub handle: Handle,
+    /// What the folded items cost in the view they were folded in.
+    pub tokens_before: Tokens,
+    /// Who and why.
+    pub reason: Reason,
+}
+
+impl Fold {
+    /// The index whose place the summary takes. It is always a folded one, so it is free.
+    pub(crate) fn anchor(&self) -> usize {
+        match self.spec.placement {
+            SummaryPlacement::BeforeKept => self.range.start,
+            SummaryPlacement::AfterKept => self.range.end - 1,
+        }
+    }
+
+    /// The folded sub-ranges: the range without its holes.
+    pub fn folded(&self) -> impl Iterator<Item = Range<usize>> + '_ {
+        let starts = std::iter::once(self.range.start).chain(self.holes.iter().map(|hole| hole.end));
+        let ends = self.holes.iter().map(|hole| hole.start).chain([self.range.end]);
+        starts.zip(ends).map(|(start, end)| start..end).filter(|range| !range.is_empty())
+    }
+
+    /// How many transcript items it hides, those hidden before included.
+    pub fn item_count(&self) -> usize {
+        self.folded().map(|range| range.len()).sum()
+    }
+}

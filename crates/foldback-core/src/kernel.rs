@@ -1,0 +1,160 @@
+//! The kernel: what no compaction may take away, each item at its smallest. If it is larger than
+//! the target, nothing fits.
+
+use std::collections::BTreeSet;
+
+use crate::draft::Draft;
+use crate::handle::Handle;
+use crate::ids::Tokens;
+use crate::item::ItemKind;
+use crate::part::{Part, ResultPart, ToolResult};
+use crate::placeholder::{HeadPercent, placeholder_text, shorten_to_tokens};
+use crate::plan::{BudgetInfeasible, KernelItem};
+use crate::sequence::{Entry, Holds};
+use crate::tokens::CALL_OVERHEAD_TOKENS;
+use crate::transcript::Meter;
+
+/// A result in the unit in flight is not shortened below this.
+pub const RESULT_FLOOR_TOKENS: Tokens = Tokens(200);
+
+/// Each text of the first task is shortened to this where there is no room for more.
+pub const TASK_TOKENS_MAX: Tokens = Tokens(2_000);
+
+/// The positions that stay, and what they cost at their smallest.
+#[derive(Clone, Debug)]
+pub(crate) struct Kernel {
+    positions: BTreeSet<usize>,
+    task: Option<usize>,
+}
+
+impl Kernel {
+    /// System and developer items, context before the first user item, pins, the first task, the
+    /// newest user item, the unit in flight; each with its whole unit.
+    pub(crate) fn of(draft: &Draft<'_>) -> Self {
+        let first_user = draft.turn_starts().next();
+        let scene_end = first_user.unwrap_or_else(|| first_speaker(draft));
+        let is_member = |position: usize, entry: &Entry| {
+            let is_scene = entry.kind() == ItemKind::Context
+                && position < scene_end
+                && !entry.holds().contains(Holds::SUMMARY);
+            entry.kind().is_instruction()
+                || is_scene
+                || Some(position) == first_user
+                || draft.is_protected(position)
+        };
+        let mut positions = BTreeSet::new();
+        for (position, _) in draft.live().filter(|&(position, entry)| is_member(position, entry)) {
+            positions.extend(draft.view().unit_members(position).filter(|&member| draft.is_live(member)));
+        }
+        positions.extend(opener(draft, &positions));
+        let task = first_user.filter(|&position| !draft.is_protected(position));
+        Self { positions, task }
+    }
+
+    pub(crate) fn contains(&self, position: usize) -> bool {
+        self.positions.contains(&position)
+    }
+
+    /// The first task, if it may be shortened.
+    pub(crate) fn task(&self) -> Option<usize> {
+        self.task
+    }
+
+    /// What the kernel costs at its smallest, if that is more than `target`.
+    pub(crate) fn exceeds(&self, draft: &Draft<'_>, target: Tokens) -> Option<BudgetInfeasible> {
+        let tokens_of = |&position: &usize| self.tokens_at_smallest(draft, position);
+        let kernel_tokens: Tokens = self.positions.iter().map(tokens_of).sum();
+        if kernel_tokens <= target {
+            return None;
+        }
+        let name = |position: &usize| {
+            let item = draft.item(*position)?;
+            Some(KernelItem { id: item.id.clone(), kind: item.kind, tokens: tokens_of(position) })
+        };
+        let mut kernel: Vec<KernelItem> = self.positions.iter().filter_map(name).collect();
+        kernel.sort_by(|a, b| b.tokens.cmp(&a.tokens).then_with(|| a.id.cmp(&b.id)));
+        Some(BudgetInfeasible { kernel, kernel_tokens, target })
+    }
+
+    fn tokens_at_smallest(&self, draft: &Draft<'_>, position: usize) -> Tokens {
+        let smallest = |part_index: usize, part: &Part| {
+            if self.task == Some(position) {
+                floor_task_part(part, &draft.part_handle(position, part_index), draft.meter())
+            } else if draft.unit_in_flight().contains(&position) && !is_pinned(draft, position) {
+                floor_result_part(part, &draft.part_handle(position, part_index), draft.meter())
+            } else {
+                None
+            }
+        };
+        let saved = |(part_index, part): (usize, &Part)| {
+            let now = draft.part_tokens(position, part_index);
+            smallest(part_index, part).map_or(0, |part| now.saturating_sub(draft.meter().part(&part)))
+        };
+        let saved: u64 = draft.parts(position).map(|part| u64::from(saved(part))).sum();
+        draft.tokens_at(position).saturating_sub(Tokens(saved))
+    }
+}
+
+fn is_pinned(draft: &Draft<'_>, position: usize) -> bool {
+    draft.item(position).is_some_and(crate::item::Item::is_pinned)
+}
+
+/// The first live item that is neither an instruction nor context.
+fn first_speaker(draft: &Draft<'_>) -> usize {
+    let speaks = |entry: &Entry| !entry.kind().is_instruction() && entry.kind() != ItemKind::Context;
+    draft.live().find(|(_, entry)| speaks(entry)).map_or(draft.len(), |(position, _)| position)
+}
+
+/// Where the kernel would begin with an assistant item: the nearest earlier item with a user's
+/// authority, because a provider may reject a conversation that an assistant opens.
+fn opener(draft: &Draft<'_>, positions: &BTreeSet<usize>) -> Option<usize> {
+    let kind = |position: usize| draft.item(position).map(|item| item.kind);
+    let is_sent = |position: usize| draft.parts(position).next().is_some();
+    let speakers =
+        positions.iter().copied().filter(|&p| is_sent(p) && !kind(p).is_some_and(ItemKind::is_instruction));
+    let first = speakers.into_iter().next()?;
+    if kind(first)?.has_user_authority() {
+        return None;
+    }
+    (0..first)
+        .rev()
+        .find(|&p| draft.is_live(p) && is_sent(p) && kind(p).is_some_and(ItemKind::has_user_authority))
+}
+
+/// A result in the unit in flight at its smallest: head and tail of its text. `None` where the
+/// part is something else or small enough.
+pub fn floor_result_part(part: &Part, handle: &Handle, meter: &Meter) -> Option<Part> {
+    let Part::ToolResult(result) = part else { return None };
+    let tokens = meter.part(part);
+    if u64::from(tokens) <= RESULT_FLOOR_TOKENS.0 {
+        return None;
+    }
+    let texts: Vec<&str> = result.content.iter().filter_map(ResultPart::as_text).collect();
+    let text = texts.join("\n");
+    let room = Tokens(RESULT_FLOOR_TOKENS.0 - CALL_OVERHEAD_TOKENS);
+    let shortened = match text.trim().is_empty() {
+        true => placeholder_text(handle, "result", tokens, ""),
+        false => shorten_to_tokens(&text, room, HeadPercent::HALF, handle, meter).unwrap_or(text).into(),
+    };
+    let content = vec![ResultPart::Text(shortened)];
+    let floor = Part::ToolResult(ToolResult { content, ..result.clone() });
+    (meter.part(&floor) < tokens).then_some(floor)
+}
+
+/// A part of the first task at its smallest. `None` where it is small enough.
+pub fn floor_task_part(part: &Part, handle: &Handle, meter: &Meter) -> Option<Part> {
+    let tokens = meter.part(part);
+    let floor = match part {
+        Part::Text(text) => {
+            Part::text(shorten_to_tokens(text, TASK_TOKENS_MAX, HeadPercent::HALF, handle, meter)?)
+        }
+        Part::Media(media) => Part::Text(placeholder_text(handle, &media.media_type, tokens, "")),
+        Part::File(file) => Part::Text(placeholder_text(handle, file.label(), tokens, "")),
+        Part::Reasoning(_)
+        | Part::ToolCall(_)
+        | Part::ToolResult(_)
+        | Part::Structured(_)
+        | Part::Opaque(_) => return None,
+    };
+    (meter.part(&floor) < tokens).then_some(floor)
+}

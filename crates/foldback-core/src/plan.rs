@@ -1,0 +1,198 @@
+//! A plan: the edits of one compaction, to be inspected, applied or thrown away.
+
+use std::sync::Arc;
+
+use crate::budget::Budget;
+use crate::draft::Draft;
+use crate::edit::{Edit, Fold};
+use crate::ids::{ItemId, Tokens};
+use crate::item::{Item, ItemKind};
+use crate::strategy::Strategy;
+use crate::summary::{FoldRequest, SummaryError, judge};
+use crate::view::{CompactionBlock, View};
+
+/// Plans a compaction of `view`. Pure: nothing changes until the plan is applied.
+pub fn plan(view: &View, strategy: &dyn Strategy, budget: Option<&Budget>) -> Result<Plan, PlanError> {
+    if budget.is_none() && strategy.needs_budget() {
+        return Err(PlanError::BudgetRequired { strategy: strategy.describe() });
+    }
+    let mut draft = Draft::new(view);
+    strategy.plan(&mut draft, budget);
+    draft.keep_user_first();
+    Ok(draft.finish(strategy.describe())?)
+}
+
+/// Why there is no plan.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PlanError {
+    /// The strategy aims at a size, and none was given.
+    #[error("{strategy} works towards a budget; pass one")]
+    BudgetRequired {
+        /// The strategy or pipeline.
+        strategy: String,
+    },
+    /// What must stay is larger than the target.
+    #[error(transparent)]
+    BudgetInfeasible(#[from] BudgetInfeasible),
+}
+
+/// What must stay is larger than the target.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "the items that cannot shrink cost {kernel_tokens} tokens, the target is {target}: {}; \
+     raise the target, unpin items or shorten the newest message",
+    list(.kernel)
+)]
+pub struct BudgetInfeasible {
+    /// The items that cannot go, largest first, with what each costs at its smallest.
+    pub kernel: Vec<KernelItem>,
+    /// What they cost together.
+    pub kernel_tokens: Tokens,
+    /// What was aimed at.
+    pub target: Tokens,
+}
+
+/// An item that cannot go.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KernelItem {
+    /// Its id.
+    pub id: ItemId,
+    /// Its kind.
+    pub kind: ItemKind,
+    /// What it costs at its smallest.
+    pub tokens: Tokens,
+}
+
+/// Kernel items named in the message; the rest are counted.
+const NAMED_MAX: usize = 5;
+
+fn list(kernel: &[KernelItem]) -> String {
+    let name = |item: &KernelItem| format!("{} {} ({} tokens)", item.kind, item.id, item.tokens);
+    let mut named: Vec<String> = kernel.iter().take(NAMED_MAX).map(name).collect();
+    if kernel.len() > NAMED_MAX {
+        named.push(format!("and {} more", kernel.len() - NAMED_MAX));
+    }
+    named.join(", ")
+}
+
+/// The edits of one compaction.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    view: View,
+    edits: Vec<Edit>,
+    tokens_after: Tokens,
+    first_changed: Option<usize>,
+    strategy: String,
+}
+
+impl Plan {
+    pub(crate) fn new(
+        view: View,
+        edits: Vec<Edit>,
+        tokens_after: Tokens,
+        first_changed: Option<usize>,
+        strategy: String,
+    ) -> Self {
+        Self { view, edits, tokens_after, first_changed, strategy }
+    }
+
+    /// What it changes, in order of the transcript.
+    pub fn edits(&self) -> &[Edit] {
+        &self.edits
+    }
+
+    /// Whether it changes nothing.
+    pub fn is_empty(&self) -> bool {
+        self.edits.is_empty()
+    }
+
+    /// The view it was planned on.
+    pub fn view(&self) -> &View {
+        &self.view
+    }
+
+    /// The strategy or pipeline that planned it.
+    pub fn strategy(&self) -> &str {
+        &self.strategy
+    }
+
+    /// What the view costs now.
+    pub fn tokens_before(&self) -> Tokens {
+        self.view.tokens()
+    }
+
+    /// What it will cost at most: summaries may turn out smaller than asked for.
+    pub fn tokens_after(&self) -> Tokens {
+        self.tokens_after
+    }
+
+    /// The first position of the view that changes; everything before is byte-stable (T6).
+    pub fn first_changed(&self) -> Option<usize> {
+        self.first_changed
+    }
+
+    /// What the unchanged prefix costs: how much of the prompt cache survives.
+    pub fn prefix_tokens_kept(&self) -> Tokens {
+        self.view.tokens_of(0..self.first_changed.unwrap_or(self.view.len()))
+    }
+
+    /// The folds, in the order in which their summaries are expected.
+    pub fn folds(&self) -> impl Iterator<Item = &Fold> {
+        self.edits.iter().filter_map(|edit| match edit {
+            Edit::Fold(fold) => Some(fold),
+            Edit::Drop(_) | Edit::Rewrite(_) => None,
+        })
+    }
+
+    /// The summaries it asks for.
+    pub fn requests(&self) -> impl Iterator<Item = FoldRequest<'_>> {
+        self.folds().map(|fold| FoldRequest::new(fold, &self.view))
+    }
+
+    /// Applies it with these summaries, one list of items per request in order. Each is judged;
+    /// nothing is applied if one is refused.
+    pub fn apply(&self, summaries: Vec<Vec<Item>>) -> Result<Compacted, SummaryError> {
+        debug_assert_eq!(summaries.len(), self.folds().count(), "one summary for each fold");
+        for (request, items) in self.requests().zip(&summaries) {
+            judge(&request, items)?;
+        }
+        Ok(self.commit(summaries))
+    }
+
+    /// Applies it with floor summaries. Needs no model and cannot fail.
+    pub fn apply_floor(&self) -> Compacted {
+        let summaries = self.requests().map(|request| vec![request.floor()]).collect();
+        self.commit(summaries)
+    }
+
+    fn commit(&self, summaries: Vec<Vec<Item>>) -> Compacted {
+        let meter = self.view.transcript().meter();
+        let reserved: Tokens = self.folds().map(|fold| fold.spec.tokens_max).sum();
+        let written: Tokens = summaries.iter().flatten().map(|item| meter.item(item).total).sum();
+        let block = Arc::new(CompactionBlock {
+            edits: self.edits.clone(),
+            summaries,
+            strategy: self.strategy.as_str().into(),
+            tokens_before: self.tokens_before(),
+            tokens_after: self.tokens_after.saturating_sub(reserved) + written,
+            created_at: None,
+        });
+        if self.is_empty() {
+            return Compacted { view: self.view.clone(), block };
+        }
+        let overlay = self.view.overlay().with(Arc::clone(&block));
+        let view = View::through(self.view.transcript(), &overlay)
+            .expect("a plan's edits lie within the view they were planned on");
+        debug_assert_eq!(view.tokens(), block.tokens_after, "a plan knows what it leads to");
+        Compacted { view, block }
+    }
+}
+
+/// A plan carried out: the view it led to and the block that records it.
+#[derive(Clone, Debug)]
+pub struct Compacted {
+    /// What the model sees now.
+    pub view: View,
+    /// What to store.
+    pub block: Arc<CompactionBlock>,
+}

@@ -1,0 +1,270 @@
+//! Strategies: what to compact. Each is one file, pure, usable alone and in a pipeline.
+//!
+//! A strategy sees a [`Draft`] and a [`Budget`] and nothing else (A2). The draft keeps the rules;
+//! a strategy only chooses.
+
+mod clear_tool_results;
+mod default_compaction;
+mod drop_failed_tool_results;
+mod drop_middle;
+mod drop_reasoning;
+mod keep_first_and_recent_turns;
+mod keep_recent;
+mod ladder;
+mod preserve_recent_fraction;
+mod preserve_recent_turns;
+mod preserve_user_messages;
+mod replace_media;
+mod summarize_older;
+mod truncate_tool_inputs;
+mod truncate_tool_outputs;
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::ops::Range;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+pub use clear_tool_results::ClearToolResultsStrategy;
+pub use default_compaction::{DefaultCompaction, compact_messages};
+pub use drop_failed_tool_results::{DropFailedToolResultsStrategy, NewestFailure};
+pub use drop_middle::DropMiddleStrategy;
+pub use drop_reasoning::DropReasoningStrategy;
+pub use keep_first_and_recent_turns::KeepFirstAndRecentTurnsStrategy;
+pub use keep_recent::KeepRecentStrategy;
+pub use ladder::LadderStrategy;
+pub use preserve_recent_fraction::{FractionError, PreserveRecentFractionStrategy};
+pub use preserve_recent_turns::{ClampError, PreserveRecentTurnsStrategy, TailClamp};
+pub use preserve_user_messages::PreserveUserMessagesStrategy;
+pub use replace_media::ReplaceMediaStrategy;
+pub use summarize_older::SummarizeOlderStrategy;
+pub use truncate_tool_inputs::TruncateToolInputsStrategy;
+pub use truncate_tool_outputs::{TruncateLimitError, TruncateToolOutputsStrategy};
+
+use crate::budget::Budget;
+use crate::draft::{Draft, EmptyItems};
+use crate::ids::Tokens;
+use crate::item::ItemKind;
+use crate::sequence::{Entry, Holds};
+
+/// What a summary may cost where nobody says otherwise.
+pub const SUMMARY_TOKENS_DEFAULT: Tokens = Tokens(2_000);
+
+/// Says what to compact.
+///
+/// Implementors guarantee: the same draft and budget give the same edits (T6), and a second run on
+/// the view that the first led to, with nothing pushed since, proposes none (T7).
+pub trait Strategy: fmt::Debug + Send + Sync {
+    /// The stable name used in configurations and reasons, such as `keep-recent`.
+    fn id(&self) -> &'static str;
+
+    /// Edits the draft.
+    fn plan(&self, draft: &mut Draft<'_>, budget: Option<&Budget>);
+
+    /// Whether it aims at a size, so that planning without a budget is an error.
+    fn needs_budget(&self) -> bool {
+        false
+    }
+
+    /// The id with what matters of the configuration, such as `keep-recent(8)`.
+    fn describe(&self) -> String {
+        self.id().to_owned()
+    }
+}
+
+impl<S: Strategy + ?Sized> Strategy for Arc<S> {
+    fn id(&self) -> &'static str {
+        (**self).id()
+    }
+    fn plan(&self, draft: &mut Draft<'_>, budget: Option<&Budget>) {
+        (**self).plan(draft, budget);
+    }
+    fn needs_budget(&self) -> bool {
+        (**self).needs_budget()
+    }
+    fn describe(&self) -> String {
+        (**self).describe()
+    }
+}
+
+/// Strategies in order, each on the draft left by the one before. Is itself a strategy.
+#[derive(Clone, Default)]
+pub struct CompactionPipeline {
+    steps: Vec<Arc<dyn Strategy>>,
+}
+
+impl CompactionPipeline {
+    /// A pipeline without steps, which changes nothing.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The same pipeline with one more step at its end.
+    #[must_use]
+    pub fn with_strategy(mut self, strategy: impl Strategy + 'static) -> Self {
+        self.steps.push(Arc::new(strategy));
+        self
+    }
+
+    /// The steps in order.
+    pub fn steps(&self) -> &[Arc<dyn Strategy>] {
+        &self.steps
+    }
+}
+
+impl Strategy for CompactionPipeline {
+    fn id(&self) -> &'static str {
+        "pipeline"
+    }
+
+    fn plan(&self, draft: &mut Draft<'_>, budget: Option<&Budget>) {
+        for step in &self.steps {
+            step.plan(draft, budget);
+            draft.keep_user_first();
+        }
+    }
+
+    fn needs_budget(&self) -> bool {
+        self.steps.iter().any(|step| step.needs_budget())
+    }
+
+    fn describe(&self) -> String {
+        self.steps.iter().map(|step| step.describe()).collect::<Vec<_>>().join(" → ")
+    }
+}
+
+impl fmt::Debug for CompactionPipeline {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.describe())
+    }
+}
+
+macro_rules! built_in {
+    ($($variant:ident($strategy:ty),)*) => {
+        /// Every built-in strategy, as a configuration names it:
+        /// `{"strategy": "keep-recent", "n": 8}`.
+        #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+        #[serde(tag = "strategy", rename_all = "kebab-case")]
+        #[expect(missing_docs, reason = "each variant is documented at its strategy")]
+        pub enum StrategyConfig {
+            $($variant($strategy),)*
+        }
+
+        impl StrategyConfig {
+            fn strategy(&self) -> &dyn Strategy {
+                match self {
+                    $(Self::$variant(strategy) => strategy,)*
+                }
+            }
+        }
+
+        $(impl From<$strategy> for StrategyConfig {
+            fn from(strategy: $strategy) -> Self {
+                Self::$variant(strategy)
+            }
+        })*
+    };
+}
+
+built_in! {
+    DropReasoning(DropReasoningStrategy),
+    DropFailedToolResults(DropFailedToolResultsStrategy),
+    KeepRecent(KeepRecentStrategy),
+    SummarizeOlder(SummarizeOlderStrategy),
+    PreserveUserMessages(PreserveUserMessagesStrategy),
+    PreserveRecentFraction(PreserveRecentFractionStrategy),
+    PreserveRecentTurns(PreserveRecentTurnsStrategy),
+    KeepFirstAndRecentTurns(KeepFirstAndRecentTurnsStrategy),
+    TruncateToolOutputs(TruncateToolOutputsStrategy),
+    ClearToolResults(ClearToolResultsStrategy),
+    TruncateToolInputs(TruncateToolInputsStrategy),
+    ReplaceMedia(ReplaceMediaStrategy),
+    DropMiddle(DropMiddleStrategy),
+    ThreeLevel(DefaultCompaction),
+    Ladder(LadderStrategy),
+}
+
+impl Strategy for StrategyConfig {
+    fn id(&self) -> &'static str {
+        self.strategy().id()
+    }
+    fn plan(&self, draft: &mut Draft<'_>, budget: Option<&Budget>) {
+        self.strategy().plan(draft, budget);
+    }
+    fn needs_budget(&self) -> bool {
+        self.strategy().needs_budget()
+    }
+    fn describe(&self) -> String {
+        self.strategy().describe()
+    }
+}
+
+/// Kinds that a strategy leaves alone whatever their age.
+type Kinds = BTreeSet<ItemKind>;
+
+/// The position from which on the newest `count` items stand that are neither of a preserved kind
+/// nor summaries.
+fn newest_start(draft: &Draft<'_>, count: usize, preserved: &Kinds) -> usize {
+    let Some(skipped) = count.checked_sub(1) else { return draft.len() };
+    let counts =
+        |entry: &Entry| !preserved.contains(&entry.kind()) && !entry.holds().contains(Holds::SUMMARY);
+    let mut counted = draft.live_rev().filter(|(_, entry)| counts(entry));
+    counted.nth(skipped).map_or(0, |(position, _)| position)
+}
+
+/// Tells which items set the scene: instructions, and context given before the first user item.
+fn scene(draft: &Draft<'_>) -> impl Fn(usize, &Entry) -> bool + use<> {
+    let first_user = draft.turn_starts().next().unwrap_or(draft.len());
+    move |position, entry| {
+        entry.kind().is_instruction() || (entry.kind() == ItemKind::Context && position < first_user)
+    }
+}
+
+/// The turns between the first and the newest ones; empty if there are none.
+fn middle_turns(draft: &Draft<'_>, first_turns: usize, recent_turns: usize) -> Range<usize> {
+    let starts: Vec<usize> = draft.turn_starts().collect();
+    let nowhere = draft.len()..draft.len();
+    let Some(recent) = starts.len().checked_sub(recent_turns) else { return nowhere };
+    let start_of = |turn: usize| starts.get(turn).copied().unwrap_or(draft.len());
+    if first_turns < recent { start_of(first_turns)..start_of(recent) } else { nowhere }
+}
+
+/// Where the longest tail starts whose hideable positions cost no more than `room`. It starts at a
+/// legal cut, so that no unit is torn.
+fn tail_start(draft: &Draft<'_>, hideable: &[usize], room: Tokens) -> usize {
+    let mut left = room;
+    let mut start = draft.len();
+    for &position in hideable.iter().rev() {
+        let tokens = draft.tokens_at(position);
+        if tokens > left {
+            break;
+        }
+        left = left.saturating_sub(tokens);
+        start = position;
+    }
+    draft.view().cut_at_or_after(start)
+}
+
+/// The name of the tool that a call went to.
+fn tool_name<'d>(draft: &Draft<'d>, call_id: &crate::ids::CallId) -> &'d str {
+    draft.view().call(call_id).map_or("tool", |call| call.name.as_str())
+}
+
+/// As serde sees [`EmptyItems`]: the `drop_empty_items` of a configuration.
+mod drop_empty_items {
+    use super::EmptyItems;
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    pub(super) fn serialize<S: Serializer>(
+        empty_items: &EmptyItems,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        serializer.serialize_bool(*empty_items == EmptyItems::Drop)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<EmptyItems, D::Error> {
+        let drop = bool::deserialize(deserializer)?;
+        Ok(if drop { EmptyItems::Drop } else { EmptyItems::Keep })
+    }
+}

@@ -1,0 +1,159 @@
+//! Compaction in memory, in three levels, without a session.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use super::{
+    SUMMARY_TOKENS_DEFAULT, Strategy, TruncateLimitError, TruncateToolOutputsStrategy, middle_turns, scene,
+    tail_start,
+};
+use crate::budget::Budget;
+use crate::draft::Draft;
+use crate::edit::{Reason, SummarySpec};
+use crate::ids::Tokens;
+use crate::item::Item;
+use crate::plan::{PlanError, plan};
+use crate::sequence::Entry;
+use crate::summary::SUMMARY_TOKENS_MIN;
+use crate::transcript::Transcript;
+use crate::view::View;
+
+const ID: &str = "three-level";
+
+/// Three levels, stopping as soon as the view fits:
+///
+/// 1. shorten tool outputs to so many lines;
+/// 2. fold the turns between the first and the newest ones into a summary of one line each;
+/// 3. widen the folded middle, oldest units first, until what is left fits.
+///
+/// Unlike [`LadderStrategy`](super::LadderStrategy) it makes no promise: what rule T4 protects may
+/// be larger than the target, and then it does what it can.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct DefaultCompaction {
+    keep_first_turns: usize,
+    keep_recent_turns: usize,
+    max_summary_tokens: Tokens,
+    tool_outputs: TruncateToolOutputsStrategy,
+}
+
+impl Default for DefaultCompaction {
+    fn default() -> Self {
+        Self {
+            keep_first_turns: 2,
+            keep_recent_turns: 10,
+            max_summary_tokens: SUMMARY_TOKENS_DEFAULT,
+            tool_outputs: TruncateToolOutputsStrategy::default(),
+        }
+    }
+}
+
+impl DefaultCompaction {
+    /// 2 first turns, 10 recent turns, 2,000 tokens of summary, 50 lines per tool output.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Turns kept verbatim at the beginning; none is a valid number.
+    #[must_use]
+    pub fn keep_first_turns(mut self, turns: usize) -> Self {
+        self.keep_first_turns = turns;
+        self
+    }
+
+    /// Turns kept at the end.
+    #[must_use]
+    pub fn keep_recent_turns(mut self, turns: usize) -> Self {
+        self.keep_recent_turns = turns;
+        self
+    }
+
+    /// How large the summary may be.
+    #[must_use]
+    pub fn max_summary_tokens(mut self, tokens: Tokens) -> Self {
+        self.max_summary_tokens = tokens;
+        self
+    }
+
+    /// Lines kept of each tool output.
+    pub fn tool_output_max_lines(mut self, lines: usize) -> Result<Self, TruncateLimitError> {
+        self.tool_outputs = self.tool_outputs.lines_max(lines)?;
+        Ok(self)
+    }
+
+    fn summary(&self, target: Tokens) -> SummarySpec {
+        let share = Tokens(target.0 / 4);
+        SummarySpec::new(self.max_summary_tokens.min(share).max(Tokens(SUMMARY_TOKENS_MIN)))
+    }
+
+    /// Level 3: everything but the scene and a tail that fits goes behind the summary.
+    fn widen(&self, draft: &mut Draft<'_>, target: Tokens) {
+        let first_turns_end = draft.turn_starts().nth(self.keep_first_turns).unwrap_or(0);
+        let sets_the_scene = scene(draft);
+        let keep_first =
+            |position: usize, entry: &Entry| position < first_turns_end || sets_the_scene(position, entry);
+        if !self.fold_until(draft, target, keep_first) {
+            self.fold_until(draft, target, &sets_the_scene);
+        }
+    }
+
+    fn fold_until(
+        &self,
+        draft: &mut Draft<'_>,
+        target: Tokens,
+        keep: impl Fn(usize, &Entry) -> bool,
+    ) -> bool {
+        let hideable = draft.hideable(0..draft.len(), &keep);
+        let foldable: Tokens = hideable.iter().map(|&position| draft.tokens_at(position)).sum();
+        let fixed = draft.tokens().saturating_sub(foldable);
+        let spec = self.summary(target);
+        let room = target.saturating_sub(fixed + spec.tokens_max);
+        let split_point = tail_start(draft, &hideable, room);
+        draft.fold(
+            0..split_point,
+            keep,
+            spec,
+            Reason::new(ID, "level 3: between the first turns and what fits"),
+        );
+        draft.tokens() <= target
+    }
+}
+
+impl Strategy for DefaultCompaction {
+    fn id(&self) -> &'static str {
+        ID
+    }
+
+    fn needs_budget(&self) -> bool {
+        true
+    }
+
+    fn plan(&self, draft: &mut Draft<'_>, budget: Option<&Budget>) {
+        let Some(target) = budget.map(Budget::target) else { return };
+        if draft.tokens() <= target {
+            return;
+        }
+        self.tool_outputs.plan(draft, budget);
+        if draft.tokens() <= target {
+            return;
+        }
+        let middle = middle_turns(draft, self.keep_first_turns, self.keep_recent_turns);
+        let reason = Reason::new(ID, "level 2: between the first and the newest turns");
+        draft.fold(middle, |_, entry| entry.kind().is_instruction(), self.summary(target), reason);
+        if draft.tokens() > target {
+            self.widen(draft, target);
+        }
+    }
+}
+
+/// Compacts items in memory to a budget, with floor summaries: nothing to set up, nothing to store.
+pub fn compact_messages(
+    items: impl IntoIterator<Item = Arc<Item>>,
+    config: &DefaultCompaction,
+    budget: &Budget,
+) -> Result<Vec<Arc<Item>>, PlanError> {
+    let transcript: Transcript = items.into_iter().collect();
+    let plan = plan(&View::of(&transcript), config, Some(budget))?;
+    Ok(plan.apply_floor().view.items().cloned().collect())
+}

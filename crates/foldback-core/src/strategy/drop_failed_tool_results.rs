@@ -1,0 +1,166 @@
+//! Drops failed tool calls together with their results.
+
+use serde::{Deserialize, Serialize};
+
+use super::Strategy;
+use crate::budget::Budget;
+use crate::draft::{Draft, EmptyItems};
+use crate::edit::Reason;
+use crate::part::Part;
+use crate::sequence::Holds;
+
+const ID: &str = "drop-failed-tool-results";
+
+/// What becomes of the newest failure.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum NewestFailure {
+    /// It goes like the others.
+    #[default]
+    Drop,
+    /// It stays, so that the model does not try the same again.
+    Keep,
+}
+
+/// Drops failed calls with their results, whole pairs, outside the loop in flight.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct DropFailedToolResultsStrategy {
+    #[serde(rename = "drop_empty_items", with = "super::drop_empty_items")]
+    empty_items: EmptyItems,
+    newest_failure: NewestFailure,
+}
+
+impl Default for DropFailedToolResultsStrategy {
+    fn default() -> Self {
+        Self { empty_items: EmptyItems::Drop, newest_failure: NewestFailure::Drop }
+    }
+}
+
+impl DropFailedToolResultsStrategy {
+    /// Drops every failure, and items that held nothing else.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Chooses what becomes of items that have nothing left.
+    #[must_use]
+    pub fn empty_items(mut self, empty_items: EmptyItems) -> Self {
+        self.empty_items = empty_items;
+        self
+    }
+
+    /// Keeps the newest failure.
+    #[must_use]
+    pub fn keep_newest_failure(mut self) -> Self {
+        self.newest_failure = NewestFailure::Keep;
+        self
+    }
+}
+
+impl Strategy for DropFailedToolResultsStrategy {
+    fn id(&self) -> &'static str {
+        ID
+    }
+
+    fn plan(&self, draft: &mut Draft<'_>, _budget: Option<&Budget>) {
+        let reason = Reason::new(ID, "the call failed");
+        let mut failures = failures(draft);
+        if self.newest_failure == NewestFailure::Keep {
+            failures.pop();
+        }
+        for result in failures {
+            if let Some(call) = call_of(draft, result) {
+                draft.remove_pair(call, result, self.empty_items, &reason);
+            }
+        }
+    }
+}
+
+fn failures(draft: &Draft<'_>) -> Vec<(usize, usize)> {
+    let failing = draft.live().filter(|(_, entry)| entry.holds().contains(Holds::FAILURE));
+    let results = failing.flat_map(|(position, _)| draft.parts(position).map(move |part| (position, part)));
+    let failed = results.filter_map(|(position, (part_index, part))| match part {
+        Part::ToolResult(result) if result.is_error => Some((position, part_index)),
+        _ => None,
+    });
+    failed.collect()
+}
+
+/// Where the call of a result stands; nowhere if it was never made.
+fn call_of(draft: &Draft<'_>, (position, part_index): (usize, usize)) -> Option<(usize, usize)> {
+    let Part::ToolResult(result) = &draft.item(position)?.parts[part_index] else { return None };
+    let members = draft.view().unit_members(position).filter(|&member| member < position);
+    members.into_iter().find_map(|member| {
+        let is_call = |part: &Part| matches!(part, Part::ToolCall(call) if call.id == result.call_id);
+        draft.parts(member).find(|(_, part)| is_call(part)).map(|(part_index, _)| (member, part_index))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::item::Item;
+    use crate::part::ToolResult;
+    use crate::plan::plan;
+    use crate::transcript::Transcript;
+    use crate::view::View;
+    use serde_json::json;
+
+    fn ids(view: &View) -> Vec<&str> {
+        view.items().map(|item| item.id.as_str()).collect()
+    }
+
+    fn compact(items: Vec<Item>, strategy: &DropFailedToolResultsStrategy) -> View {
+        let transcript: Transcript = items.into_iter().collect();
+        plan(&View::of(&transcript), strategy, None).unwrap().apply_floor().view
+    }
+
+    fn parallel() -> Vec<Item> {
+        let calls = vec![
+            Part::reasoning("both"),
+            Part::call("c1", "read", &json!({"path": "a"})),
+            Part::call("c2", "read", &json!({"path": "b"})),
+        ];
+        vec![
+            Item::user("u", "read both"),
+            Item::assistant("a", calls),
+            Item::tool("t1", ToolResult::error("c1", "no such file")),
+            Item::tool("t2", ToolResult::text("c2", "content")),
+            Item::assistant("b", vec![Part::text("one of them")]),
+        ]
+    }
+
+    #[test]
+    fn a_failed_call_leaves_its_parallel_siblings_paired() {
+        let view = compact(parallel(), &DropFailedToolResultsStrategy::new());
+        assert_eq!(ids(&view), ["u", "a", "t2", "b"]);
+        let assistant = view.get(1).unwrap().item();
+        assert_eq!(assistant.calls().map(|(_, call)| call.id.as_str()).collect::<Vec<_>>(), ["c2"]);
+        assert!(matches!(assistant.parts[0], Part::Reasoning(_)));
+    }
+
+    #[test]
+    fn reasoning_is_not_left_with_nothing_after_it() {
+        let mut items = parallel();
+        items[3] = Item::tool("t2", ToolResult::error("c2", "no such file"));
+        let view = compact(items, &DropFailedToolResultsStrategy::new());
+        assert_eq!(ids(&view), ["u", "b"]);
+    }
+
+    #[test]
+    fn the_newest_failure_can_stay_so_that_it_is_not_repeated() {
+        let mut items = parallel();
+        items[3] = Item::tool("t2", ToolResult::error("c2", "no such file"));
+        let view = compact(items, &DropFailedToolResultsStrategy::new().keep_newest_failure());
+        assert_eq!(ids(&view), ["u", "a", "t2", "b"]);
+    }
+
+    #[test]
+    fn a_failure_in_the_loop_in_flight_stays() {
+        let mut items = parallel();
+        items.pop();
+        let view = compact(items, &DropFailedToolResultsStrategy::new());
+        assert_eq!(ids(&view), ["u", "a", "t1", "t2"]);
+    }
+}

@@ -1,0 +1,297 @@
+//! The default policy: rungs of growing loss, stopping at the first that brings the view to its
+//! target. No rung needs a model; the summary is better with one.
+//!
+//! 2. clear old tool outputs and large tool inputs outside the protected tail
+//! 3. shorten what is large: head and tail, errors kept; media to placeholders
+//! 4. drop reasoning outside the loop in flight
+//! 5. fold older units into one summary; an existing one is updated, never stacked
+//! 6. shrink the summary and the tail, oldest first, down to the kernel
+//! 7. still over: [`BudgetInfeasible`](crate::plan::BudgetInfeasible), naming the kernel
+//!
+//! Rung 1, supersession, is not built yet.
+
+use serde::{Deserialize, Serialize};
+
+use super::clear_tool_results::cleared_result;
+use super::drop_reasoning::DropReasoningStrategy;
+use super::replace_media::replace_media;
+use super::truncate_tool_inputs::shorten_inputs;
+use super::{Strategy, tail_start};
+use crate::budget::Budget;
+use crate::draft::Draft;
+use crate::edit::{Reason, SummarySpec};
+use crate::ids::{Text, Tokens};
+use crate::item::ItemKind;
+use crate::kernel::{Kernel, floor_result_part, floor_task_part};
+use crate::part::{Part, ResultPart, ToolResult};
+use crate::placeholder::{HeadPercent, is_placeholder, shorten_to_tokens};
+use crate::sequence::{Entry, Holds};
+use crate::summary::SUMMARY_TOKENS_MIN;
+
+const ID: &str = "ladder";
+
+/// Share of the target that the newest items take before rung 2 may touch their results.
+const PROTECTED_TAIL_PERCENT: u64 = 40;
+
+/// Results below this are not worth clearing: the placeholder costs nearly as much.
+const CLEAR_TOKENS_MIN: u32 = 100;
+
+/// Tool inputs above this are large.
+const INPUT_TOKENS_MAX: Tokens = Tokens(400);
+
+/// Results and texts above this are large.
+const TEXT_TOKENS_MAX: Tokens = Tokens(1_200);
+
+/// Share of the target that a summary may take.
+const SUMMARY_PERCENT: u64 = 20;
+
+/// A summary is not asked to be longer than this, whatever the target.
+const SUMMARY_TOKENS_MAX: u64 = 8_000;
+
+/// What a cleared result costs at least; how far back a tail can reach at best.
+const CLEARED_TOKENS_LEAST: u64 = 24;
+
+/// Works down the rungs until the view is at its budget's target.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct LadderStrategy {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    focus: Option<Text>,
+}
+
+impl LadderStrategy {
+    /// The default policy.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Asks the summary to attend to something.
+    #[must_use]
+    pub fn focus(mut self, focus: impl Into<Text>) -> Self {
+        self.focus = Some(focus.into());
+        self
+    }
+}
+
+impl Strategy for LadderStrategy {
+    fn id(&self) -> &'static str {
+        ID
+    }
+
+    fn needs_budget(&self) -> bool {
+        true
+    }
+
+    fn plan(&self, draft: &mut Draft<'_>, budget: Option<&Budget>) {
+        let Some(target) = budget.map(Budget::target) else { return };
+        if draft.tokens() <= target {
+            return;
+        }
+        if let Some(infeasible) = Kernel::of(draft).exceeds(draft, target) {
+            draft.declare_infeasible(infeasible);
+            return;
+        }
+        let reach = reach(draft, target);
+        clear_old(draft, target, reach);
+        shorten_large(draft, target, reach);
+        if draft.tokens() > target {
+            DropReasoningStrategy::new().plan(draft, budget);
+        }
+        if draft.tokens() > target {
+            self.fold_older(draft, target);
+        }
+        debug_assert!(draft.tokens() <= target, "the kernel fits, so the ladder does");
+    }
+}
+
+/// The oldest position that the gentle rungs can save from being folded: even with every result
+/// cleared, what stands before it does not fit.
+fn reach(draft: &Draft<'_>, target: Tokens) -> usize {
+    let mut room = target;
+    let mut reach = 0;
+    for (position, entry) in draft.live_rev() {
+        let least = match entry.kind() {
+            ItemKind::Tool => Tokens(CLEARED_TOKENS_LEAST.min(draft.tokens_at(position).0)),
+            _ if entry.holds().intersects(Holds::CALL | Holds::REASONING | Holds::MEDIA) => {
+                Tokens(CLEARED_TOKENS_LEAST)
+            }
+            _ => Tokens(draft.tokens_at(position).0.min(TEXT_TOKENS_MAX.0)),
+        };
+        if least > room {
+            reach = position + 1;
+            break;
+        }
+        room = room.saturating_sub(least);
+    }
+    reach
+}
+
+/// Rung 2: clears results and shortens inputs outside the protected tail, oldest first.
+fn clear_old(draft: &mut Draft<'_>, target: Tokens, reach: usize) {
+    let tail_start = protected_tail_start(draft, target);
+    let old = (reach..tail_start).zip(draft.view().range(reach..tail_start));
+    for (position, entry) in old {
+        if draft.tokens() <= target {
+            return;
+        }
+        if entry.holds().contains(Holds::CALL) && entry.tokens().total > INPUT_TOKENS_MAX {
+            shorten_inputs(draft, position, INPUT_TOKENS_MAX, ID);
+        }
+        if entry.holds().contains(Holds::RESULT) {
+            clear_results(draft, position);
+        }
+    }
+}
+
+fn clear_results(draft: &mut Draft<'_>, position: usize) {
+    let is_worth_it = |&(part_index, part): &(usize, &Part)| {
+        matches!(part, Part::ToolResult(_)) && draft.part_tokens(position, part_index) >= CLEAR_TOKENS_MIN
+    };
+    let large: Vec<usize> =
+        draft.parts(position).filter(is_worth_it).map(|(part_index, _)| part_index).collect();
+    for part_index in large {
+        if let Some(part) = cleared_result(draft, position, part_index) {
+            let reason = Reason::new(ID, "an old tool result outside the protected tail");
+            draft.rewrite(position, part_index, part, reason);
+        }
+    }
+}
+
+fn protected_tail_start(draft: &Draft<'_>, target: Tokens) -> usize {
+    let mut room = Tokens(target.0 * PROTECTED_TAIL_PERCENT / 100);
+    for (position, _) in draft.live_rev() {
+        let tokens = draft.tokens_at(position);
+        if tokens > room {
+            return position + 1;
+        }
+        room = room.saturating_sub(tokens);
+    }
+    0
+}
+
+/// Rung 3: shortens large results and texts, replaces media, oldest first. What the user said is
+/// left alone here: it is folded whole, or kept.
+fn shorten_large(draft: &mut Draft<'_>, target: Tokens, reach: usize) {
+    let positions = (reach..draft.len()).zip(draft.view().range(reach..draft.len()));
+    for (position, entry) in positions {
+        if draft.tokens() <= target {
+            return;
+        }
+        if entry.holds().contains(Holds::MEDIA) {
+            replace_media(draft, position, ID);
+        }
+        let is_spoken = matches!(entry.kind(), ItemKind::User | ItemKind::System | ItemKind::Developer);
+        if draft.tokens_at(position) > TEXT_TOKENS_MAX
+            && !is_spoken
+            && !entry.holds().contains(Holds::SUMMARY)
+        {
+            shorten_texts(draft, position);
+        }
+    }
+}
+
+fn shorten_texts(draft: &mut Draft<'_>, position: usize) {
+    let meter = draft.meter();
+    let shorten = |text: &str, part_index: usize| {
+        let handle = draft.part_handle(position, part_index);
+        match is_placeholder(text) {
+            true => None,
+            false => shorten_to_tokens(text, TEXT_TOKENS_MAX, HeadPercent::HALF, &handle, meter),
+        }
+    };
+    let shorter = |(part_index, part): (usize, &Part)| match part {
+        Part::Text(text) => Some((part_index, Part::text(shorten(text, part_index)?))),
+        Part::ToolResult(result) => {
+            let shorter = |part: &ResultPart| match part {
+                ResultPart::Text(text) => shorten(text, part_index).map(|text| ResultPart::Text(text.into())),
+                ResultPart::Media(_)
+                | ResultPart::File(_)
+                | ResultPart::Structured(_)
+                | ResultPart::Opaque(_) => None,
+            };
+            let content =
+                result.content.iter().map(|part| shorter(part).unwrap_or_else(|| part.clone())).collect();
+            Some((part_index, Part::ToolResult(ToolResult { content, ..result.clone() })))
+        }
+        Part::Reasoning(_)
+        | Part::ToolCall(_)
+        | Part::Media(_)
+        | Part::File(_)
+        | Part::Structured(_)
+        | Part::Opaque(_) => None,
+    };
+    let shortened: Vec<_> = draft.parts(position).filter_map(shorter).collect();
+    for (part_index, part) in shortened {
+        draft.rewrite(position, part_index, part, Reason::new(ID, "large; head and tail are kept"));
+    }
+}
+
+impl LadderStrategy {
+    /// Rungs 5 and 6.
+    fn fold_older(&self, draft: &mut Draft<'_>, target: Tokens) {
+        let kernel = Kernel::of(draft);
+        if self.fold_to(draft, &kernel, target) {
+            return;
+        }
+        shorten_task(draft, &kernel);
+        if self.fold_to(draft, &kernel, target) {
+            return;
+        }
+        for position in draft.unit_in_flight() {
+            let parts: Vec<(usize, Part)> =
+                draft.parts(position).map(|(index, part)| (index, part.clone())).collect();
+            for (part_index, part) in parts {
+                let handle = draft.part_handle(position, part_index);
+                let Some(floor) = floor_result_part(&part, &handle, draft.meter()) else { continue };
+                let reason = Reason::new(ID, "in flight, and there is no room for all of it");
+                if draft.shorten_in_flight(position, part_index, floor, reason)
+                    && self.fold_to(draft, &kernel, target)
+                {
+                    return;
+                }
+            }
+        }
+        let reason = Reason::new(ID, "no room for a summary beside the kernel");
+        draft.drop_units(0..draft.len(), |position, _| kernel.contains(position), reason.clone());
+        draft.drop_summaries(reason);
+    }
+
+    /// Folds everything before the longest tail that fits beside the kernel and a summary. Returns
+    /// whether that brings the draft to the target; where it cannot, nothing changes.
+    fn fold_to(&self, draft: &mut Draft<'_>, kernel: &Kernel, target: Tokens) -> bool {
+        if draft.tokens() <= target {
+            return true;
+        }
+        let keep = |position: usize, _: &Entry| kernel.contains(position);
+        let hideable = draft.hideable(0..draft.len(), keep);
+        let foldable: Tokens = hideable.iter().map(|&position| draft.tokens_at(position)).sum();
+        let summaries: Tokens = draft.summaries().map(|position| draft.tokens_at(position)).sum();
+        let fixed = draft.tokens().saturating_sub(foldable + summaries);
+        let room = target.saturating_sub(fixed);
+        if room.0 < SUMMARY_TOKENS_MIN {
+            return false;
+        }
+        let wanted = (target.0 * SUMMARY_PERCENT / 100).clamp(SUMMARY_TOKENS_MIN, SUMMARY_TOKENS_MAX);
+        let summary_tokens = Tokens(wanted.min(room.0));
+        let split_point = tail_start(draft, &hideable, room.saturating_sub(summary_tokens));
+        let spec = SummarySpec::new(summary_tokens).with_focus(self.focus.clone());
+        let reason = Reason::new(ID, "older than the tail that fits");
+        if !draft.refold(0..split_point, keep, spec, reason.clone()) {
+            // Too little to be worth a summary: it goes without one.
+            draft.drop_units(0..split_point, keep, reason);
+        }
+        draft.tokens() <= target
+    }
+}
+
+fn shorten_task(draft: &mut Draft<'_>, kernel: &Kernel) {
+    let Some(position) = kernel.task() else { return };
+    let floor = |(part_index, part): (usize, &Part)| {
+        let handle = draft.part_handle(position, part_index);
+        Some((part_index, floor_task_part(part, &handle, draft.meter())?))
+    };
+    let floors: Vec<_> = draft.parts(position).filter_map(floor).collect();
+    for (part_index, part) in floors {
+        draft.rewrite(position, part_index, part, Reason::new(ID, "the first task is longer than fits"));
+    }
+}

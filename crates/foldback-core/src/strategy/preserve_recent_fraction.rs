@@ -1,0 +1,180 @@
+//! Keeps the newest fraction of the tokens and folds the rest.
+
+use serde::{Deserialize, Serialize};
+
+use super::{SUMMARY_TOKENS_DEFAULT, Strategy, scene};
+use crate::budget::Budget;
+use crate::draft::Draft;
+use crate::edit::{Reason, SummarySpec};
+use crate::ids::{Text, Tokens};
+
+const ID: &str = "preserve-recent-fraction";
+
+/// Walks back to a fraction of the transcript's tokens, snaps to the next user item, and folds
+/// everything before it. Where no user item follows, it snaps to the next cut between units: one
+/// prompt with 300 tool rounds can be folded too.
+///
+/// For conversations where the last exchanges decide.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(try_from = "Fields", into = "Fields")]
+pub struct PreserveRecentFractionStrategy {
+    fraction: f64,
+    summary_tokens_max: Tokens,
+    focus: Option<Text>,
+}
+
+#[derive(Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Fields {
+    #[serde(default = "default_fraction")]
+    fraction: f64,
+    #[serde(default = "default_summary_tokens")]
+    summary_tokens_max: Tokens,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    focus: Option<Text>,
+}
+
+fn default_fraction() -> f64 {
+    0.3
+}
+
+fn default_summary_tokens() -> Tokens {
+    SUMMARY_TOKENS_DEFAULT
+}
+
+/// A fraction outside 0 to 1.
+#[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
+#[error("a fraction of {fraction} was asked for; use a value from 0 to 1, such as 0.3")]
+pub struct FractionError {
+    /// What was asked for.
+    pub fraction: f64,
+}
+
+impl TryFrom<Fields> for PreserveRecentFractionStrategy {
+    type Error = FractionError;
+    fn try_from(fields: Fields) -> Result<Self, FractionError> {
+        let strategy = Self::new(fields.fraction)?;
+        Ok(Self { summary_tokens_max: fields.summary_tokens_max, focus: fields.focus, ..strategy })
+    }
+}
+
+impl From<PreserveRecentFractionStrategy> for Fields {
+    fn from(strategy: PreserveRecentFractionStrategy) -> Self {
+        let PreserveRecentFractionStrategy { fraction, summary_tokens_max, focus } = strategy;
+        Self { fraction, summary_tokens_max, focus }
+    }
+}
+
+impl PreserveRecentFractionStrategy {
+    /// Keeps the newest `fraction` of the tokens, between 0 and 1.
+    pub fn new(fraction: f64) -> Result<Self, FractionError> {
+        if !(0.0..=1.0).contains(&fraction) {
+            return Err(FractionError { fraction });
+        }
+        Ok(Self { fraction, summary_tokens_max: SUMMARY_TOKENS_DEFAULT, focus: None })
+    }
+
+    /// Asks for a summary of at most this size.
+    #[must_use]
+    pub fn summary_tokens_max(mut self, tokens: Tokens) -> Self {
+        self.summary_tokens_max = tokens;
+        self
+    }
+
+    /// Asks the summary to attend to something.
+    #[must_use]
+    pub fn focus(mut self, focus: impl Into<Text>) -> Self {
+        self.focus = Some(focus.into());
+        self
+    }
+
+    fn split_point(&self, draft: &Draft<'_>) -> usize {
+        let mut room = draft.raw_tokens().scaled_down(self.fraction);
+        let mut start = draft.len();
+        for (position, _) in draft.live_rev() {
+            let tokens = draft.tokens_at(position);
+            if tokens > room {
+                break;
+            }
+            room = room.saturating_sub(tokens);
+            start = position;
+        }
+        let view = draft.view();
+        let is_boundary =
+            |&position: &usize| position >= start && view.cut_at_or_before(position) == position;
+        let next_user = draft.turn_starts().find(is_boundary);
+        // The newest unit stays, whatever its size: folding it would answer nobody.
+        let last_unit = view.cut_at_or_before(view.len().saturating_sub(1));
+        next_user.unwrap_or_else(|| view.cut_at_or_after(start)).min(last_unit)
+    }
+}
+
+impl Strategy for PreserveRecentFractionStrategy {
+    fn id(&self) -> &'static str {
+        ID
+    }
+
+    fn plan(&self, draft: &mut Draft<'_>, _budget: Option<&Budget>) {
+        let split_point = self.split_point(draft);
+        let spec = SummarySpec::new(self.summary_tokens_max).with_focus(self.focus.clone());
+        let reason = Reason::new(ID, format!("before the newest {} of the tokens", self.fraction));
+        let sets_the_scene = scene(draft);
+        draft.fold(0..split_point, sets_the_scene, spec, reason);
+    }
+
+    fn describe(&self) -> String {
+        format!("{ID}({})", self.fraction)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::item::{Item, ItemKind};
+    use crate::part::{Part, ToolResult};
+    use crate::plan::plan;
+    use crate::transcript::Transcript;
+    use crate::view::View;
+    use serde_json::json;
+
+    /// The defect of Gemini CLI: no user boundary in the tail, so no compression at all.
+    #[test]
+    fn one_prompt_followed_by_300_tool_rounds_is_folded() {
+        let mut transcript = Transcript::default();
+        transcript.push(Item::user("u", "do it all"));
+        for number in 0..300 {
+            let call = format!("c{number}");
+            transcript.push(Item::assistant(
+                format!("a{number}"),
+                vec![Part::call(call.clone(), "run", &json!({"step": number}))],
+            ));
+            transcript.push(Item::tool(format!("t{number}"), ToolResult::text(call, "line\n".repeat(50))));
+        }
+        let strategy = PreserveRecentFractionStrategy::new(0.3).unwrap();
+        let compacted = plan(&View::of(&transcript), &strategy, None).unwrap().apply_floor();
+        let share = compacted.view.tokens().0 as f64 / transcript.tokens().0 as f64;
+        assert!(share < 0.35, "{share}");
+        let kinds: Vec<_> = compacted.view.items().map(|item| item.kind).take(3).collect();
+        assert_eq!(kinds, [ItemKind::User, ItemKind::Context, ItemKind::Assistant]);
+    }
+
+    #[test]
+    fn the_tail_starts_at_a_user_item_where_there_is_one() {
+        let mut transcript = Transcript::default();
+        for number in 0..10 {
+            transcript.push(Item::user(format!("u{number}"), "please ".repeat(30)));
+            transcript.push(Item::assistant(format!("a{number}"), vec![Part::text("sure ".repeat(70))]));
+        }
+        let strategy = PreserveRecentFractionStrategy::new(0.35).unwrap();
+        let compacted = plan(&View::of(&transcript), &strategy, None).unwrap().apply_floor();
+        let ids: Vec<_> = compacted.view.items().skip(1).map(|item| item.id.to_string()).collect();
+        assert_eq!(ids, ["u7", "a7", "u8", "a8", "u9", "a9"]);
+    }
+
+    #[test]
+    fn a_fraction_over_one_is_an_error() {
+        assert!(PreserveRecentFractionStrategy::new(1.5).is_err());
+        assert!(PreserveRecentFractionStrategy::new(f64::NAN).is_err());
+        assert!(serde_json::from_str::<PreserveRecentFractionStrategy>(r#"{"fraction":-0.1}"#).is_err());
+    }
+}

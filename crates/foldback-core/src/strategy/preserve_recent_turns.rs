@@ -1,0 +1,285 @@
+//! Keeps the newest turns, each or all together within a clamp, and folds the rest.
+
+use std::ops::Range;
+
+use serde::{Deserialize, Serialize};
+
+use super::{SUMMARY_TOKENS_DEFAULT, Strategy, scene};
+use crate::budget::Budget;
+use crate::draft::Draft;
+use crate::edit::{Reason, SummarySpec};
+use crate::ids::Tokens;
+use crate::sequence::{Entry, Holds};
+
+const ID: &str = "preserve-recent-turns";
+
+/// How much of the usable context kept turns may take: a percentage between two bounds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "ClampFields", into = "ClampFields")]
+pub struct TailClamp {
+    percent: u8,
+    tokens_min: Tokens,
+    tokens_max: Tokens,
+}
+
+#[derive(Clone, Copy, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ClampFields {
+    percent: u8,
+    tokens_min: Tokens,
+    tokens_max: Tokens,
+}
+
+/// Bounds that contradict each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ClampError {
+    /// More than everything.
+    #[error("a share of {percent}% was asked for; use a value from 0 to 100")]
+    Percent {
+        /// What was asked for.
+        percent: u8,
+    },
+    /// The lower bound is above the upper.
+    #[error("at least {tokens_min} and at most {tokens_max} tokens were asked for; swap them")]
+    Bounds {
+        /// The lower bound.
+        tokens_min: Tokens,
+        /// The upper bound.
+        tokens_max: Tokens,
+    },
+}
+
+impl TailClamp {
+    /// `percent` of the usable context, at least `tokens_min`, at most `tokens_max`.
+    pub fn new(percent: u8, tokens_min: Tokens, tokens_max: Tokens) -> Result<Self, ClampError> {
+        if percent > 100 {
+            return Err(ClampError::Percent { percent });
+        }
+        if tokens_min > tokens_max {
+            return Err(ClampError::Bounds { tokens_min, tokens_max });
+        }
+        Ok(Self { percent, tokens_min, tokens_max })
+    }
+
+    /// The clamp's value; without a budget there is nothing to take a share of.
+    fn tokens(&self, budget: Option<&Budget>) -> Tokens {
+        let share = |budget: &Budget| Tokens(budget.usable().0 * u64::from(self.percent) / 100);
+        budget.map_or(self.tokens_max, share).clamp(self.tokens_min, self.tokens_max)
+    }
+}
+
+impl TryFrom<ClampFields> for TailClamp {
+    type Error = ClampError;
+    fn try_from(fields: ClampFields) -> Result<Self, ClampError> {
+        Self::new(fields.percent, fields.tokens_min, fields.tokens_max)
+    }
+}
+
+impl From<TailClamp> for ClampFields {
+    fn from(clamp: TailClamp) -> Self {
+        Self { percent: clamp.percent, tokens_min: clamp.tokens_min, tokens_max: clamp.tokens_max }
+    }
+}
+
+/// What the clamp applies to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum ClampOn {
+    EachTurn,
+    WholeTail,
+}
+
+/// Keeps the newest turns verbatim and folds everything before. A turn that does not fit its
+/// clamp keeps its user item and its newest units.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PreserveRecentTurnsStrategy {
+    turns_max: Option<usize>,
+    clamp: TailClamp,
+    clamp_on: ClampOn,
+    #[serde(default = "default_summary_tokens")]
+    summary_tokens_max: Tokens,
+}
+
+fn default_summary_tokens() -> Tokens {
+    SUMMARY_TOKENS_DEFAULT
+}
+
+impl PreserveRecentTurnsStrategy {
+    /// Keeps the last `turns` turns, each within 25% of the usable context, 2,000 to 8,000 tokens.
+    pub fn new(turns: usize) -> Self {
+        Self {
+            turns_max: Some(turns),
+            clamp: TailClamp { percent: 25, tokens_min: Tokens(2_000), tokens_max: Tokens(8_000) },
+            clamp_on: ClampOn::EachTurn,
+            summary_tokens_max: SUMMARY_TOKENS_DEFAULT,
+        }
+    }
+
+    /// The defaults that products had when the idea came up: two turns.
+    pub fn older_defaults() -> Self {
+        Self::new(2)
+    }
+
+    /// Keeps as many turns as fit together into 25% of the usable context, 2,000 to 15,000 tokens;
+    /// the turn that does not fit is split.
+    pub fn within_tail() -> Self {
+        Self {
+            turns_max: None,
+            clamp: TailClamp { percent: 25, tokens_min: Tokens(2_000), tokens_max: Tokens(15_000) },
+            clamp_on: ClampOn::WholeTail,
+            summary_tokens_max: SUMMARY_TOKENS_DEFAULT,
+        }
+    }
+
+    /// Another clamp.
+    #[must_use]
+    pub fn clamp(mut self, clamp: TailClamp) -> Self {
+        self.clamp = clamp;
+        self
+    }
+
+    /// Asks for a summary of at most this size.
+    #[must_use]
+    pub fn summary_tokens_max(mut self, tokens: Tokens) -> Self {
+        self.summary_tokens_max = tokens;
+        self
+    }
+
+    /// Which positions of the newest turns stay.
+    fn kept(&self, draft: &Draft<'_>, budget: Option<&Budget>) -> Vec<bool> {
+        let mut kept = vec![false; draft.len()];
+        let clamp = self.clamp.tokens(budget);
+        let mut room = clamp;
+        let mut turn_end = draft.len();
+        let turns = draft.turn_starts().rev().take(self.turns_max.unwrap_or(usize::MAX));
+        for turn_start in turns {
+            if self.clamp_on == ClampOn::EachTurn {
+                room = clamp;
+            }
+            let used = keep_newest_units(draft, turn_start..turn_end, room, &mut kept);
+            let is_split = used.is_none();
+            room = room.saturating_sub(used.unwrap_or(room));
+            turn_end = turn_start;
+            if is_split && self.clamp_on == ClampOn::WholeTail {
+                break;
+            }
+        }
+        kept
+    }
+}
+
+/// Marks the user item of a turn and as many of its newest units as fit. Returns what the turn
+/// costs, or nothing if it had to be split.
+fn keep_newest_units(
+    draft: &Draft<'_>,
+    turn: Range<usize>,
+    room: Tokens,
+    kept: &mut [bool],
+) -> Option<Tokens> {
+    let cost = |position: usize| match draft.view().get(position) {
+        Some(entry) if entry.holds().contains(Holds::SUMMARY) => Tokens::ZERO,
+        _ => draft.tokens_at(position),
+    };
+    kept[turn.start] = true;
+    let mut used = cost(turn.start);
+    let mut unit_end = turn.end;
+    while unit_end > turn.start + 1 {
+        let unit_start = draft.view().cut_at_or_before(unit_end - 1).max(turn.start + 1);
+        let unit_tokens: Tokens = (unit_start..unit_end).map(cost).sum();
+        if used + unit_tokens > room {
+            return None;
+        }
+        used += unit_tokens;
+        kept[unit_start..unit_end].fill(true);
+        unit_end = unit_start;
+    }
+    Some(used)
+}
+
+impl Strategy for PreserveRecentTurnsStrategy {
+    fn id(&self) -> &'static str {
+        ID
+    }
+
+    fn plan(&self, draft: &mut Draft<'_>, budget: Option<&Budget>) {
+        let kept = self.kept(draft, budget);
+        let sets_the_scene = scene(draft);
+        let reason = Reason::new(ID, "before the turns that are kept");
+        let spec = SummarySpec::new(self.summary_tokens_max);
+        let keep = |position: usize, entry: &Entry| kept[position] || sets_the_scene(position, entry);
+        draft.fold(0..draft.len(), keep, spec, reason);
+    }
+
+    fn describe(&self) -> String {
+        match self.turns_max {
+            Some(turns) => format!("{ID}({turns})"),
+            None => format!("{ID}(≤ {} tokens)", self.clamp.tokens_max),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::item::Item;
+    use crate::part::{Part, ToolResult};
+    use crate::plan::plan;
+    use crate::transcript::Transcript;
+    use crate::view::View;
+    use serde_json::json;
+
+    fn turn(transcript: &mut Transcript, name: &str, rounds: usize) {
+        transcript.push(Item::user(format!("u-{name}"), "please work on it"));
+        for number in 0..rounds {
+            let call = format!("c-{name}-{number}");
+            let input = json!({"n": number});
+            transcript.push(Item::assistant(
+                format!("a-{name}-{number}"),
+                vec![Part::call(call.clone(), "run", &input)],
+            ));
+            transcript.push(Item::tool(
+                format!("t-{name}-{number}"),
+                ToolResult::text(call, "output\n".repeat(300)),
+            ));
+        }
+        transcript.push(Item::assistant(format!("end-{name}"), vec![Part::text("done")]));
+    }
+
+    fn ids(view: &View) -> Vec<&str> {
+        view.items().filter(|item| item.summary.is_none()).map(|item| item.id.as_str()).collect()
+    }
+
+    #[test]
+    fn a_turn_over_its_clamp_keeps_its_prompt_and_its_newest_units() {
+        let mut transcript = Transcript::default();
+        turn(&mut transcript, "old", 3);
+        turn(&mut transcript, "long", 60);
+        turn(&mut transcript, "new", 1);
+        let compacted = plan(&View::of(&transcript), &PreserveRecentTurnsStrategy::older_defaults(), None)
+            .unwrap()
+            .apply_floor();
+        let ids = ids(&compacted.view);
+        assert_eq!(ids[0], "u-long");
+        assert_eq!(ids[ids.len() - 4..], ["u-new", "a-new-0", "t-new-0", "end-new"]);
+        assert!(ids.contains(&"a-long-59") && !ids.contains(&"a-long-0"), "{ids:?}");
+    }
+
+    #[test]
+    fn the_tail_variant_stops_at_the_turn_it_has_to_split() {
+        let mut transcript = Transcript::default();
+        (0..20).for_each(|number| turn(&mut transcript, &number.to_string(), 4));
+        let compacted = plan(&View::of(&transcript), &PreserveRecentTurnsStrategy::within_tail(), None)
+            .unwrap()
+            .apply_floor();
+        let tail: Tokens =
+            compacted.view.iter().filter(|e| e.item().summary.is_none()).map(|e| e.tokens().total).sum();
+        assert!(tail <= Tokens(15_000) && tail > Tokens(10_000), "{tail}");
+    }
+
+    #[test]
+    fn contradicting_bounds_are_errors() {
+        assert!(TailClamp::new(101, Tokens(1), Tokens(2)).is_err());
+        assert!(TailClamp::new(10, Tokens(3), Tokens(2)).is_err());
+    }
+}

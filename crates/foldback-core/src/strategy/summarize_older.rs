@@ -1,0 +1,122 @@
+//! Folds everything but the newest items into a summary.
+
+use serde::{Deserialize, Serialize};
+
+use super::{Kinds, SUMMARY_TOKENS_DEFAULT, Strategy, newest_start};
+use crate::budget::Budget;
+use crate::draft::Draft;
+use crate::edit::{Reason, SummarySpec};
+use crate::ids::{Text, Tokens};
+use crate::item::ItemKind;
+
+const ID: &str = "summarize-older";
+
+/// Folds everything but the newest `n` items into one summary, which stands where the first of
+/// them stood. Preserved kinds stay whatever their age and do not count.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SummarizeOlderStrategy {
+    n: usize,
+    #[serde(default)]
+    preserve_kinds: Kinds,
+    #[serde(default = "default_summary_tokens")]
+    summary_tokens_max: Tokens,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    focus: Option<Text>,
+}
+
+fn default_summary_tokens() -> Tokens {
+    SUMMARY_TOKENS_DEFAULT
+}
+
+impl SummarizeOlderStrategy {
+    /// Keeps the newest `n` items of any kind.
+    pub fn new(n: usize) -> Self {
+        Self { n, preserve_kinds: Kinds::new(), summary_tokens_max: SUMMARY_TOKENS_DEFAULT, focus: None }
+    }
+
+    /// Keeps every item of `kind` as well.
+    #[must_use]
+    pub fn preserve_kind(mut self, kind: ItemKind) -> Self {
+        self.preserve_kinds.insert(kind);
+        self
+    }
+
+    /// Asks for a summary of at most this size.
+    #[must_use]
+    pub fn summary_tokens_max(mut self, tokens: Tokens) -> Self {
+        self.summary_tokens_max = tokens;
+        self
+    }
+
+    /// Asks the summary to attend to something.
+    #[must_use]
+    pub fn focus(mut self, focus: impl Into<Text>) -> Self {
+        self.focus = Some(focus.into());
+        self
+    }
+}
+
+impl Strategy for SummarizeOlderStrategy {
+    fn id(&self) -> &'static str {
+        ID
+    }
+
+    fn plan(&self, draft: &mut Draft<'_>, _budget: Option<&Budget>) {
+        let start = newest_start(draft, self.n, &self.preserve_kinds);
+        let spec = SummarySpec::new(self.summary_tokens_max).with_focus(self.focus.clone());
+        let reason = Reason::new(ID, format!("older than the newest {} items", self.n));
+        draft.fold(0..start, |_, entry| self.preserve_kinds.contains(&entry.kind()), spec, reason);
+    }
+
+    fn describe(&self) -> String {
+        format!("{ID}({})", self.n)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::item::Item;
+    use crate::part::Part;
+    use crate::plan::plan;
+    use crate::transcript::Transcript;
+    use crate::view::View;
+
+    fn talk(transcript: &mut Transcript, count: usize) {
+        for _ in 0..count {
+            let number = transcript.len();
+            let words = "a sentence that says something worth remembering; ".repeat(10);
+            transcript.push(Item::user(format!("u{number}"), words.clone()));
+            transcript.push(Item::assistant(format!("a{number}"), vec![Part::text(words)]));
+        }
+    }
+
+    #[test]
+    fn five_rounds_leave_one_summary_not_five() {
+        let mut transcript = Transcript::default();
+        let mut overlay = crate::view::Overlay::default();
+        let strategy = SummarizeOlderStrategy::new(4);
+        for _ in 0..5 {
+            talk(&mut transcript, 10);
+            let view = View::through(&transcript, &overlay).unwrap();
+            let compacted = plan(&view, &strategy, None).unwrap().apply_floor();
+            overlay = compacted.view.overlay().clone();
+            let summaries = compacted.view.items().filter(|item| item.summary.is_some()).count();
+            assert_eq!(summaries, 1);
+            assert_eq!(compacted.view.len(), 5);
+        }
+        assert_eq!(overlay.blocks().len(), 5);
+    }
+
+    #[test]
+    fn the_summary_stands_where_the_first_replaced_item_stood() {
+        let mut transcript = Transcript::default();
+        transcript.push(Item::text("s", ItemKind::System, "be kind"));
+        talk(&mut transcript, 10);
+        let strategy = SummarizeOlderStrategy::new(2).preserve_kind(ItemKind::System);
+        let compacted = plan(&View::of(&transcript), &strategy, None).unwrap().apply_floor();
+        let kinds: Vec<_> = compacted.view.items().map(|item| item.kind).collect();
+        assert_eq!(kinds, [ItemKind::System, ItemKind::Context, ItemKind::User, ItemKind::Assistant]);
+    }
+}

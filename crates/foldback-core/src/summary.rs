@@ -1,0 +1,265 @@
+//! Summaries of folds: what is asked for, how an answer is judged, and the floor summary that
+//! answers whenever nothing better does.
+
+use std::fmt::Write;
+use std::ops::Range;
+use std::sync::Arc;
+
+use crate::edit::Fold;
+use crate::handle::Handle;
+use crate::ids::{Text, Tokens};
+use crate::item::{Item, ItemKind, SummaryOrigin};
+use crate::part::Part;
+use crate::placeholder::{HeadPercent, one_line, shorten_to_tokens};
+use crate::sequence::{Entry, Holds};
+use crate::tokens::ITEM_OVERHEAD_TOKENS;
+use crate::view::View;
+
+/// No summary is asked to be smaller: this much holds a handle and a count.
+pub const SUMMARY_TOKENS_MIN: u64 = 40;
+
+/// Who wrote a floor summary.
+const FLOOR: &str = "floor";
+
+/// What whoever writes a summary is given.
+#[derive(Clone, Copy, Debug)]
+pub struct FoldRequest<'p> {
+    fold: &'p Fold,
+    view: &'p View,
+}
+
+impl<'p> FoldRequest<'p> {
+    pub(crate) fn new(fold: &'p Fold, view: &'p View) -> Self {
+        Self { fold, view }
+    }
+
+    /// The fold: its range, size, focus.
+    pub fn fold(&self) -> &'p Fold {
+        self.fold
+    }
+
+    /// What the model saw of the folded range so far: items, and summaries that are taken in.
+    pub fn entries(&self) -> impl Iterator<Item = &'p Entry> {
+        let (fold, view) = (self.fold, self.view);
+        view.iter().filter(move |entry| fold.folded().any(|range| range.contains(&entry.anchor())))
+    }
+
+    /// Earlier summaries that the new one replaces.
+    pub fn previous(&self) -> impl Iterator<Item = &'p Entry> {
+        self.entries().filter(|entry| entry.holds().contains(Holds::SUMMARY))
+    }
+
+    /// The range as it was recorded, without what earlier folds and drops did to it.
+    pub fn recorded(&self) -> impl Iterator<Item = &'p Arc<Item>> {
+        let (fold, view) = (self.fold, self.view);
+        fold.folded().flat_map(move |range| view.transcript().range(range)).map(Entry::item)
+    }
+
+    /// Makes text into the summary item of this fold. It is context, never a user message in
+    /// disguise, and says what it stands for.
+    pub fn item(&self, text: impl Into<Text>, written_by: impl Into<Text>) -> Item {
+        let transcript = self.view.transcript();
+        let tokens_before = self.fold.folded().map(|range| transcript.tokens_of(range)).sum();
+        let id = format!("summary-{}", self.fold.handle.as_str().trim_start_matches('@'));
+        let mut item = Item::text(id, ItemKind::Context, text);
+        item.summary = Some(SummaryOrigin {
+            handle: self.fold.handle.clone(),
+            item_count: u32::try_from(self.fold.item_count()).unwrap_or(u32::MAX),
+            tokens_before,
+            written_by: written_by.into(),
+        });
+        item
+    }
+
+    /// The floor summary: one line per folded unit with its handle, tool and first line, merged
+    /// until it fits, covering the whole range.
+    pub fn floor(&self) -> Item {
+        let tokens_max = self.fold.spec.tokens_max.0.saturating_sub(ITEM_OVERHEAD_TOKENS);
+        let text = self.floor_text(tokens_max);
+        self.item(text, FLOOR)
+    }
+
+    fn floor_text(&self, tokens_max: u64) -> String {
+        let meter = self.view.transcript().meter();
+        let header = format!(
+            "[Summary of {} folded items, {}. Each line names what it stands for by its handle.]",
+            self.fold.item_count(),
+            self.fold.handle
+        );
+        let prologue = self.prologue(tokens_max / 2);
+        let units = self.units();
+        let lines_max = (tokens_max / LINE_TOKENS_MIN).max(1) as usize;
+        let mut group_len = units.len().div_ceil(lines_max).max(1);
+        while group_len <= units.len() {
+            let mut text = header.clone();
+            text.push_str(&prologue);
+            for group in units.chunks(group_len) {
+                text.push('\n');
+                self.push_line(&mut text, group);
+            }
+            if meter.text(&text) <= tokens_max {
+                return text;
+            }
+            group_len *= 2;
+        }
+        let shrinking = [header.clone() + &prologue, header];
+        let fitting = shrinking.into_iter().find(|text| meter.text(text) <= tokens_max);
+        fitting.unwrap_or_else(|| format!("[{} items folded: {}]", self.fold.item_count(), self.fold.handle))
+    }
+
+    /// What an earlier summary says that its items, if they are recorded here at all, do not.
+    fn prologue(&self, tokens_max: u64) -> String {
+        let mut prologue = String::new();
+        for entry in self.previous().filter(|entry| !self.is_regenerated(entry)) {
+            for part in &entry.item().parts {
+                if let Part::Text(text) = part {
+                    prologue.push('\n');
+                    prologue.push_str(text);
+                }
+            }
+        }
+        let meter = self.view.transcript().meter();
+        let handle = &self.fold.handle;
+        let shortened = shorten_to_tokens(&prologue, Tokens(tokens_max), HeadPercent::HALF, handle, meter);
+        shortened.unwrap_or(prologue)
+    }
+
+    /// Whether a summary's lines are made anew from the items it stands for.
+    fn is_regenerated(&self, entry: &Entry) -> bool {
+        let is_floor =
+            entry.item().summary.as_ref().is_some_and(|origin| origin.written_by.as_str() == FLOOR);
+        is_floor && !self.is_recorded_summary(entry)
+    }
+
+    /// Whether a summary is itself an item of the transcript: a host took a compacted view as its
+    /// new history, and what the summary stands for is not there.
+    fn is_recorded_summary(&self, entry: &Entry) -> bool {
+        let recorded = self.view.transcript().get(entry.anchor());
+        recorded.is_some_and(|recorded| Arc::ptr_eq(recorded.item(), entry.item()))
+    }
+
+    /// The units to be named, as transcript indices of their first members.
+    fn units(&self) -> Vec<usize> {
+        let transcript = self.view.transcript();
+        let told: Vec<Range<usize>> =
+            self.previous().filter(|entry| !self.is_regenerated(entry)).map(Entry::span).collect();
+        let is_told = |index: usize| told.iter().any(|span| span.contains(&index));
+        let indices = self.fold.folded().flatten();
+        indices.filter(|&index| transcript.unit_start(index) == index && !is_told(index)).collect()
+    }
+
+    fn push_line(&self, text: &mut String, group: &[usize]) {
+        let transcript = self.view.transcript();
+        let handle = |index: usize| transcript.get(index).map(|entry| Handle::of_item(&entry.item().id));
+        let (Some(&first), Some(&last)) = (group.first(), group.last()) else { return };
+        let Some(first_handle) = handle(first) else { return };
+        // Writing into a string cannot fail.
+        let _ = write!(text, "{first_handle}");
+        if let Some(last_handle) = handle(last).filter(|_| first != last) {
+            let _ = write!(text, "…{last_handle}");
+        }
+        let mut labels: Vec<(&str, usize)> = Vec::new();
+        for label in group.iter().flat_map(|&unit| self.labels(unit)) {
+            match labels.iter().position(|(known, _)| *known == label) {
+                Some(known) => labels[known].1 += 1,
+                None if labels.len() < LABELS_MAX => labels.push((label, 1)),
+                None => {}
+            }
+        }
+        for (position, (label, count)) in labels.iter().enumerate() {
+            text.push_str(if position == 0 { " " } else { ", " });
+            text.push_str(&one_line(label));
+            if *count > 1 {
+                let _ = write!(text, " ×{count}");
+            }
+        }
+        let quote = group.iter().rev().map(|&unit| self.first_line(unit)).find(|line| !line.is_empty());
+        if let Some(line) = quote {
+            text.push_str(": ");
+            text.push_str(&one_line(line));
+        }
+    }
+
+    /// The tools that a unit calls, or the kind of its only item.
+    fn labels(&self, unit: usize) -> impl Iterator<Item = &'p str> {
+        let item = self.view.transcript().get(unit).map(|entry| &**entry.item());
+        let kind = item.filter(|item| item.calls().next().is_none()).map(|item| item.kind.as_str());
+        let calls = item.into_iter().flat_map(Item::calls).map(|(_, call)| call.name.as_str());
+        calls.chain(kind)
+    }
+
+    /// The first line of a unit's last result, or of its own text.
+    fn first_line(&self, unit: usize) -> &'p str {
+        let transcript = self.view.transcript();
+        let (_, last) = transcript.unit_ends(unit);
+        let parts = [last, unit]
+            .into_iter()
+            .filter_map(|index| transcript.get(index))
+            .flat_map(|entry| &entry.item().parts);
+        let lines = parts.filter_map(|part| match part {
+            Part::ToolResult(result) => Some(result.first_line()),
+            Part::Text(text) => text.lines().map(str::trim).find(|line| !line.is_empty()),
+            Part::Reasoning(_)
+            | Part::ToolCall(_)
+            | Part::Media(_)
+            | Part::File(_)
+            | Part::Structured(_)
+            | Part::Opaque(_) => None,
+        });
+        lines.into_iter().find(|line| !line.is_empty()).unwrap_or("")
+    }
+}
+
+/// A line with a handle and a word or two costs about this much; how many lines to try first.
+const LINE_TOKENS_MIN: u64 = 16;
+
+/// Tools or kinds named in one merged line.
+const LABELS_MAX: usize = 6;
+
+/// Why an answer is not taken as the summary of a fold.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SummaryError {
+    /// There is nothing in it.
+    #[error("the summary of {handle} is empty")]
+    Empty {
+        /// The fold.
+        handle: Handle,
+    },
+    /// It is larger than what was asked for.
+    #[error("the summary of {handle} is {tokens} tokens, more than the {tokens_max} asked for")]
+    Inflated {
+        /// The fold.
+        handle: Handle,
+        /// Its size.
+        tokens: Tokens,
+        /// The size asked for.
+        tokens_max: Tokens,
+    },
+    /// It claims another authority than context has.
+    #[error("the summary of {handle} has an item of kind {kind}; summaries are context")]
+    WrongKind {
+        /// The fold.
+        handle: Handle,
+        /// The kind it came with.
+        kind: ItemKind,
+    },
+}
+
+/// Judges an answer: something in it, no larger than asked for, nothing but context.
+pub(crate) fn judge(request: &FoldRequest<'_>, items: &[Item]) -> Result<(), SummaryError> {
+    let handle = || request.fold.handle.clone();
+    let says_something = |part: &Part| !matches!(part, Part::Text(text) if text.trim().is_empty());
+    if !items.iter().flat_map(|item| &item.parts).any(says_something) {
+        return Err(SummaryError::Empty { handle: handle() });
+    }
+    if let Some(item) = items.iter().find(|item| item.kind != ItemKind::Context) {
+        return Err(SummaryError::WrongKind { handle: handle(), kind: item.kind });
+    }
+    let meter = request.view.transcript().meter();
+    let tokens: Tokens = items.iter().map(|item| meter.item(item).total).sum();
+    let tokens_max = request.fold.spec.tokens_max;
+    if tokens > tokens_max {
+        return Err(SummaryError::Inflated { handle: handle(), tokens, tokens_max });
+    }
+    Ok(())
+}

@@ -1,0 +1,149 @@
+//! What the ladder must keep, computed again and differently: the oracle for `BudgetInfeasible`.
+//!
+//! It shares nothing with core's kernel but the two functions that say what a shortened part
+//! looks like, because their wording is the fact to be counted.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use foldback_core::kernel::{floor_result_part, floor_task_part};
+use foldback_core::{Handle, Item, ItemKind, Part, Tokens, Transcript};
+
+/// What the items that must stay cost at their smallest.
+pub fn kernel_tokens(transcript: &Transcript) -> Tokens {
+    let items: Vec<&Item> = transcript.items().map(|item| &**item).collect();
+    let unit_of = units(&items);
+    let users: Vec<usize> = (0..items.len()).filter(|&i| items[i].kind == ItemKind::User).collect();
+    let in_flight = in_flight_start(&items, &unit_of);
+    let mut kept: BTreeSet<usize> =
+        (0..items.len()).filter(|&i| must_stay(&items, i, &users, in_flight)).collect();
+    let units_kept: BTreeSet<usize> = kept.iter().map(|&i| unit_of[i]).collect();
+    kept.extend((0..items.len()).filter(|&i| units_kept.contains(&unit_of[i])));
+    add_opener(&items, &mut kept);
+    let protected_task = users.last().copied();
+    let cost = |&i: &usize| {
+        let is_task =
+            users.first() == Some(&i) && protected_task != Some(i) && !items[i].is_pinned() && i < in_flight;
+        let is_in_flight = i >= in_flight && !items[i].is_pinned();
+        smallest(transcript, items[i], is_task, is_in_flight)
+    };
+    kept.iter().map(cost).sum()
+}
+
+fn must_stay(items: &[&Item], index: usize, users: &[usize], in_flight: usize) -> bool {
+    let item = items[index];
+    let speaks_first = (0..items.len())
+        .find(|&i| !matches!(items[i].kind, ItemKind::System | ItemKind::Developer | ItemKind::Context))
+        .unwrap_or(items.len());
+    let scene_end = users.first().copied().unwrap_or(speaks_first);
+    matches!(item.kind, ItemKind::System | ItemKind::Developer)
+        || (item.kind == ItemKind::Context && index < scene_end && item.summary.is_none())
+        || item.is_pinned()
+        || users.first() == Some(&index)
+        || users.last() == Some(&index)
+        || index >= in_flight
+}
+
+/// For each item the smallest index of its unit, by merging until nothing changes.
+fn units(items: &[&Item]) -> Vec<usize> {
+    let mut unit_of: Vec<usize> = (0..items.len()).collect();
+    let mut merge = |a: usize, b: usize| {
+        let (from, to) = (unit_of[a].max(unit_of[b]), unit_of[a].min(unit_of[b]));
+        unit_of.iter_mut().filter(|unit| **unit == from).for_each(|unit| *unit = to);
+    };
+    let mut open: BTreeMap<&str, Option<usize>> = BTreeMap::new();
+    for (index, item) in items.iter().enumerate() {
+        let follows_thinking = index > 0
+            && item.kind == ItemKind::Assistant
+            && items[index - 1].kind == ItemKind::Assistant
+            && matches!(items[index - 1].parts.last(), Some(Part::Reasoning(_)));
+        if follows_thinking {
+            merge(index - 1, index);
+        }
+        for part in &item.parts {
+            match part {
+                Part::ToolCall(call) => {
+                    open.insert(&call.id, Some(index));
+                }
+                Part::ToolResult(result) => {
+                    if let Some(Some(caller)) = open.insert(&result.call_id, None) {
+                        merge(caller, index);
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+    unit_of
+}
+
+/// Where the unit in flight starts; the end if there is none.
+fn in_flight_start(items: &[&Item], unit_of: &[usize]) -> usize {
+    let is_aside = |kind: ItemKind| matches!(kind, ItemKind::Context | ItemKind::Notification);
+    let Some(last) = (0..items.len()).rev().find(|&i| !is_aside(items[i].kind)) else { return items.len() };
+    let holds = |is_wanted: fn(&Part) -> bool| items[last].parts.iter().any(is_wanted);
+    let waits = match items[last].kind {
+        ItemKind::Tool => holds(|part| matches!(part, Part::ToolResult(_))),
+        ItemKind::Assistant => holds(|part| matches!(part, Part::ToolCall(_))),
+        _ => false,
+    };
+    if !waits {
+        return items.len();
+    }
+    let is_cut =
+        |cut: usize| (0..cut).all(|before| (cut..items.len()).all(|after| unit_of[before] != unit_of[after]));
+    let cut_before = |index: usize| (0..=index).rev().find(|&cut| is_cut(cut)).unwrap_or(0);
+    let mut start = cut_before(last);
+    let mut looked_at = start;
+    while looked_at > 0 {
+        let previous = looked_at - 1;
+        looked_at = cut_before(previous);
+        if items[previous].kind == ItemKind::Assistant && has_open_call(items, looked_at..start) {
+            start = looked_at;
+        } else if !is_aside(items[previous].kind) {
+            break;
+        }
+    }
+    start
+}
+
+fn has_open_call(items: &[&Item], range: std::ops::Range<usize>) -> bool {
+    let mut open: BTreeMap<&str, usize> = BTreeMap::new();
+    for (index, item) in items.iter().enumerate() {
+        for part in &item.parts {
+            match part {
+                Part::ToolCall(call) => {
+                    open.insert(&call.id, index);
+                }
+                Part::ToolResult(result) => {
+                    open.remove(&*result.call_id);
+                }
+                _ => {}
+            }
+        }
+    }
+    open.values().any(|index| range.contains(index))
+}
+
+fn add_opener(items: &[&Item], kept: &mut BTreeSet<usize>) {
+    let is_sent = |i: usize| !items[i].parts.is_empty() && !items[i].kind.is_instruction();
+    let Some(first) = kept.iter().copied().find(|&i| is_sent(i)) else { return };
+    let listens =
+        |i: usize| matches!(items[i].kind, ItemKind::User | ItemKind::Context | ItemKind::Notification);
+    if !listens(first) {
+        kept.extend((0..first).rev().find(|&i| is_sent(i) && listens(i)));
+    }
+}
+
+fn smallest(transcript: &Transcript, item: &Item, is_task: bool, is_in_flight: bool) -> Tokens {
+    let meter = transcript.meter();
+    let parts = item.parts.iter().enumerate().map(|(part_index, part)| {
+        let handle = Handle::of_part(&item.id, part_index);
+        let floor = match (is_task, is_in_flight) {
+            (true, _) => floor_task_part(part, &handle, meter),
+            (_, true) => floor_result_part(part, &handle, meter),
+            _ => None,
+        };
+        floor.unwrap_or_else(|| part.clone())
+    });
+    meter.item(&Item::new(item.id.clone(), item.kind, parts.collect())).total
+}

@@ -1,0 +1,94 @@
+//! Random strategies and pipelines, every built-in one among them.
+
+use foldback_core::draft::EmptyItems;
+use foldback_core::strategy::TailClamp;
+use foldback_core::*;
+use proptest::prelude::{Just, Strategy as Generator, any, prop, prop_oneof};
+
+fn kinds() -> impl Generator<Value = Vec<ItemKind>> {
+    prop::collection::vec(prop::sample::select(ItemKind::ALL.to_vec()), 0..3)
+}
+
+fn empty_items() -> impl Generator<Value = EmptyItems> {
+    prop_oneof![Just(EmptyItems::Drop), Just(EmptyItems::Keep)]
+}
+
+/// One random strategy; `ladder` says whether it may be one that needs a budget.
+pub fn strategy() -> impl Generator<Value = StrategyConfig> {
+    let structural = prop_oneof![
+        empty_items().prop_map(|empty| DropReasoningStrategy::new().empty_items(empty).into()),
+        (empty_items(), any::<bool>()).prop_map(|(empty, keep)| {
+            let strategy = DropFailedToolResultsStrategy::new().empty_items(empty);
+            if keep { strategy.keep_newest_failure().into() } else { strategy.into() }
+        }),
+        (0usize..12, kinds()).prop_map(|(n, kinds)| {
+            kinds.into_iter().fold(KeepRecentStrategy::new(n), KeepRecentStrategy::preserve_kind).into()
+        }),
+        (0usize..6, 0usize..6).prop_map(|(first, recent)| DropMiddleStrategy::new(first, recent).into()),
+    ];
+    prop_oneof![
+        structural,
+        folding(),
+        rewriting(),
+        prop_oneof![
+            Just(LadderStrategy::new().into()),
+            (0usize..4, 0usize..4, 40u64..3_000).prop_map(|(first, recent, tokens)| {
+                let strategy = DefaultCompaction::new().keep_first_turns(first).keep_recent_turns(recent);
+                strategy.max_summary_tokens(Tokens(tokens)).into()
+            }),
+        ]
+    ]
+}
+
+fn folding() -> impl Generator<Value = StrategyConfig> {
+    let summary = 20u64..3_000;
+    prop_oneof![
+        (0usize..12, kinds(), summary.clone()).prop_map(|(n, kinds, tokens)| {
+            let strategy = SummarizeOlderStrategy::new(n).summary_tokens_max(Tokens(tokens));
+            kinds.into_iter().fold(strategy, SummarizeOlderStrategy::preserve_kind).into()
+        }),
+        (0u64..5_000, summary.clone()).prop_map(|(tokens, summary)| {
+            let strategy = PreserveUserMessagesStrategy::new().tokens_max(Tokens(tokens));
+            strategy.summary_tokens_max(Tokens(summary)).into()
+        }),
+        (0u32..=10, summary.clone()).prop_map(|(tenths, summary)| {
+            let strategy = PreserveRecentFractionStrategy::new(f64::from(tenths) / 10.0);
+            strategy.expect("tenths are fractions").summary_tokens_max(Tokens(summary)).into()
+        }),
+        (0usize..5, 0u64..2_000, summary.clone()).prop_map(|(turns, tokens, summary)| {
+            let clamp = TailClamp::new(25, Tokens(tokens / 2), Tokens(tokens)).expect("half is less");
+            PreserveRecentTurnsStrategy::new(turns).clamp(clamp).summary_tokens_max(Tokens(summary)).into()
+        }),
+        (0u64..2_000).prop_map(|tokens| {
+            let clamp = TailClamp::new(25, Tokens(tokens / 2), Tokens(tokens)).expect("half is less");
+            PreserveRecentTurnsStrategy::within_tail().clamp(clamp).into()
+        }),
+        (0usize..5, 0usize..5, summary).prop_map(|(first, recent, tokens)| {
+            KeepFirstAndRecentTurnsStrategy::new(first, recent).summary_tokens_max(Tokens(tokens)).into()
+        }),
+    ]
+}
+
+fn rewriting() -> impl Generator<Value = StrategyConfig> {
+    prop_oneof![
+        (1usize..80, 32u64..3_000, any::<bool>()).prop_map(|(lines, tokens, fresh)| {
+            let strategy =
+                TruncateToolOutputsStrategy::by_lines(lines).and_then(|s| s.tokens_max(Tokens(tokens)));
+            let strategy = strategy.expect("both limits are in range");
+            if fresh { strategy.shorten_fresh().into() } else { strategy.into() }
+        }),
+        (0usize..6, 0u64..500, any::<bool>()).prop_map(|(keep, at_least, inputs)| {
+            let strategy = ClearToolResultsStrategy::new(keep).clear_at_least(Tokens(at_least));
+            if inputs { strategy.clear_inputs().into() } else { strategy.exclude_tool("shell").into() }
+        }),
+        (0u64..800).prop_map(|tokens| TruncateToolInputsStrategy::new(Tokens(tokens)).into()),
+        (0usize..3).prop_map(|keep| ReplaceMediaStrategy::new(keep).into()),
+    ]
+}
+
+/// A pipeline of one to four random strategies.
+pub fn pipeline() -> impl Generator<Value = CompactionPipeline> {
+    prop::collection::vec(strategy(), 1..=4).prop_map(|steps| {
+        steps.into_iter().fold(CompactionPipeline::new(), CompactionPipeline::with_strategy)
+    })
+}

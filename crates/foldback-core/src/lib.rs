@@ -5,18 +5,22 @@ pub mod dialect;
 pub mod handle;
 pub mod ids;
 pub mod item;
+pub mod native;
 pub mod part;
 pub mod sequence;
 pub mod tokens;
 pub mod transcript;
+pub mod turns;
 
 pub use dialect::Dialect;
 pub use handle::Handle;
 pub use ids::{CallId, ItemId, Text, Timestamp, Tokens, TurnId};
 pub use item::{FinishReason, Item, ItemKind, Metadata, Pin, SummaryOrigin, Usage};
+pub use native::{NativeDocument, NativeError, NativeFault};
 pub use part::{
     Blob, File, Json, Media, Opaque, Part, Reasoning, ResultPart, ToolCall, ToolInput, ToolResult,
 };
 pub use sequence::{Anomaly, Entry, Holds, Sequence};
 pub use tokens::{EstimatingCounter, ItemTokens, Precision, TokenCounter};
 pub use transcript::{Meter, Transcript};
+pub use turns::{TurnMap, TurnRange, TurnRangeError, TurnRanges};

@@ -344,7 +344,7 @@ fn write_oddly(value: &Value, choices: &mut impl Iterator<Item = u8>, written: &
         Value::String(text) => write_escaped(text, written),
         Value::Null | Value::Bool(_) | Value::Number(_) => written.push_str(&value.to_string()),
     }
-    written.push_str(if choices.next().unwrap_or(0) % 2 == 0 { "" } else { " " });
+    written.push_str(if choices.next().unwrap_or(0).is_multiple_of(2) { "" } else { " " });
 }
 
 fn write_escaped(text: &str, written: &mut String) {

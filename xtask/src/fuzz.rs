@@ -80,8 +80,8 @@ fn target_folder() -> Result<PathBuf, Failure> {
         .ok_or_else(|| Failure::Failed("cargo metadata does not name the target directory".to_owned()))
 }
 
-/// Runs one target over its committed seeds and what earlier runs found, and shows its output
-/// without the lines that only say that coverage grew.
+/// Runs one target over its committed seeds and what earlier runs found. All that it says goes
+/// to a log, what is worth reading to our own output.
 fn run_target(name: &str, binaries: &Path, seconds: u32) -> Result<(), Failure> {
     let failed = |error: std::io::Error| Failure::Failed(format!("fuzz target {name}: {error}"));
     let corpus = target_folder()?.join("corpus").join(name);
@@ -123,7 +123,10 @@ fn is_worth_showing(line: &str) -> bool {
     let event = line.split_whitespace().nth(1).unwrap_or_default();
     let is_progress = line.starts_with('#') && !matches!(event, "pulse" | "DONE");
     let is_dictionary = line.starts_with('"') && line.contains("# Uses:");
-    !(is_progress || is_dictionary || line.starts_with("INFO:") || line.trim().is_empty())
+    let is_chatter = ["INFO:", "WARNING: Failed to find function", "\tNEW_FUNC"]
+        .iter()
+        .any(|start| line.starts_with(start));
+    !(is_progress || is_dictionary || is_chatter || line.trim().is_empty())
 }
 
 /// The C++ compiler that libFuzzer is built with; installs one where that is possible.

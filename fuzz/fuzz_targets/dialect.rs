@@ -9,8 +9,8 @@ use std::sync::Arc;
 
 use foldback_core::dialect::{check, repair};
 use foldback_core::{
-    Blob, Dialect, Item, ItemKind, Json, Media, Opaque, Part, Reasoning, ResultPart, Text, ToolCall, ToolInput,
-    ToolResult,
+    Blob, Dialect, File, Item, ItemKind, Json, Media, Opaque, Part, Reasoning, ResultPart, Text, ToolCall,
+    ToolInput, ToolResult,
 };
 use libfuzzer_sys::fuzz_target;
 
@@ -63,12 +63,17 @@ impl Decoder<'_> {
         let kind = ItemKind::ALL[self.below(ItemKind::ALL.len())];
         let part_count = self.below(PART_COUNT_MAX + 1);
         let parts = (0..part_count).map(|_| self.part()).collect();
-        let item = Item::new(format!("i{item_index}"), kind, parts);
-        if self.below(8) == 7 { item.pinned() } else { item }
+        let mut item = Item::new(format!("i{item_index}"), kind, parts);
+        match self.below(4) {
+            1 => item.cache_marker = true,
+            2 => item = item.pinned(),
+            _ => {}
+        }
+        item
     }
 
     fn part(&mut self) -> Part {
-        match self.below(8) {
+        match self.below(10) {
             0 => Part::Text(self.one_of(&TEXTS)),
             1 => Part::Reasoning(Reasoning {
                 text: self.one_of(&TEXTS),
@@ -79,7 +84,9 @@ impl Decoder<'_> {
             2 | 3 => Part::ToolCall(self.call()),
             4 | 5 => Part::ToolResult(self.result()),
             6 => Part::Media(self.media()),
-            _ => Part::Opaque(self.opaque()),
+            7 => Part::Opaque(self.opaque()),
+            8 => Part::File(self.file()),
+            _ => Part::Structured(an_object()),
         }
     }
 
@@ -101,26 +108,40 @@ impl Decoder<'_> {
     }
 
     fn result_part(&mut self) -> ResultPart {
-        match self.below(4) {
+        match self.below(6) {
             0 | 1 => ResultPart::Text(self.one_of(&TEXTS)),
             2 => ResultPart::Media(self.media()),
-            _ => ResultPart::Opaque(self.opaque()),
+            3 => ResultPart::Opaque(self.opaque()),
+            4 => ResultPart::File(self.file()),
+            _ => ResultPart::Structured(an_object()),
         }
     }
 
     fn media(&mut self) -> Media {
         let media_type = self.one_of(&["image/png", "audio/wav", "video/mp4", ""]);
-        let data = match self.below(3) {
+        let pixels = [None, Some((640, 480)), Some((u32::MAX, 0))][self.below(3)];
+        Media { media_type, data: self.blob(), pixels }
+    }
+
+    fn file(&mut self) -> File {
+        let media_type = self.one_of(&["application/pdf", "text/plain", ""]);
+        File { name: self.optional(), media_type, data: self.blob() }
+    }
+
+    fn blob(&mut self) -> Blob {
+        match self.below(3) {
             0 => Blob::Base64(self.one_of(&["iVBORw0KGgo=", "", "!"])),
             1 => Blob::Url(self.one_of(&["https://example.com/a.png", ""])),
             _ => Blob::Text(self.one_of(&TEXTS)),
-        };
-        Media { media_type, data, pixels: [None, Some((640, 480)), Some((u32::MAX, 0))][self.below(3)] }
+        }
     }
 
     fn opaque(&mut self) -> Opaque {
         let source = self.one_of(&["anthropic:server_tool_use", "openai-responses:web_search_call", ""]);
-        let json = Json::parse(r#"{"type":"other"}"#).expect("the literal is JSON");
-        Opaque { source, json }
+        Opaque { source, json: an_object() }
     }
+}
+
+fn an_object() -> Json {
+    Json::parse(r#"{"type":"other"}"#).expect("the literal is JSON")
 }

@@ -1,2 +1,153 @@
-//! xtask
-fn main() {}
+//! The project's own commands: `cargo xtask test`, and the pieces it is made of.
+//!
+//! They live in a program and not in shell scripts so that they run wherever cargo runs, and so
+//! that the rules on crates (DESIGN A1 to A4) are themselves tested.
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "a command-line program reports by printing")]
+
+mod cargo;
+mod edges;
+mod fuzz;
+mod purity;
+mod suite;
+
+use std::process::ExitCode;
+
+const USAGE: &str = "\
+usage: cargo xtask <command>
+
+commands:
+  test                            everything that must pass before a merge; the one command to run
+  edges                           only the rules: which crate may use which, what core may contain
+  fuzz [--seconds N] [target]     fuzz one target or all, N seconds each (default 20)
+  props --cases N                 the property tests with N cases each
+  peers [filter…]                 compare with other compaction libraries (release build of benches/)
+";
+
+/// Why a command did not do what was asked.
+#[derive(Debug, PartialEq, Eq)]
+enum Failure {
+    /// The command line makes no sense; exit code 2.
+    Misuse(String),
+    /// The work was done and the answer is no, or it could not be done; exit code 1.
+    Failed(String),
+}
+
+#[derive(Debug, PartialEq, Eq)]
+enum Command {
+    Help,
+    Test,
+    Edges,
+    Fuzz { seconds: u32, target: Option<String> },
+    Props { cases: u32 },
+    Peers { filters: Vec<String> },
+}
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    match parse(&arguments).and_then(run) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(Failure::Misuse(reason)) => {
+            eprint!("error: {reason}\n\n{USAGE}");
+            ExitCode::from(2)
+        }
+        Err(Failure::Failed(reason)) => {
+            eprintln!("error: {reason}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(command: Command) -> Result<(), Failure> {
+    match command {
+        Command::Help => {
+            print!("{USAGE}");
+            Ok(())
+        }
+        Command::Test => suite::run(),
+        Command::Edges => edges::run(),
+        Command::Fuzz { seconds, target } => fuzz::run(seconds, target.as_deref()),
+        Command::Props { cases } => cargo::run(
+            cargo::cargo(&["test", "--workspace", "--locked", "--test", "properties"])
+                .env("PROPTEST_CASES", cases.to_string()),
+        ),
+        Command::Peers { filters } => cargo::run(
+            cargo::cargo(&["run", "--release", "--manifest-path", "benches/Cargo.toml", "--"]).args(filters),
+        ),
+    }
+}
+
+fn parse(arguments: &[String]) -> Result<Command, Failure> {
+    let Some((name, rest)) = arguments.split_first() else {
+        return Err(Failure::Misuse("which command?".to_owned()));
+    };
+    if rest.iter().any(|argument| argument == "--help" || argument == "-h") {
+        return Ok(Command::Help);
+    }
+    match (name.as_str(), rest) {
+        ("help" | "--help" | "-h", []) => Ok(Command::Help),
+        ("test", []) => Ok(Command::Test),
+        ("edges", []) => Ok(Command::Edges),
+        ("fuzz", rest) => parse_fuzz(rest),
+        ("props", [flag, cases]) if flag == "--cases" => {
+            Ok(Command::Props { cases: positive(flag, Some(cases))? })
+        }
+        ("props", _) => Err(Failure::Misuse("props wants --cases and a number".to_owned())),
+        ("peers", filters) => Ok(Command::Peers { filters: filters.to_vec() }),
+        ("help" | "--help" | "-h" | "test" | "edges", [extra, ..]) => {
+            Err(Failure::Misuse(format!("{name} takes no argument, but was given {extra}")))
+        }
+        _ => Err(Failure::Misuse(format!("there is no command {name}"))),
+    }
+}
+
+fn parse_fuzz(arguments: &[String]) -> Result<Command, Failure> {
+    let (mut seconds, mut target) = (fuzz::SECONDS_DEFAULT, None);
+    let mut arguments = arguments.iter();
+    while let Some(argument) = arguments.next() {
+        match argument.as_str() {
+            "--seconds" => seconds = positive(argument, arguments.next())?,
+            flag if flag.starts_with('-') => {
+                return Err(Failure::Misuse(format!("fuzz has no option {flag}")));
+            }
+            name if target.is_none() => target = Some(name.to_owned()),
+            extra => {
+                return Err(Failure::Misuse(format!("fuzz takes one target, but was also given {extra}")));
+            }
+        }
+    }
+    Ok(Command::Fuzz { seconds, target })
+}
+
+fn positive(flag: &str, value: Option<&String>) -> Result<u32, Failure> {
+    let number = value.and_then(|value| value.parse().ok()).filter(|&number| number > 0);
+    number.ok_or_else(|| Failure::Misuse(format!("{flag} wants a whole number above zero")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse_line(line: &str) -> Result<Command, Failure> {
+        parse(&line.split_whitespace().map(str::to_owned).collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn command_lines_are_understood() {
+        assert_eq!(parse_line("test"), Ok(Command::Test));
+        assert_eq!(parse_line("fuzz"), Ok(Command::Fuzz { seconds: 20, target: None }));
+        let target = Some("native".to_owned());
+        assert_eq!(parse_line("fuzz native --seconds 3"), Ok(Command::Fuzz { seconds: 3, target }));
+        assert_eq!(parse_line("props --cases 9"), Ok(Command::Props { cases: 9 }));
+        assert_eq!(parse_line("peers codex"), Ok(Command::Peers { filters: vec!["codex".to_owned()] }));
+        assert_eq!(parse_line("fuzz --help"), Ok(Command::Help));
+    }
+
+    #[test]
+    fn misuse_is_told_apart_from_failure() {
+        for line in
+            ["", "tset", "test now", "props", "props --cases 0", "fuzz --seconds", "fuzz a b", "fuzz --fast"]
+        {
+            assert!(matches!(parse_line(line), Err(Failure::Misuse(_))), "{line}");
+        }
+    }
+}

@@ -9,6 +9,7 @@ pub mod handle;
 pub mod ids;
 pub mod item;
 pub mod kernel;
+pub mod native;
 pub mod part;
 pub mod placeholder;
 pub mod plan;
@@ -17,6 +18,7 @@ pub mod strategy;
 pub mod summary;
 pub mod tokens;
 pub mod transcript;
+pub mod turns;
 pub mod view;
 
 pub use budget::Budget;
@@ -26,6 +28,7 @@ pub use edit::{Edit, Fold, Reason, Rewrite, SummaryPlacement, SummarySpec};
 pub use handle::Handle;
 pub use ids::{CallId, ItemId, Text, Timestamp, Tokens, TurnId};
 pub use item::{FinishReason, Item, ItemKind, Metadata, Pin, SummaryOrigin, Usage};
+pub use native::{NativeDocument, NativeError, NativeFault};
 pub use part::{
     Blob, File, Json, Media, Opaque, Part, Reasoning, ResultPart, ToolCall, ToolInput, ToolResult,
 };
@@ -41,4 +44,5 @@ pub use strategy::{
 pub use summary::{FoldRequest, SummaryError};
 pub use tokens::{EstimatingCounter, ItemTokens, Precision, TokenCounter};
 pub use transcript::{Meter, Transcript};
+pub use turns::{TurnMap, TurnRange, TurnRangeError, TurnRanges};
 pub use view::{CompactionBlock, Overlay, OverlayError, Recalled, View};

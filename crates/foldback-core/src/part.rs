@@ -30,9 +30,10 @@ impl Json {
         self.0.get()
     }
 
-    /// The decoded value; numbers lose their formatting.
-    pub fn value(&self) -> serde_json::Value {
-        serde_json::from_str(self.as_str()).unwrap_or(serde_json::Value::Null)
+    /// The decoded value; numbers lose their formatting. `None` where it is nested too deeply to
+    /// be decoded safely, which does not keep it from being passed through.
+    pub fn value(&self) -> Option<serde_json::Value> {
+        serde_json::from_str(self.as_str()).ok()
     }
 }
 

@@ -241,7 +241,8 @@ pub fn shorten_input(
             Some(ToolInput::Text(shortened.into()))
         }
         ToolInput::Json(json) => {
-            let mut value = json.value();
+            let hidden = || hidden_input(handle, Tokens(tokens));
+            let Some(mut value) = json.value() else { return Some(hidden()) };
             let mut string_tokens_max = Tokens(tokens_max.0 / 2);
             while string_tokens_max.0 >= INPUT_STRING_TOKENS_MIN {
                 shorten_strings(&mut value, string_tokens_max, handle, meter);
@@ -251,7 +252,7 @@ pub fn shorten_input(
                 }
                 string_tokens_max = Tokens(string_tokens_max.0 / 2);
             }
-            Some(hidden_input(handle, Tokens(tokens)))
+            Some(hidden())
         }
     }
 }
@@ -273,9 +274,10 @@ pub fn is_hidden_input(input: &ToolInput) -> bool {
         ToolInput::Json(_) if text.len() > PLACEHOLDER_BYTES_MAX => false,
         ToolInput::Json(json) => json
             .value()
-            .as_object()
-            .filter(|object| object.len() == 1)
-            .and_then(|object| object.get(FOLDED_KEY)?.as_str().map(is_placeholder))
+            .and_then(|value| {
+                let object = value.as_object().filter(|object| object.len() == 1)?;
+                object.get(FOLDED_KEY)?.as_str().map(is_placeholder)
+            })
             .unwrap_or(false),
     }
 }
@@ -376,7 +378,7 @@ mod tests {
         let shortened =
             shorten_input(&input, Tokens(200), &handle(), transcript.meter()).expect("it is too long");
         let ToolInput::Json(json) = &shortened else { panic!("{shortened:?}") };
-        assert_eq!(json.value()["path"], "src/lib.rs");
+        assert_eq!(json.value().unwrap()["path"], "src/lib.rs");
         assert!(transcript.meter().text(json.as_str()) <= 200);
         assert_eq!(shorten_input(&shortened, Tokens(200), &handle(), transcript.meter()), None);
     }

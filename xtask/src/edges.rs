@@ -1,0 +1,203 @@
+//! The rules on crates as data, and the check that the workspace keeps them.
+//!
+//! Two tables: which of our crates may use which, and everything that core may contain. Both are
+//! lists of what is allowed, so that a new edge or a new dependency is a decision made here.
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+
+use crate::{Failure, cargo, purity};
+
+/// Which of our crates each of our crates may use, in `[dependencies]` and
+/// `[build-dependencies]`. Crates that are not written yet stand here too: the design came first.
+const MAY_USE: &[(&str, &[&str])] = &[
+    ("foldback-core", &[]),
+    ("foldback-tokens", &["foldback-core"]),
+    ("foldback-formats", &["foldback-core"]),
+    ("foldback-engine", &["foldback-core"]),
+    ("foldback-backends", &["foldback-core", "foldback-engine", "foldback-formats"]),
+    ("foldback-store", &["foldback-core", "foldback-engine"]),
+    ("foldback-loop", &["foldback-backends", "foldback-core", "foldback-engine", "foldback-formats"]),
+    ("foldback-server", &["foldback-core", "foldback-engine", "foldback-formats"]),
+    ("foldback", LIBRARIES),
+    (
+        "foldback-cli",
+        &[
+            "foldback",
+            "foldback-backends",
+            "foldback-core",
+            "foldback-engine",
+            "foldback-formats",
+            "foldback-loop",
+            "foldback-server",
+            "foldback-store",
+            "foldback-tokens",
+        ],
+    ),
+    ("foldback-testkit", &["foldback-core", "foldback-engine"]),
+    ("xtask", &[]),
+];
+
+/// What the facade may re-export.
+const LIBRARIES: &[&str] = &[
+    "foldback-backends",
+    "foldback-core",
+    "foldback-engine",
+    "foldback-formats",
+    "foldback-loop",
+    "foldback-server",
+    "foldback-store",
+    "foldback-tokens",
+];
+
+/// What every crate may use in its tests, beside its own row of [`MAY_USE`].
+const IN_TESTS: &str = "foldback-testkit";
+
+/// Every crate that may be compiled into core or for it. None of them reads files, sockets,
+/// clocks or the environment, starts threads or draws random numbers (A1): before adding one
+/// here, look whether that still holds.
+const CORE_MAY_CONTAIN: &[&str] = &[
+    "archery",
+    "base64",
+    "bitflags",
+    "equivalent",
+    "foldback-core",
+    "foldhash",
+    "hashbrown",
+    "imagesize",
+    "indexmap",
+    "itoa",
+    "memchr",
+    "proc-macro2",
+    "quote",
+    "rpds",
+    "serde",
+    "serde_core",
+    "serde_derive",
+    "serde_json",
+    "smallvec",
+    "syn",
+    "thiserror",
+    "thiserror-impl",
+    "triomphe",
+    "unicode-ident",
+    "xxhash-rust",
+    "zmij",
+];
+
+/// Prints every broken rule and fails if there is one.
+pub(crate) fn run() -> Result<(), Failure> {
+    let broken = broken_rules()?;
+    if broken.is_empty() {
+        return Ok(());
+    }
+    broken.iter().for_each(|rule| eprintln!("{rule}"));
+    Err(Failure::Failed(format!("{} broken rules; the tables are in xtask/src/edges.rs", broken.len())))
+}
+
+/// Every rule that the workspace breaks, one line each.
+fn broken_rules() -> Result<Vec<String>, Failure> {
+    let mut broken = forbidden_edges(&cargo::metadata("Cargo.toml")?);
+    broken.extend(forbidden_in_core(&core_tree()?));
+    broken.extend(purity::impure_sources(&cargo::root(), "crates/foldback-core/src")?);
+    Ok(broken)
+}
+
+/// The crates that a build of core compiles, as `cargo tree` prints them. Asked of cargo tree and
+/// not of cargo metadata, which would count features that only other members switch on.
+fn core_tree() -> Result<String, Failure> {
+    let tree = |network: &[&str]| {
+        let arguments = ["tree", "--package", "foldback-core", "--edges", "normal,build", "--all-features"];
+        let format = ["--target", "all", "--prefix", "none", "--format", "{p}", "--locked"];
+        cargo::read(cargo::cargo(&arguments).args(format).args(network))
+    };
+    tree(&["--offline"]).or_else(|_| tree(&[]))
+}
+
+fn forbidden_in_core(tree: &str) -> Vec<String> {
+    let contained: BTreeSet<&str> = tree.lines().filter_map(|line| line.split_whitespace().next()).collect();
+    let is_forbidden = |name: &&str| !CORE_MAY_CONTAIN.contains(name);
+    let complain = |name: &str| format!("foldback-core contains {name}, which is not on its list");
+    contained.into_iter().filter(is_forbidden).map(complain).collect()
+}
+
+/// `metadata` is what `cargo metadata --no-deps` prints: the declared dependencies, optional ones
+/// and those of other platforms included.
+fn forbidden_edges(metadata: &Value) -> Vec<String> {
+    let packages = || metadata["packages"].as_array().into_iter().flatten();
+    let ours: BTreeSet<&str> = packages().filter_map(|package| package["name"].as_str()).collect();
+    let mut broken = Vec::new();
+    for package in packages() {
+        let name = package["name"].as_str().unwrap_or_default();
+        let Some((_, allowed)) = MAY_USE.iter().find(|(user, _)| *user == name) else {
+            broken.push(format!("{name} has no row in the table of crates"));
+            continue;
+        };
+        for dependency in package["dependencies"].as_array().into_iter().flatten() {
+            let used = dependency["name"].as_str().unwrap_or_default();
+            let is_in_tests = dependency["kind"] == "dev" && used == IN_TESTS;
+            if ours.contains(used) && !allowed.contains(&used) && !is_in_tests {
+                broken.push(format!("{name} may not use {used}"));
+            }
+        }
+    }
+    broken
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn workspace(dependency: &str, kind: &Value) -> Value {
+        json!({"packages": [
+            {"name": "foldback-core", "dependencies": [
+                {"name": "serde", "kind": null},
+                {"name": dependency, "kind": kind},
+            ]},
+            {"name": "foldback-engine", "dependencies": [{"name": "foldback-core", "kind": null}]},
+            {"name": "foldback-testkit", "dependencies": [{"name": "foldback-core", "kind": null}]},
+        ]})
+    }
+
+    #[test]
+    fn the_workspace_keeps_its_rules() {
+        assert_eq!(broken_rules(), Ok(Vec::new()));
+    }
+
+    #[test]
+    fn a_forbidden_edge_is_found_of_whatever_kind() {
+        for kind in [json!(null), json!("build"), json!("dev")] {
+            let broken = forbidden_edges(&workspace("foldback-engine", &kind));
+            assert_eq!(broken, ["foldback-core may not use foldback-engine"]);
+        }
+    }
+
+    #[test]
+    fn the_testkit_may_be_used_in_tests_only() {
+        assert!(forbidden_edges(&workspace("foldback-testkit", &json!("dev"))).is_empty());
+        let broken = forbidden_edges(&workspace("foldback-testkit", &json!(null)));
+        assert_eq!(broken, ["foldback-core may not use foldback-testkit"]);
+    }
+
+    #[test]
+    fn a_crate_without_a_row_is_found() {
+        let metadata = json!({"packages": [{"name": "foldback-util", "dependencies": []}]});
+        assert_eq!(forbidden_edges(&metadata), ["foldback-util has no row in the table of crates"]);
+    }
+
+    #[test]
+    fn a_dependency_that_is_not_on_cores_list_is_found() {
+        let tree = "foldback-core v0.1.0 (/somewhere)\nserde v1.0.0\nrand v0.9.0\nserde v1.0.0 (*)\nrand v0.9.0 (*)\n";
+        assert_eq!(forbidden_in_core(tree), ["foldback-core contains rand, which is not on its list"]);
+    }
+
+    #[test]
+    fn the_tables_name_only_crates_with_a_row() {
+        let names: BTreeSet<&str> = MAY_USE.iter().map(|(name, _)| *name).collect();
+        let used = MAY_USE.iter().flat_map(|(_, used)| *used).chain([&IN_TESTS]);
+        used.for_each(|name| assert!(names.contains(name), "{name}"));
+    }
+}

@@ -1,0 +1,82 @@
+//! `cargo xtask test`: everything that must pass, in one command, from a fresh checkout.
+
+use std::process::Command;
+use std::time::Instant;
+
+use crate::cargo::{answers, cargo, root, run as run_command};
+use crate::{Failure, edges, fuzz};
+
+/// The example that the README starts with.
+const EXAMPLE: &str = "crates/foldback/examples/fold.rs";
+
+/// Workspaces of their own: what they need, a normal build should not pay for.
+const EXCLUDED: [&str; 2] = ["benches/Cargo.toml", "fuzz/Cargo.toml"];
+
+type Step = (&'static str, fn() -> Result<(), Failure>);
+
+/// Cheap steps first: a missing semicolon should not wait for a fuzzer.
+const STEPS: [Step; 8] = [
+    ("tools", install_components),
+    ("format", check_format),
+    ("rules", edges::run),
+    ("lints", || {
+        let arguments = ["clippy", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"];
+        run_command(&mut cargo(&arguments))
+    }),
+    ("tests", || run_command(&mut cargo(&["test", "--workspace", "--locked"]))),
+    ("docs", || {
+        let mut command = cargo(&["doc", "--workspace", "--no-deps", "--locked"]);
+        run_command(command.env("RUSTDOCFLAGS", "-D warnings"))
+    }),
+    ("example", run_example),
+    ("fuzz", || fuzz::run(fuzz::SECONDS_DEFAULT, None)),
+];
+
+/// Runs the steps in order and stops at the first that fails.
+pub(crate) fn run() -> Result<(), Failure> {
+    let started = Instant::now();
+    let mut durations = Vec::new();
+    for (name, step) in STEPS {
+        eprintln!("\n=== {name} ===");
+        let step_started = Instant::now();
+        step().map_err(|failure| match failure {
+            Failure::Misuse(reason) | Failure::Failed(reason) => {
+                Failure::Failed(format!("step `{name}` failed: {reason}"))
+            }
+        })?;
+        let duration = format!("{name} {:.1} s", step_started.elapsed().as_secs_f64());
+        eprintln!("=== {duration}, passed ===");
+        durations.push(duration);
+    }
+    eprintln!("\nall passed in {:.1} s ({})", started.elapsed().as_secs_f64(), durations.join(", "));
+    Ok(())
+}
+
+/// rustfmt and clippy are parts of the toolchain that a minimal installation leaves out.
+fn install_components() -> Result<(), Failure> {
+    for (subcommand, component) in [("fmt", "rustfmt"), ("clippy", "clippy")] {
+        if !answers(&mut cargo(&[subcommand, "--version"])) {
+            eprintln!("installing {component}");
+            run_command(Command::new("rustup").args(["component", "add", component])).map_err(|_| {
+                Failure::Failed(format!("{component} is missing; install it with your Rust toolchain"))
+            })?;
+        }
+    }
+    fuzz::compiler().map(|_| ())
+}
+
+fn check_format() -> Result<(), Failure> {
+    run_command(&mut cargo(&["fmt", "--all", "--check"]))?;
+    for manifest in EXCLUDED.into_iter().filter(|manifest| root().join(manifest).exists()) {
+        run_command(&mut cargo(&["fmt", "--check", "--manifest-path", manifest]))?;
+    }
+    Ok(())
+}
+
+fn run_example() -> Result<(), Failure> {
+    if !root().join(EXAMPLE).exists() {
+        eprintln!("there is no {EXAMPLE} yet");
+        return Ok(());
+    }
+    run_command(&mut cargo(&["run", "--locked", "--package", "foldback", "--example", "fold"]))
+}

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::edit::{Edit, Fold, Rewrite};
+use crate::edit::{Edit, Fold, Reason, Rewrite};
 use crate::handle::Handle;
 use crate::ids::{Text, Timestamp, Tokens};
 use crate::item::Item;
@@ -120,6 +120,26 @@ pub enum Recalled {
     Part(Part),
 }
 
+/// What has become of a recorded item.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fate<'v> {
+    /// The model sees it as it was recorded.
+    Visible,
+    /// The model sees it with some parts replaced or removed.
+    Rewritten,
+    /// It was dropped, for this reason.
+    Dropped(&'v Reason),
+    /// It was folded; this handle recalls it.
+    Folded(&'v Handle),
+}
+
+impl Fate<'_> {
+    /// Whether the model sees it in some form.
+    pub fn is_visible(&self) -> bool {
+        matches!(self, Self::Visible | Self::Rewritten)
+    }
+}
+
 /// What the model sees. Dereferences to the [`Sequence`] of visible items; indices into it are
 /// positions, each of which knows the transcript indices it stands for.
 #[derive(Clone, Debug)]
@@ -157,6 +177,27 @@ impl View {
     /// What hides it.
     pub fn overlay(&self) -> &Overlay {
         &self.overlay
+    }
+
+    /// What has become of every recorded item, in order of the transcript.
+    pub fn fates(&self) -> Vec<Fate<'_>> {
+        let mut fates = vec![Fate::Visible; self.transcript.len()];
+        for edit in self.overlay.edits() {
+            match edit {
+                Edit::Drop(drop) => {
+                    let visible = fates[drop.range.clone()].iter_mut().filter(|fate| fate.is_visible());
+                    visible.for_each(|fate| *fate = Fate::Dropped(&drop.reason));
+                }
+                Edit::Fold(fold) => {
+                    fold.folded().for_each(|range| fates[range].fill(Fate::Folded(&fold.handle)));
+                }
+                Edit::Rewrite(rewrite) if fates[rewrite.item_index].is_visible() => {
+                    fates[rewrite.item_index] = Fate::Rewritten;
+                }
+                Edit::Rewrite(_) => {}
+            }
+        }
+        fates
     }
 
     /// The original content behind a handle: the items of a fold, a part that was rewritten, or

@@ -10,7 +10,7 @@ pub mod sequence;
 pub mod tokens;
 pub mod transcript;
 
-pub use dialect::Dialect;
+pub use dialect::{Dialect, Repair, RepairAction, Repaired, Rule, Violation, check, check_request, repair};
 pub use handle::Handle;
 pub use ids::{CallId, ItemId, Text, Timestamp, Tokens, TurnId};
 pub use item::{FinishReason, Item, ItemKind, Metadata, Pin, SummaryOrigin, Usage};

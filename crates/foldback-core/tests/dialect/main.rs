@@ -1,0 +1,6 @@
+//! What each dialect rejects, and how it is repaired (T2).
+
+mod properties;
+mod repairs;
+mod rules;
+mod shape;

@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use foldback_core::Tokens;
 use foldback_core::tokens::{Precision, TokenCounter};
@@ -10,12 +10,12 @@ use splintr::{Backend, PretrainedVocab, Tokenizer, from_vocab};
 
 use crate::encoding::Encoding;
 use crate::parallel;
-use crate::segment::segments;
+use crate::segment::{long_run_bytes, segments};
 
-/// The tokenizer remembers the merges of pieces it has seen: a fixed number of them, but of any
-/// length. Forgetting them all after this many bytes bounds what hostile text can make it hold to
-/// a few times as much, and costs ordinary text nothing that can be measured.
-const REMEMBERED_BYTES_MAX: u64 = 64 * 1024 * 1024;
+/// The tokenizer remembers how it merged the pieces it has seen: a fixed number of them, but of any
+/// length. It is made to forget them after this many bytes in long ones, which bounds what hostile
+/// text can make it hold to a few times as much; ordinary text has no such pieces.
+const REMEMBERED_BYTES_MAX: usize = 16 * 1024 * 1024;
 
 /// Every piece of it has to be merged, so counting it builds the tables that merging needs.
 const WARMING_TEXT: &str = "zqxjkvbwpy qzjxvkwbyp";
@@ -28,7 +28,7 @@ const WARMING_TEXT: &str = "zqxjkvbwpy qzjxvkwbyp";
 /// Control tokens have no meaning here: `<|endoftext|>` is the text it looks like, as it is when
 /// it stands in a message. Counts are exact unless a text holds a run of more than
 /// [`SEGMENT_BYTES_MAX`](crate::SEGMENT_BYTES_MAX) bytes that no tokenizer would end a piece in,
-/// such as that many equal letters; there, each `SEGMENT_BYTES_MAX` of it can be a few tokens off.
+/// such as that many equal letters; there, each `SEGMENT_BYTES_MAX` of it can be a token or two off.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct BpeCounter {
     encoding: Encoding,
@@ -92,7 +92,8 @@ impl fmt::Debug for BpeCounter {
 /// A loaded vocabulary; there is at most one of each in a process.
 struct Vocabulary {
     tokenizer: Tokenizer,
-    remembered_bytes: AtomicU64,
+    /// In long pieces, since it last forgot them.
+    remembered_bytes: AtomicUsize,
 }
 
 impl Vocabulary {
@@ -110,14 +111,14 @@ impl Vocabulary {
         let Backend::Bpe(tokenizer) = tokenizer.into_backend() else {
             unreachable!("both vocabularies are byte-pair encodings");
         };
-        Self { tokenizer, remembered_bytes: AtomicU64::new(0) }
+        Self { tokenizer, remembered_bytes: AtomicUsize::new(0) }
     }
 
     fn count(&self, segment: &str) -> Tokens {
-        let bytes = segment.len() as u64;
+        let bytes = long_run_bytes(segment);
         // Two threads may both see the sum pass the cap, or one may count on while the other
         // forgets: either way only work is repeated, never a count changed.
-        if self.remembered_bytes.fetch_add(bytes, Ordering::Relaxed) + bytes > REMEMBERED_BYTES_MAX {
+        if bytes > 0 && self.remembered_bytes.fetch_add(bytes, Ordering::Relaxed) > REMEMBERED_BYTES_MAX {
             self.remembered_bytes.store(0, Ordering::Relaxed);
             self.tokenizer.clear_cache();
         }
@@ -133,8 +134,8 @@ mod tests {
 
     const CHUNKS: usize = 40_000;
 
-    /// What one cut through a run without a boundary was measured to change, at most.
-    const TOKENS_PER_FORCED_CUT_MAX: usize = 16;
+    /// What a cut through a run without a boundary may change.
+    const TOKENS_PER_FORCED_CUT_MAX: usize = 2;
 
     #[test]
     fn an_o200k_count_is_what_another_implementation_counts() {
@@ -205,12 +206,14 @@ mod tests {
     }
 
     #[test]
-    fn runs_without_a_boundary_are_counted_within_a_few_tokens_of_each_cut() {
+    fn runs_without_a_boundary_are_counted_within_two_tokens_of_each_cut() {
         const BYTES: usize = 2_000_000;
         let mut corpus = Corpus::new(0xbad);
         let letters: Vec<char> = ('a'..='z').collect();
         let cases: Vec<(&str, String)> = vec![
             ("one letter", "a".repeat(BYTES)),
+            ("one letter, off the cap", "b".to_owned() + &"a".repeat(BYTES)),
+            ("three letters", "xyz".repeat(BYTES / 3)),
             ("one capital", "A".repeat(BYTES)),
             ("spaces", " ".repeat(BYTES)),
             ("spaces before a word", " ".repeat(BYTES) + "x"),
@@ -242,13 +245,21 @@ mod tests {
     }
 
     #[test]
-    fn forgetting_merges_changes_no_count() {
-        let vocabulary = Vocabulary::of(Encoding::O200k);
-        let text = "unmergeableqzx ".repeat(20);
-        let before = vocabulary.count(&text);
-        vocabulary.remembered_bytes.store(REMEMBERED_BYTES_MAX, Ordering::Relaxed);
-        assert_eq!(vocabulary.count(&text), before);
-        assert!(vocabulary.remembered_bytes.load(Ordering::Relaxed) < REMEMBERED_BYTES_MAX);
+    fn long_pieces_are_forgotten_in_time_and_change_no_count() {
+        let vocabulary = Vocabulary::load(PretrainedVocab::O200kBase);
+        let mut corpus = Corpus::new(0x4e4);
+        let letters: Vec<char> = ('a'..='z').collect();
+        let first = corpus.draw_from(&letters, SEGMENT_BYTES_MAX);
+        let expected = vocabulary.count(&first);
+        let segment_count = 2 * REMEMBERED_BYTES_MAX / SEGMENT_BYTES_MAX;
+        let mut most = 0;
+        for _ in 0..segment_count {
+            vocabulary.count(&" ".repeat(SEGMENT_BYTES_MAX));
+            most = most.max(vocabulary.remembered_bytes.load(Ordering::Relaxed));
+        }
+        assert!(most >= REMEMBERED_BYTES_MAX, "the cap was not reached");
+        assert!(most <= REMEMBERED_BYTES_MAX + 2 * SEGMENT_BYTES_MAX, "{most} bytes were remembered");
+        assert_eq!(vocabulary.count(&first), expected);
     }
 
     #[test]

@@ -17,9 +17,9 @@ use xxhash_rust::xxh3::xxh3_128;
 /// parts than the longest recorded sessions have.
 pub const CACHE_ENTRIES_MAX: usize = 64 * 1024;
 
-/// Texts shorter than this are counted every time: that is about as fast as looking them up, and
-/// they would push out longer ones.
-pub const CACHED_BYTES_MIN: usize = 128;
+/// Texts shorter than this are counted every time: that takes about a microsecond, and they would
+/// push out longer ones.
+pub const CACHED_BYTES_MIN: usize = 64;
 
 /// Wraps a counter so that content it has seen before is not counted again.
 ///

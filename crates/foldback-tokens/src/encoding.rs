@@ -20,8 +20,7 @@ enum Matches {
     AnySuffix,
 }
 
-/// Families by the start of their names. The first that matches decides, so `gpt-4` cannot take
-/// `gpt-4-o-preview` from a rule above it.
+/// Families by the start of their names; no name matches two of them.
 const MODELS: &[(&str, Matches, Encoding)] = &[
     ("gpt-5", Matches::AnySuffix, Encoding::O200k),
     ("gpt-4o", Matches::Family, Encoding::O200k),

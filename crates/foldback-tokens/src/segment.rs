@@ -8,13 +8,16 @@
 //!
 //! A cut where both encodings end a piece anyway is free: the counts of both sides add up to the
 //! count of the whole. Only where a whole segment holds no such place is it cut at a character,
-//! and only there can the sum differ from the count of the whole, by the few tokens that would
+//! and only there can the sum differ from the count of the whole, by the token or two that would
 //! have spanned the cut.
 
 /// The longest text the tokenizer is given at once, and so the longest run without a free cut that
-/// is counted exactly. Beyond it, each further `SEGMENT_BYTES_MAX` of such a run can add or take
-/// away a few tokens: what is measured is at most 16, of 2,000 or more.
+/// is counted exactly. Beyond it, every `SEGMENT_BYTES_MAX` of such a run can add or take away a
+/// token or two, of hundreds or thousands.
 pub const SEGMENT_BYTES_MAX: usize = 32 * 1024;
+
+/// A stretch of this length without a free cut may be one long piece. Ordinary text has none.
+pub(crate) const LONG_RUN_BYTES: usize = 512;
 
 /// The segments of `text`, in order; together they are the text.
 pub(crate) fn segments(text: &str) -> impl Iterator<Item = &str> {
@@ -29,21 +32,41 @@ pub(crate) fn segments(text: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// Where the first segment of `text` ends: the last free cut within the cap. In ordinary text that
-/// is a few characters before the cap, so only those are looked at.
+/// How many bytes of `text` are in stretches that may be long pieces.
+pub(crate) fn long_run_bytes(text: &str) -> usize {
+    let mut rest = text;
+    let mut bytes = 0;
+    while rest.len() > LONG_RUN_BYTES {
+        let end = last_free_cut(rest, LONG_RUN_BYTES).unwrap_or_else(|| {
+            let end = rest.floor_char_boundary(LONG_RUN_BYTES);
+            bytes += end;
+            end
+        });
+        rest = &rest[end..];
+    }
+    bytes
+}
+
+/// Where the first segment of `text` ends.
 fn segment_end(text: &str) -> usize {
     if text.len() <= SEGMENT_BYTES_MAX {
         return text.len();
     }
-    let cap = text.floor_char_boundary(SEGMENT_BYTES_MAX);
-    let mut after = text[cap..].chars().next();
-    for (index, before) in text[..cap].char_indices().rev() {
-        if after.is_some_and(|after| is_free_cut(before, after)) {
-            return index + before.len_utf8();
+    last_free_cut(text, SEGMENT_BYTES_MAX).unwrap_or_else(|| text.floor_char_boundary(SEGMENT_BYTES_MAX))
+}
+
+/// The last free cut of `text` at or before `bytes_max`, which lies within the text. Ordinary text
+/// has one a few characters before it, so only those are looked at.
+fn last_free_cut(text: &str, bytes_max: usize) -> Option<usize> {
+    let end = text.floor_char_boundary(bytes_max);
+    let mut after = text[end..].chars().next()?;
+    for (index, before) in text[..end].char_indices().rev() {
+        if is_free_cut(before, after) {
+            return Some(index + before.len_utf8());
         }
-        after = Some(before);
+        after = before;
     }
-    cap
+    None
 }
 
 /// Whether every piece of both encodings ends between these two characters, whatever surrounds
@@ -66,7 +89,7 @@ fn is_free_cut(before: char, after: char) -> bool {
 
 /// Letters of Chinese, Japanese and Korean: texts that can go on for long without a space.
 fn is_cjk_letter(c: char) -> bool {
-    matches!(c, '\u{3041}'..='\u{3096}' | '\u{30a1}'..='\u{30fa}' | '\u{4e00}'..='\u{9fff}' | '\u{ac00}'..='\u{d7a3}')
+    matches!(c, 'ぁ'..='ゖ' | 'ァ'..='ヺ' | '一'..='\u{9fff}' | '가'..='힣')
 }
 
 fn is_cjk_punctuation(c: char) -> bool {
@@ -134,6 +157,16 @@ mod tests {
             assert_eq!(all.concat(), text);
             assert!(all.iter().all(|segment| (1..=SEGMENT_BYTES_MAX).contains(&segment.len())));
         }
+    }
+
+    #[test]
+    fn only_text_without_free_cuts_is_a_long_run() {
+        let words = "a few ordinary words, ".repeat(1_000);
+        assert_eq!(long_run_bytes(&words), 0);
+        assert_eq!(long_run_bytes(&words[..LONG_RUN_BYTES]), 0);
+        let run = "字".repeat(1_000);
+        let found = long_run_bytes(&format!("{words}{run} {words}"));
+        assert!((run.len() - LONG_RUN_BYTES..=run.len()).contains(&found), "{found}");
     }
 
     #[test]

@@ -106,7 +106,7 @@ mod tests {
     use super::*;
     use crate::corpus::Corpus;
 
-    /// Counts something that depends on every byte and its place in a segment's order of words.
+    /// Counts words by their length, so that a byte lost or counted twice shows.
     fn words(text: &str) -> Tokens {
         Tokens(text.split_whitespace().map(|word| word.len() as u64 + 7).sum())
     }

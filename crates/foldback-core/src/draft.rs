@@ -270,9 +270,9 @@ impl<'v> Draft<'v> {
 
     /// Folds the whole units inside `range` that nothing forbids to hide into one summary.
     ///
-    /// Summaries before the end of the range, stored or asked for earlier in this draft, are taken
-    /// in: an existing summary is updated, never stacked. Returns whether it was worth it: there
-    /// must be something new to fold, and the fold must save tokens.
+    /// Other summaries, stored or asked for earlier in this draft, are taken in: an existing summary
+    /// is updated, never stacked. Returns whether it was worth it: there must be something new to
+    /// fold, and the fold must save tokens.
     pub fn fold(
         &mut self,
         range: Range<usize>,
@@ -280,9 +280,8 @@ impl<'v> Draft<'v> {
         spec: SummarySpec,
         reason: Reason,
     ) -> bool {
-        let end = range.end.min(self.len());
         let members = self.hideable(range, keep);
-        !members.is_empty() && self.fold_members(members, end, spec, reason)
+        !members.is_empty() && self.fold_members(members, spec, reason)
     }
 
     /// Like [`Draft::fold`], and also where there is nothing new to fold but a summary that would
@@ -294,36 +293,36 @@ impl<'v> Draft<'v> {
         spec: SummarySpec,
         reason: Reason,
     ) -> bool {
-        let end = range.end.min(self.len());
         let members = self.hideable(range, keep);
-        self.fold_members(members, end, spec, reason)
+        self.fold_members(members, spec, reason)
     }
 
-    /// Live summaries, stored in the view, that are not pinned.
-    pub fn summaries(&self) -> impl Iterator<Item = usize> + '_ {
+    /// What summaries cost, stored ones and those asked for in this draft: what the next fold takes
+    /// in.
+    pub fn summary_tokens(&self) -> Tokens {
+        let stored: Tokens = self.stored_summaries().map(|position| self.tokens_at(position)).sum();
+        stored + self.open_folds().map(|(_, fold)| fold.spec.tokens_max).sum()
+    }
+
+    /// Drops every summary: the last resort where there is no room for any.
+    pub fn drop_summaries(&mut self, reason: Reason) {
+        let stored: Vec<usize> = self.stored_summaries().collect();
+        let open: Vec<u32> = self.open_folds().map(|(id, _)| id).collect();
+        let reason = self.intern(reason);
+        stored.into_iter().for_each(|position| self.hide(position, Slot::Dropped(reason)));
+        open.into_iter().for_each(|fold| self.dissolve(fold, Slot::Dropped(reason)));
+    }
+
+    fn stored_summaries(&self) -> impl Iterator<Item = usize> + '_ {
         let is_summary = |&(position, entry): &(usize, &Entry)| {
             entry.holds().contains(Holds::SUMMARY) && !self.is_protected(position)
         };
         self.live().filter(is_summary).map(|(position, _)| position)
     }
 
-    /// Drops stored summaries: the last resort where there is no room for any.
-    pub fn drop_summaries(&mut self, reason: Reason) {
-        let summaries: Vec<usize> = self.summaries().collect();
-        let reason = self.intern(reason);
-        summaries.into_iter().for_each(|position| self.hide(position, Slot::Dropped(reason)));
-    }
-
-    fn fold_members(
-        &mut self,
-        mut members: Vec<usize>,
-        end: usize,
-        spec: SummarySpec,
-        reason: Reason,
-    ) -> bool {
-        members.extend(self.summaries().take_while(|&position| position < end));
-        let is_taken_in = |&(_, fold): &(u32, &PendingFold)| fold.first < end;
-        let taken_in: Vec<u32> = self.open_folds().filter(is_taken_in).map(|(id, _)| id).collect();
+    fn fold_members(&mut self, mut members: Vec<usize>, spec: SummarySpec, reason: Reason) -> bool {
+        members.extend(self.stored_summaries());
+        let taken_in: Vec<u32> = self.open_folds().map(|(id, _)| id).collect();
         let members_tokens: Tokens = members.iter().map(|&position| self.tokens_at(position)).sum();
         let sum = |tokens: fn(&PendingFold) -> Tokens| {
             taken_in.iter().map(|&id| tokens(&self.folds[id as usize])).sum::<Tokens>()
@@ -335,7 +334,7 @@ impl<'v> Draft<'v> {
             return false;
         }
         let id = u32::try_from(self.folds.len()).expect("folds are at most as many as items");
-        taken_in.into_iter().for_each(|old| self.dissolve(old, id));
+        taken_in.into_iter().for_each(|old| self.dissolve(old, Slot::Folded(id)));
         members.into_iter().for_each(|position| self.hide(position, Slot::Folded(id)));
         self.tokens += tokens_max;
         let is_member = |slot: &Slot| *slot == Slot::Folded(id);
@@ -521,15 +520,11 @@ impl<'v> Draft<'v> {
         (0..).zip(&self.folds).filter(is_open)
     }
 
-    /// Hands the members of one fold to another.
-    fn dissolve(&mut self, old: u32, new: u32) {
-        for slot in &mut self.slots {
-            if *slot == Slot::Folded(old) {
-                *slot = Slot::Folded(new);
-            }
-        }
-        let fold = &mut self.folds[old as usize];
-        let reserved = std::mem::take(&mut fold.spec.tokens_max);
+    /// Ends a fold; its members become something else.
+    fn dissolve(&mut self, fold: u32, becomes: Slot) {
+        let members = self.slots.iter_mut().filter(|slot| **slot == Slot::Folded(fold));
+        members.for_each(|slot| *slot = becomes);
+        let reserved = std::mem::take(&mut self.folds[fold as usize].spec.tokens_max);
         self.tokens = self.tokens.saturating_sub(reserved);
     }
 

@@ -118,7 +118,10 @@ fn is_rebuilt(view: &View, index: usize, original: &Item) -> bool {
             parts[rewrite.part_index] = Some(part);
         }
     }
-    parts.iter().zip(&original.parts).all(|(part, original)| part.as_ref().is_none_or(|part| part == original))
+    parts
+        .iter()
+        .zip(&original.parts)
+        .all(|(part, original)| part.as_ref().is_none_or(|part| part == original))
         && parts.iter().any(Option::is_some)
 }
 
@@ -134,7 +137,8 @@ fn keeps_the_prefix(before: &View, plan: &Plan, after: &View) -> Result<(), Test
 
 fn compaction_holds(before: &View, strategy: &dyn Strategy, budget: &Budget) -> Result<View, TestCaseError> {
     let Ok(plan) = foldback_core::plan(before, strategy, Some(budget)) else { return Ok(before.clone()) };
-    let again = foldback_core::plan(before, strategy, Some(budget)).expect("it could be planned a moment ago");
+    let again =
+        foldback_core::plan(before, strategy, Some(budget)).expect("it could be planned a moment ago");
     ensure(plan.edits() == again.edits(), || "two plans of one view differ".into())?;
     let compacted = plan.apply_floor();
     let after = &compacted.view;
@@ -142,7 +146,9 @@ fn compaction_holds(before: &View, strategy: &dyn Strategy, budget: &Budget) -> 
     keeps_what_is_protected(before, after)?;
     keeps_reasoning_in_flight(before, after)?;
     keeps_the_prefix(before, &plan, after)?;
-    ensure(after.tokens() <= before.tokens(), || format!("grew from {} to {}", before.tokens(), after.tokens()))?;
+    ensure(after.tokens() <= before.tokens(), || {
+        format!("grew from {} to {}", before.tokens(), after.tokens())
+    })?;
     ensure(after.tokens() <= plan.tokens_after(), || "cost more than the plan said".into())?;
     ensure(plan.is_empty() || after.tokens() < before.tokens(), || "edits that save nothing".into())?;
     can_be_undone(before, &plan, &compacted)?;
@@ -262,7 +268,8 @@ fn index_is_right(recipe: &Recipe) -> Result<(), TestCaseError> {
         let members: Vec<usize> = (0..items.len()).filter(|&other| units[other] == unit).collect();
         prop_assert_eq!(transcript.unit_members(index).collect::<Vec<_>>(), members);
     }
-    let is_legal = |cut: usize| (0..cut).all(|before| (cut..items.len()).all(|after| units[before] != units[after]));
+    let is_legal =
+        |cut: usize| (0..cut).all(|before| (cut..items.len()).all(|after| units[before] != units[after]));
     let legal: Vec<usize> = (1..items.len()).filter(|&cut| is_legal(cut)).collect();
     prop_assert_eq!(transcript.cuts().collect::<Vec<_>>(), legal);
     for index in 0..=items.len() {

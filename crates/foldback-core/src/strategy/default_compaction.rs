@@ -106,7 +106,7 @@ impl DefaultCompaction {
     ) -> bool {
         let hideable = draft.hideable(0..draft.len(), &keep);
         let foldable: Tokens = hideable.iter().map(|&position| draft.tokens_at(position)).sum();
-        let fixed = draft.tokens().saturating_sub(foldable);
+        let fixed = draft.tokens().saturating_sub(foldable + draft.summary_tokens());
         let spec = self.summary(target);
         let room = target.saturating_sub(fixed + spec.tokens_max);
         let split_point = tail_start(draft, &hideable, room);

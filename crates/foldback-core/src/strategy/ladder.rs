@@ -265,8 +265,7 @@ impl LadderStrategy {
         let keep = |position: usize, _: &Entry| kernel.contains(position);
         let hideable = draft.hideable(0..draft.len(), keep);
         let foldable: Tokens = hideable.iter().map(|&position| draft.tokens_at(position)).sum();
-        let summaries: Tokens = draft.summaries().map(|position| draft.tokens_at(position)).sum();
-        let fixed = draft.tokens().saturating_sub(foldable + summaries);
+        let fixed = draft.tokens().saturating_sub(foldable + draft.summary_tokens());
         let room = target.saturating_sub(fixed);
         if room.0 < SUMMARY_TOKENS_MIN {
             return false;

@@ -9,8 +9,9 @@
 //! ```
 //!
 //! Inputs are made from fixed seeds and converted to each side's types before any clock starts.
-//! One unfairness remains that a single process cannot avoid: foldback turns on serde_json's
-//! `preserve_order`, so the peers' JSON objects are index maps here too.
+//! What one process cannot keep apart: foldback turns on serde_json's `preserve_order`, so the
+//! peers' JSON objects are index maps here too. Built alone, with tree maps, agentkit takes the
+//! same time.
 
 mod agentkit_side;
 mod allocations;

@@ -18,7 +18,7 @@ use crate::part::Part;
 use crate::plan::{BudgetInfeasible, Plan};
 use crate::sequence::{Entry, Holds};
 use crate::summary::SUMMARY_TOKENS_MIN;
-use crate::tokens::ITEM_OVERHEAD_TOKENS;
+use crate::tokens::total;
 use crate::transcript::Meter;
 use crate::view::View;
 
@@ -48,7 +48,7 @@ enum Slot {
 
 #[derive(Debug)]
 struct PendingRewrite {
-    tokens: u64,
+    tokens: Tokens,
     changes: SmallVec<[PartChange; 1]>,
 }
 
@@ -144,7 +144,7 @@ impl<'v> Draft<'v> {
     pub fn tokens_at(&self, position: usize) -> Tokens {
         match self.slots.get(position) {
             Some(Slot::Live) => self.view.get(position).map_or(Tokens::ZERO, |entry| entry.tokens().total),
-            Some(&Slot::Rewritten(rewrite)) => Tokens(self.rewrites[rewrite as usize].tokens),
+            Some(&Slot::Rewritten(rewrite)) => self.rewrites[rewrite as usize].tokens,
             Some(Slot::Dropped(_) | Slot::Folded(_)) | None => Tokens::ZERO,
         }
     }
@@ -228,15 +228,16 @@ impl<'v> Draft<'v> {
     }
 
     /// Positions of whole units inside `range` that nothing forbids to hide: live, not protected,
-    /// no summary, and no member for which `keep` holds.
+    /// no summary, and no member for which `keep` holds. Items without parts cost nothing and are
+    /// left where they are.
     pub fn hideable(&self, range: Range<usize>, keep: impl Fn(usize, &Entry) -> bool) -> Vec<usize> {
         let range = range.start..range.end.min(self.len());
-        let candidates = || range.clone().zip(self.view.range(range.clone()));
+        let candidates = || {
+            let entries = range.clone().zip(self.view.range(range.clone()));
+            entries.filter(|&(position, _)| self.tokens_at(position) > Tokens::ZERO)
+        };
         let is_kept = |position: usize, entry: &Entry| {
-            !self.is_live(position)
-                || self.is_protected(position)
-                || entry.holds().contains(Holds::SUMMARY)
-                || keep(position, entry)
+            self.is_protected(position) || entry.holds().contains(Holds::SUMMARY) || keep(position, entry)
         };
         let mut kept_units = BTreeSet::new();
         for (position, entry) in candidates() {
@@ -281,7 +282,10 @@ impl<'v> Draft<'v> {
         reason: Reason,
     ) -> bool {
         let members = self.hideable(range, keep);
-        !members.is_empty() && self.fold_members(members, spec, reason)
+        // What is new must be worth a summary by itself: if taking in an old summary could tip the
+        // scales, a fold refused now would be proposed on the next run (T7).
+        let new_tokens: Tokens = members.iter().map(|&position| self.tokens_at(position)).sum();
+        new_tokens.0 > SUMMARY_TOKENS_MIN && self.fold_members(members, spec, reason)
     }
 
     /// Like [`Draft::fold`], and also where there is nothing new to fold but a summary that would
@@ -543,27 +547,21 @@ impl<'v> Draft<'v> {
     ) {
         let reason = self.intern(reason);
         let before = self.tokens_at(position);
-        let part_tokens = u64::from(self.part_tokens(position, part_index));
         let id = match self.slots[position] {
             Slot::Rewritten(id) => id,
             Slot::Live | Slot::Dropped(_) | Slot::Folded(_) => {
-                self.rewrites.push(PendingRewrite { tokens: before.0, changes: SmallVec::new() });
+                self.rewrites.push(PendingRewrite { tokens: before, changes: SmallVec::new() });
                 u32::try_from(self.rewrites.len() - 1).expect("rewrites are at most as many as items")
             }
         };
-        let rewrite = &mut self.rewrites[id as usize];
-        rewrite.tokens = rewrite.tokens - part_tokens + u64::from(tokens);
-        debug_assert!(rewrite.tokens >= ITEM_OVERHEAD_TOKENS, "an item costs at least its overhead");
-        let part_index = part_index as u32;
-        rewrite.changes.retain(|change| change.part_index != part_index);
-        rewrite.changes.push(PartChange {
-            part_index,
-            tokens,
-            reason,
-            replacement: replacement.map(Box::new),
-        });
-        self.tokens = Tokens(self.tokens.0 - before.0 + rewrite.tokens);
         self.slots[position] = Slot::Rewritten(id);
+        let changes = &mut self.rewrites[id as usize].changes;
+        changes.retain(|change| change.part_index as usize != part_index);
+        let replacement = replacement.map(Box::new);
+        changes.push(PartChange { part_index: part_index as u32, tokens, reason, replacement });
+        let after = total(self.parts(position).map(|(part_index, _)| self.part_tokens(position, part_index)));
+        self.rewrites[id as usize].tokens = after;
+        self.tokens = self.tokens.saturating_sub(before) + after;
     }
 
     fn intern(&mut self, reason: Reason) -> u32 {

@@ -67,11 +67,20 @@ pub struct ItemTokens {
 }
 
 impl ItemTokens {
-    /// Adds up parts and the item's own overhead.
+    /// Adds up parts and the item's own overhead. An item without parts is not sent and costs
+    /// nothing.
     pub fn of_parts(parts: impl IntoIterator<Item = u32>) -> Self {
         let parts: Arc<[u32]> = parts.into_iter().collect();
-        let total = parts.iter().map(|&tokens| u64::from(tokens)).sum::<u64>() + ITEM_OVERHEAD_TOKENS;
-        Self { total: Tokens(total), parts }
+        Self { total: total(parts.iter().copied()), parts }
+    }
+}
+
+/// What an item of such parts costs.
+pub(crate) fn total(parts: impl IntoIterator<Item = u32>) -> Tokens {
+    let mut parts = parts.into_iter().map(|tokens| Tokens(u64::from(tokens))).peekable();
+    match parts.peek() {
+        Some(_) => parts.sum::<Tokens>() + Tokens(ITEM_OVERHEAD_TOKENS),
+        None => Tokens::ZERO,
     }
 }
 

@@ -145,15 +145,16 @@ fn cleared_input(draft: &Draft<'_>, position: usize, part_index: usize) -> Optio
     let (_, part) = draft.parts(position).find(|&(index, _)| index == part_index)?;
     let Part::ToolResult(result) = part else { return None };
     let caller = draft.view().unit_start(position);
-    draft.parts(caller).find_map(|(call_index, part)| match part {
-        Part::ToolCall(call) if call.id == result.call_id && !is_hidden_input(&call.input) => {
-            let handle = draft.part_handle(caller, call_index);
-            let tokens = Tokens(u64::from(draft.part_tokens(caller, call_index)));
-            let input = hidden_input(&handle, tokens);
-            Some((caller, call_index, Part::ToolCall(ToolCall { input, ..call.clone() })))
-        }
-        _ => None,
-    })
+    let is_caller = |part: &Part| matches!(part, Part::ToolCall(call) if call.id == result.call_id);
+    let (call_index, part) = draft.parts(caller).find(|(_, part)| is_caller(part))?;
+    let Part::ToolCall(call) = part else { return None };
+    if is_hidden_input(&call.input) {
+        return None;
+    }
+    let handle = draft.part_handle(caller, call_index);
+    let tokens = Tokens(u64::from(draft.part_tokens(caller, call_index)));
+    let input = hidden_input(&handle, tokens);
+    Some((caller, call_index, Part::ToolCall(ToolCall { input, ..call.clone() })))
 }
 
 #[cfg(test)]

@@ -1,7 +1,34 @@
 //! Estimates tokens from the characters of a text, by script.
+//!
+//! Bytes divided by four (or characters, which is worse) are wrong by a factor on hashes, JSON and
+//! most scripts. This
+//! counter walks a small machine over the text instead (see `table`): one pass, integers only, so
+//! every platform gives the same answer, and no vocabulary to load.
+//!
+//! Measured against exact `o200k_base` counts (`cargo test -p foldback-core --test estimate_error
+//! -- --nocapture` prints the table):
+//!
+//! | text | bytes/4 | mean error | bias | worst real/estimate |
+//! |---|---:|---:|---:|---:|
+//! | English | +20% | 3.9% | -4.1% | 1.14 |
+//! | code | +12% | 7.8% | +6.7% | 1.04 |
+//! | JSON | -32% | 1.8% | +2.0% | 0.99 |
+//! | Chinese | -0% | 10.1% | +6.4% | 1.04 |
+//! | Japanese | +4% | 3.3% | -3.0% | 1.10 |
+//! | Korean | +12% | 3.0% | +2.2% | 1.01 |
+//! | Cyrillic | +80% | 14.7% | +7.4% | 1.22 |
+//!
+//! Other vocabularies differ from `o200k_base`, some by a third: that is what
+//! [`Calibration`](super::Calibration) learns from the usage that the provider reports.
+
+mod class;
+mod table;
 
 use super::{Precision, TokenCounter};
 use crate::ids::Tokens;
+
+/// The real count is almost never above the estimate times this.
+const ESTIMATE_UPPER_FACTOR: f64 = 1.35;
 
 /// Estimates by script; loads nothing.
 #[derive(Clone, Copy, Debug, Default)]
@@ -13,10 +40,170 @@ impl TokenCounter for EstimatingCounter {
     }
 
     fn count(&self, text: &str) -> Tokens {
-        Tokens((text.len() as u64).div_ceil(4))
+        Tokens(millitokens(text).div_ceil(1_000).max(u64::from(!text.is_empty())))
     }
 
     fn precision(&self) -> Precision {
-        Precision::Estimate { upper_factor: 1.3 }
+        Precision::Estimate { upper_factor: ESTIMATE_UPPER_FACTOR }
+    }
+}
+
+/// Texts are walked in blocks of about this many bytes, each up to a line break.
+const BLOCK_BYTES: usize = 4 * 1024;
+
+/// Walks over one block at the same time: a walk waits for one table look-up per byte, and a
+/// processor can wait for several at once.
+const LANE_COUNT: usize = 4;
+
+/// Below this many bytes a block is not worth dividing into lanes.
+const LANES_BYTES_MIN: usize = 512;
+
+/// Adds up the machine's steps. Line breaks lead to one state from everywhere, so text can be cut
+/// behind any of them without changing the sum.
+fn millitokens(text: &str) -> u64 {
+    let mut rest = text;
+    let mut sum = 0;
+    while !rest.is_empty() {
+        let (block, after) = split_behind_line_break(rest, BLOCK_BYTES);
+        sum += if block.is_ascii() { walk_lanes(block) } else { walk(block) };
+        rest = after;
+    }
+    sum
+}
+
+/// Splits behind the first line break at or after `offset`; all of `text` where there is none.
+fn split_behind_line_break(text: &str, offset: usize) -> (&str, &str) {
+    let found = text.as_bytes().get(offset..).and_then(|after| memchr::memchr(b'\n', after));
+    text.split_at(found.map_or(text.len(), |index| offset + index + 1))
+}
+
+/// Where a walk is.
+#[derive(Clone, Copy)]
+struct Walk {
+    /// The state's row in the tables.
+    row: u16,
+    previous: u8,
+    sum: u64,
+}
+
+impl Walk {
+    const START: Self = Self { row: table::LINE_START as u16, previous: b'\n', sum: 0 };
+
+    fn class(&mut self, class: u8) {
+        let index = (usize::from(self.row) + usize::from(class)) & (table::TABLE_LEN - 1);
+        self.sum += u64::from(table::COST[index]);
+        self.row = table::NEXT[index];
+    }
+
+    fn ascii(&mut self, byte: u8) {
+        let classes = if byte == self.previous { &class::ASCII_REPEATED } else { &class::ASCII };
+        self.previous = byte;
+        self.class(classes[usize::from(byte & 0x7F)]);
+    }
+}
+
+/// Walks any text.
+fn walk(text: &str) -> u64 {
+    let mut walk = Walk::START;
+    for character in text.chars() {
+        match u8::try_from(character) {
+            Ok(byte) if byte.is_ascii() => walk.ascii(byte),
+            _ => {
+                walk.previous = 0;
+                walk.class(class::beyond_ascii(character));
+            }
+        }
+    }
+    walk.sum
+}
+
+/// Walks ASCII text in several places at once.
+fn walk_lanes(text: &str) -> u64 {
+    let mut lanes: [&[u8]; LANE_COUNT] = [&[]; LANE_COUNT];
+    let lane_bytes = if text.len() < LANES_BYTES_MIN { text.len() } else { text.len() / LANE_COUNT };
+    let mut rest = text;
+    for lane in &mut lanes[..LANE_COUNT - 1] {
+        let (taken, after) = split_behind_line_break(rest, lane_bytes);
+        *lane = taken.as_bytes();
+        rest = after;
+    }
+    lanes[LANE_COUNT - 1] = rest.as_bytes();
+    let shared_len = lanes.iter().map(|lane| lane.len()).min().unwrap_or(0);
+
+    let mut walks = [Walk::START; LANE_COUNT];
+    let [a, b, c, d] = lanes.map(|lane| &lane[..shared_len]);
+    for (((&a, &b), &c), &d) in a.iter().zip(b).zip(c).zip(d) {
+        walks[0].ascii(a);
+        walks[1].ascii(b);
+        walks[2].ascii(c);
+        walks[3].ascii(d);
+    }
+    for (walk, lane) in walks.iter_mut().zip(lanes) {
+        lane[shared_len..].iter().for_each(|&byte| walk.ascii(byte));
+    }
+    walks.iter().map(|walk| walk.sum).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn count(text: &str) -> u64 {
+        EstimatingCounter.count(text).0
+    }
+
+    #[test]
+    fn nothing_costs_nothing_and_anything_costs_at_least_one() {
+        assert_eq!(count(""), 0);
+        for text in [" ", "\n", "a", "\u{0}", "、", "🙂", "\u{10FFFF}"] {
+            assert!(count(text) >= 1, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn chinese_costs_far_more_than_a_quarter_of_its_characters() {
+        let text = "上下文窗口快满的时候,需要把旧的内容折叠起来。";
+        let characters = text.chars().count() as u64;
+        assert!(count(text) * 10 > characters * 6, "{} for {characters} characters", count(text));
+    }
+
+    #[test]
+    fn a_hash_costs_more_than_twice_the_words_of_its_length() {
+        let hash = "9f86d081884c7d659a2feaa0c55ad0";
+        let words = "the window is full, fold older";
+        assert_eq!(hash.len(), words.len());
+        assert!(count(hash) > 2 * count(words), "{} and {}", count(hash), count(words));
+    }
+
+    #[test]
+    fn walking_in_lanes_changes_nothing() {
+        let line = "    let total = items.iter().map(|item| item.tokens()).sum::<u64>(); // 0x1f3a\n";
+        let text = line.repeat(2 * BLOCK_BYTES / line.len());
+        assert_eq!(millitokens(&text), walk(&text));
+        assert_eq!(millitokens(&text[..BLOCK_BYTES + 7]), walk(&text[..BLOCK_BYTES + 7]));
+        let unbroken = text.replace('\n', " ");
+        assert_eq!(millitokens(&unbroken), walk(&unbroken));
+    }
+
+    proptest! {
+        #[test]
+        fn a_prefix_never_costs_more_than_the_whole(text in "\\PC{0,80}|[a-zA-Z0-9_. \n\t\"{}-]{0,200}") {
+            let whole = count(&text);
+            let mut before = 0;
+            for (end, _) in text.char_indices() {
+                let prefix = count(&text[..end]);
+                prop_assert!(before <= prefix && prefix <= whole, "{:?}", &text[..end]);
+                before = prefix;
+            }
+        }
+
+        #[test]
+        fn lanes_and_lines_add_up_to_one_walk(text in "([a-zA-Z0-9_.,é中 \"-]{0,40}\r?\n{1,2}){0,60}") {
+            prop_assert_eq!(millitokens(&text), walk(&text));
+            let by_line: u64 = text.split_inclusive('\n').map(walk).sum();
+            prop_assert_eq!(by_line, walk(&text));
+        }
     }
 }

@@ -8,15 +8,20 @@
 //! Measured against exact `o200k_base` counts (`cargo test -p foldback-core --test estimate_error
 //! -- --nocapture` prints the table):
 //!
-//! | text | bytes/4 | mean error | bias | worst real/estimate |
+//! | text | bytes/4 | seen: mean error | held out: mean error | worst real/estimate |
 //! |---|---:|---:|---:|---:|
-//! | English | +20% | 3.9% | -4.1% | 1.14 |
-//! | code | +12% | 7.8% | +6.7% | 1.04 |
-//! | JSON | -32% | 1.8% | +2.0% | 0.99 |
-//! | Chinese | -0% | 10.1% | +6.4% | 1.04 |
-//! | Japanese | +4% | 3.3% | -3.0% | 1.10 |
-//! | Korean | +12% | 3.0% | +2.2% | 1.01 |
-//! | Cyrillic | +80% | 14.7% | +7.4% | 1.22 |
+//! | English | +20% | 3.9% | 10.7% | 1.14 |
+//! | code | +4% | 7.8% | 4.4% | 1.09 |
+//! | JSON | -32% | 1.8% | 3.4% | 1.04 |
+//! | Chinese | -0% | 10.1% | 10.9% | 1.16 |
+//! | Japanese | +4% | 3.3% | 8.3% | 1.11 |
+//! | Korean | +12% | 3.0% | 16.0% | 1.31 |
+//! | Cyrillic | +80% | 14.7% | 11.1% | 1.22 |
+//!
+//! Errors are means over paragraphs. A few weights were corrected after a look at the seen texts;
+//! the held-out ones were written afterwards and never tuned to, so they are what to expect of a
+//! new text. The test holds the first under 15%, the second under 20%, and every paragraph under
+//! the upper bound.
 //!
 //! Other vocabularies differ from `o200k_base`, some by a third: that is what
 //! [`Calibration`](super::Calibration) learns from the usage that the provider reports.
@@ -48,7 +53,8 @@ impl TokenCounter for EstimatingCounter {
     }
 }
 
-/// Texts are walked in blocks of about this many bytes, each up to a line break.
+/// Texts are walked in blocks of about this many bytes, each up to a line break, so that one
+/// character beyond ASCII slows down one block only.
 const BLOCK_BYTES: usize = 4 * 1024;
 
 /// Walks over one block at the same time: a walk waits for one table look-up per byte, and a
@@ -58,23 +64,21 @@ const LANE_COUNT: usize = 4;
 /// Below this many bytes a block is not worth dividing into lanes.
 const LANES_BYTES_MIN: usize = 512;
 
+/// Bytes searched for a place to begin a lane.
+const LANE_SEARCH_BYTES_MAX: usize = 1024;
+
 /// Adds up the machine's steps. Line breaks lead to one state from everywhere, so text can be cut
 /// behind any of them without changing the sum.
 fn millitokens(text: &str) -> u64 {
     let mut rest = text;
     let mut sum = 0;
     while !rest.is_empty() {
-        let (block, after) = split_behind_line_break(rest, BLOCK_BYTES);
-        sum += if block.is_ascii() { walk_lanes(block) } else { walk(block) };
+        let found = rest.as_bytes().get(BLOCK_BYTES..).and_then(|after| memchr::memchr(b'\n', after));
+        let (block, after) = rest.split_at(found.map_or(rest.len(), |index| BLOCK_BYTES + index + 1));
+        sum += if block.is_ascii() { walk_lanes(block.as_bytes()) } else { walk(block) };
         rest = after;
     }
     sum
-}
-
-/// Splits behind the first line break at or after `offset`; all of `text` where there is none.
-fn split_behind_line_break(text: &str, offset: usize) -> (&str, &str) {
-    let found = text.as_bytes().get(offset..).and_then(|after| memchr::memchr(b'\n', after));
-    text.split_at(found.map_or(text.len(), |index| offset + index + 1))
 }
 
 /// Where a walk is.
@@ -87,7 +91,13 @@ struct Walk {
 }
 
 impl Walk {
-    const START: Self = Self { row: table::LINE_START as u16, previous: b'\n', sum: 0 };
+    fn from(state: u8, previous: u8) -> Self {
+        Self { row: u16::from(state) * class::CLASS_COUNT as u16, previous, sum: 0 }
+    }
+
+    fn start() -> Self {
+        Self::from(table::LINE_START, b'\n')
+    }
 
     fn class(&mut self, class: u8) {
         let index = (usize::from(self.row) + usize::from(class)) & (table::TABLE_LEN - 1);
@@ -104,7 +114,7 @@ impl Walk {
 
 /// Walks any text.
 fn walk(text: &str) -> u64 {
-    let mut walk = Walk::START;
+    let mut walk = Walk::start();
     for character in text.chars() {
         match u8::try_from(character) {
             Ok(byte) if byte.is_ascii() => walk.ascii(byte),
@@ -118,19 +128,18 @@ fn walk(text: &str) -> u64 {
 }
 
 /// Walks ASCII text in several places at once.
-fn walk_lanes(text: &str) -> u64 {
+fn walk_lanes(text: &[u8]) -> u64 {
     let mut lanes: [&[u8]; LANE_COUNT] = [&[]; LANE_COUNT];
-    let lane_bytes = if text.len() < LANES_BYTES_MIN { text.len() } else { text.len() / LANE_COUNT };
-    let mut rest = text;
-    for lane in &mut lanes[..LANE_COUNT - 1] {
-        let (taken, after) = split_behind_line_break(rest, lane_bytes);
-        *lane = taken.as_bytes();
-        rest = after;
+    let mut walks = [Walk::start(); LANE_COUNT];
+    lanes[0] = text;
+    if text.len() >= LANES_BYTES_MIN {
+        for lane in 1..LANE_COUNT {
+            let Some((cut, walk)) = lane_start(lanes[lane - 1], text.len() / LANE_COUNT) else { break };
+            (lanes[lane - 1], lanes[lane]) = lanes[lane - 1].split_at(cut);
+            walks[lane] = walk;
+        }
     }
-    lanes[LANE_COUNT - 1] = rest.as_bytes();
     let shared_len = lanes.iter().map(|lane| lane.len()).min().unwrap_or(0);
-
-    let mut walks = [Walk::START; LANE_COUNT];
     let [a, b, c, d] = lanes.map(|lane| &lane[..shared_len]);
     for (((&a, &b), &c), &d) in a.iter().zip(b).zip(c).zip(d) {
         walks[0].ascii(a);
@@ -142,6 +151,27 @@ fn walk_lanes(text: &str) -> u64 {
         lane[shared_len..].iter().for_each(|&byte| walk.ascii(byte));
     }
     walks.iter().map(|walk| walk.sum).sum()
+}
+
+/// The first place at or after `offset` where the machine's state is known without walking there.
+fn lane_start(text: &[u8], offset: usize) -> Option<(usize, Walk)> {
+    let end = text.len().min(offset + LANE_SEARCH_BYTES_MAX);
+    text.get(offset..end)?.windows(2).enumerate().find_map(|(index, pair)| {
+        let state = state_after(pair[0], pair[1])?;
+        Some((offset + index + 2, Walk::from(state, pair[1])))
+    })
+}
+
+/// The state after two ASCII bytes, if it is the same whatever came before them.
+fn state_after(first: u8, second: u8) -> Option<u8> {
+    use class::{DIGIT, JOINER, LOWER, NEWLINE, SPACE, SYMBOL};
+    let classes = (class::ASCII[usize::from(first & 0x7F)], class::ASCII[usize::from(second & 0x7F)]);
+    match classes {
+        (_, NEWLINE) => Some(table::LINE_START),
+        (LOWER..=DIGIT | JOINER..=SYMBOL, SPACE) => Some(table::SPACE_ONE),
+        (JOINER..=SYMBOL, JOINER..=SYMBOL) => Some(table::SYMBOLS),
+        _ => None,
+    }
 }
 
 #[cfg(test)]
@@ -181,10 +211,25 @@ mod tests {
     fn walking_in_lanes_changes_nothing() {
         let line = "    let total = items.iter().map(|item| item.tokens()).sum::<u64>(); // 0x1f3a\n";
         let text = line.repeat(2 * BLOCK_BYTES / line.len());
-        assert_eq!(millitokens(&text), walk(&text));
-        assert_eq!(millitokens(&text[..BLOCK_BYTES + 7]), walk(&text[..BLOCK_BYTES + 7]));
-        let unbroken = text.replace('\n', " ");
-        assert_eq!(millitokens(&unbroken), walk(&unbroken));
+        let json = r#"{"path":"src/lib.rs","lines":[1,22,333],"ok":true},"#.repeat(200);
+        for text in [&text, &text[..BLOCK_BYTES + 7], &text.replace('\n', " "), &json, &"x".repeat(9_000)] {
+            assert_eq!(millitokens(text), walk(text));
+        }
+    }
+
+    #[test]
+    fn a_lane_begins_in_the_state_that_every_walk_reaches_there() {
+        for (first, second) in (0..128).flat_map(|first| (0..128).map(move |second| (first, second))) {
+            let Some(known) = state_after(first, second) else { continue };
+            for state in 0..table::STATE_COUNT as u8 {
+                for previous in [0, first] {
+                    let mut walk = Walk::from(state, previous);
+                    walk.ascii(first);
+                    walk.ascii(second);
+                    assert_eq!(walk.row, Walk::from(known, second).row, "{first} {second} from {state}");
+                }
+            }
+        }
     }
 
     proptest! {
@@ -200,8 +245,12 @@ mod tests {
         }
 
         #[test]
-        fn lanes_and_lines_add_up_to_one_walk(text in "([a-zA-Z0-9_.,é中 \"-]{0,40}\r?\n{1,2}){0,60}") {
+        fn lanes_and_lines_add_up_to_one_walk(
+            text in "([a-zA-Z0-9_.,é中\t{}: \"-]{0,40}\r?\n{1,2}){0,60}"
+        ) {
             prop_assert_eq!(millitokens(&text), walk(&text));
+            let unbroken = text.replace(['\r', '\n', 'é', '中'], "").repeat(3);
+            prop_assert_eq!(millitokens(&unbroken), walk(&unbroken));
             let by_line: u64 = text.split_inclusive('\n').map(walk).sum();
             prop_assert_eq!(by_line, walk(&text));
         }

@@ -580,7 +580,7 @@ impl Draft<'_> {
             return Err(infeasible);
         }
         let mut edits = Vec::new();
-        let mut first_changed = None;
+        let mut first_changed = self.slots.iter().position(|slot| *slot != Slot::Live);
         let mut position = 0;
         while position < self.len() {
             let slot = self.slots[position];
@@ -588,14 +588,17 @@ impl Draft<'_> {
                 position += 1;
                 continue;
             }
-            first_changed.get_or_insert(position);
             let run = self.slots[position..].iter().take_while(|&&other| other == slot).count();
             match slot {
                 Slot::Live => {}
                 Slot::Rewritten(rewrite) => self.push_rewrites(&mut edits, position, rewrite),
                 Slot::Dropped(reason) => edits.push(self.drop_edit(position..position + run, reason)),
                 Slot::Folded(fold) if self.folds[fold as usize].first == position => {
-                    edits.push(self.fold_edit(fold));
+                    let fold = self.fold_edit(fold);
+                    // A summary that is taken in may have stood behind items it covers the start of.
+                    let stands_at = self.view.position_of_anchor(fold.anchor());
+                    first_changed = first_changed.map(|first| first.min(stands_at));
+                    edits.push(Edit::Fold(fold));
                 }
                 Slot::Folded(_) => {}
             }
@@ -630,7 +633,7 @@ impl Draft<'_> {
         }));
     }
 
-    fn fold_edit(&self, id: u32) -> Edit {
+    fn fold_edit(&self, id: u32) -> Fold {
         let fold = &self.folds[id as usize];
         let spans = |position: usize| self.view.get(position).map_or(0..0, Entry::span);
         // A summary that is taken in brings along everything it stood for.
@@ -655,13 +658,13 @@ impl Draft<'_> {
             first.expect("a fold lies within the transcript"),
             last.expect("a fold lies within the transcript"),
         );
-        Edit::Fold(Fold {
+        Fold {
             range: start..end,
             holes,
             spec: fold.spec.clone(),
             handle,
             tokens_before: fold.tokens_before,
             reason: self.reasons[fold.reason as usize].clone(),
-        })
+        }
     }
 }

@@ -19,13 +19,15 @@ pub mod strategy;
 pub mod summary;
 pub mod tokens;
 pub mod transcript;
-pub mod turns;
-pub mod view;
 
-pub use budget::Budget;
 pub use dialect::{Dialect, Repair, RepairAction, Repaired, Rule, Violation, check, check_request, repair};
 pub use draft::{Draft, EmptyItems};
 pub use edit::{Edit, Fold, Reason, Rewrite, SummaryPlacement, SummarySpec};
+pub mod trigger;
+pub mod turns;
+pub mod view;
+
+pub use budget::{Budget, BudgetBuilder, BudgetError, Level};
 pub use handle::Handle;
 pub use ids::{CallId, ItemId, Text, Timestamp, Tokens, TurnId};
 pub use item::{FinishReason, Item, ItemKind, Metadata, Pin, SummaryOrigin, Usage};
@@ -43,7 +45,15 @@ pub use strategy::{
     TruncateToolInputsStrategy, TruncateToolOutputsStrategy, compact_messages,
 };
 pub use summary::{FoldRequest, SummaryError};
-pub use tokens::{EstimatingCounter, ItemTokens, Precision, TokenCounter};
+pub use tokens::{
+    Calibration, ContextTracker, EstimatingCounter, ItemTokens, Precision, TokenBounds, TokenCounter,
+};
 pub use transcript::{Meter, Transcript};
+pub use trigger::{
+    AllTrigger, AnyTrigger, BudgetTrigger, CompactionReason, ContextWindowTrigger, EveryTrigger, FnTrigger,
+    HysteresisTrigger, IdleTrigger, ItemCountTrigger, LastCompaction, MutationPoint, NotTrigger,
+    StructuralEvent, StructuralTrigger, Trigger, TriggerContext, TriggerError, TriggerExt,
+    context_window_trigger, item_count_trigger,
+};
 pub use turns::{TurnMap, TurnRange, TurnRangeError, TurnRanges};
 pub use view::{CompactionBlock, Fate, Overlay, OverlayError, Recalled, View};

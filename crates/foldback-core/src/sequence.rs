@@ -110,6 +110,13 @@ impl Entry {
         self.span.0 as usize..self.span.1 as usize
     }
 
+    /// Whether it may arrive in the middle of a tool loop without ending it. A summary ends it: what
+    /// it stands for did.
+    fn is_aside(&self) -> bool {
+        matches!(self.kind, ItemKind::Context | ItemKind::Notification)
+            && !self.holds.contains(Holds::SUMMARY)
+    }
+
     /// Where this entry stands on the transcript: its own index, or the place of a folded item
     /// that a summary took. Anchors increase along a view.
     pub fn anchor(&self) -> usize {
@@ -248,6 +255,11 @@ impl Sequence {
         self.entries.partition_point(fits_before)
     }
 
+    /// How many entries stand before this place of the transcript. O(log n).
+    pub(crate) fn position_of_anchor(&self, anchor: usize) -> usize {
+        self.entries.partition_point(|entry| entry.anchor() < anchor)
+    }
+
     /// Indices of user items: where turns start.
     pub fn turn_starts(&self) -> impl DoubleEndedIterator<Item = usize> + '_ {
         self.turn_starts.iter().map(|&start| start as usize)
@@ -331,7 +343,7 @@ impl Sequence {
 
     /// The unit in flight: the last unit of the loop in flight, and whatever arrived since.
     pub fn unit_in_flight(&self) -> Option<Range<usize>> {
-        let trailing = self.entries.iter().rev().take_while(|entry| is_aside(entry.kind)).count();
+        let trailing = self.entries.iter().rev().take_while(|entry| entry.is_aside()).count();
         let last_index = self.len().checked_sub(trailing + 1)?;
         let last = self.get(last_index)?;
         let in_flight = match last.kind {
@@ -358,7 +370,7 @@ impl Sequence {
                 && self.unanswered_from(candidate).next().is_some_and(|(item_index, _)| item_index < start)
             {
                 start = candidate;
-            } else if !is_aside(entry.kind) {
+            } else if !entry.is_aside() {
                 break;
             }
         }
@@ -499,10 +511,6 @@ impl Sequence {
             self.cuts.pop();
         }
     }
-}
-
-fn is_aside(kind: ItemKind) -> bool {
-    matches!(kind, ItemKind::Context | ItemKind::Notification)
 }
 
 /// Whether `last` is thinking that belongs to the item that follows it: some recorders write it

@@ -7,7 +7,7 @@ use foldback_core::{Strategy, *};
 use foldback_testkit::kernel::kernel_tokens;
 use foldback_testkit::recipe::{Recipe, recipe};
 use foldback_testkit::{config, strategies};
-use proptest::prelude::{Strategy as _, *};
+use proptest::prelude::*;
 use proptest::test_runner::TestCaseError;
 
 /// A budget whose target is some share of what the transcript costs.

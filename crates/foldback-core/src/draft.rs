@@ -18,7 +18,6 @@ use crate::part::Part;
 use crate::plan::{BudgetInfeasible, Plan};
 use crate::sequence::{Entry, Holds};
 use crate::summary::SUMMARY_TOKENS_MIN;
-use crate::tokens::total;
 use crate::transcript::Meter;
 use crate::view::View;
 
@@ -172,10 +171,7 @@ impl<'v> Draft<'v> {
 
     /// The parts at `position` as they are now, with their index in the view.
     pub fn parts(&self, position: usize) -> impl Iterator<Item = (usize, &Part)> {
-        let changes = match self.slots.get(position) {
-            Some(&Slot::Rewritten(rewrite)) => self.rewrites[rewrite as usize].changes.as_slice(),
-            _ => &[],
-        };
+        let changes = self.changes(position);
         let parts = match self.is_live(position) {
             true => self.view.get(position).map_or(&[][..], |entry| &entry.item().parts),
             false => &[],
@@ -196,11 +192,9 @@ impl<'v> Draft<'v> {
 
     /// What a part costs now.
     pub fn part_tokens(&self, position: usize, part_index: usize) -> u32 {
-        if let Some(&Slot::Rewritten(rewrite)) = self.slots.get(position) {
-            let changes = &self.rewrites[rewrite as usize].changes;
-            if let Some(change) = changes.iter().find(|change| change.part_index as usize == part_index) {
-                return change.tokens;
-            }
+        let mut changes = self.changes(position).iter();
+        if let Some(change) = changes.find(|change| change.part_index as usize == part_index) {
+            return change.tokens;
         }
         let tokens = self.view.get(position).and_then(|entry| entry.tokens().parts.get(part_index));
         tokens.copied().unwrap_or(0)
@@ -391,31 +385,25 @@ impl<'v> Draft<'v> {
         true
     }
 
-    /// Removes the parts at `position` that `is_unwanted`, unless the item is protected or thinks in
-    /// the loop in flight. Returns how many were removed.
-    pub fn remove_parts(
-        &mut self,
-        position: usize,
-        is_unwanted: impl Fn(&Part) -> bool,
-        empty_items: EmptyItems,
-        reason: &Reason,
-    ) -> usize {
+    /// Removes the reasoning at `position`, unless the item is protected or in the loop in flight.
+    /// Returns how many parts were removed.
+    pub fn remove_reasoning(&mut self, position: usize, empty_items: EmptyItems, reason: &Reason) -> usize {
+        let Some(entry) = self.view.get(position).filter(|_| self.is_live(position)) else { return 0 };
         if self.is_protected(position) || self.loop_in_flight.contains(&position) {
             return 0;
         }
-        let unwanted: SmallVec<[usize; 4]> = self
-            .parts(position)
-            .filter(|(_, part)| is_unwanted(part))
-            .map(|(part_index, _)| part_index)
-            .collect();
-        for &part_index in &unwanted {
-            self.change(position, part_index, 0, None, reason.clone());
+        let mut removed_count = 0;
+        for part_index in entry.reasoning_parts() {
+            if !self.is_removed(position, part_index) {
+                self.change(position, part_index, 0, None, reason.clone());
+                removed_count += 1;
+            }
         }
-        if !unwanted.is_empty() && empty_items == EmptyItems::Drop && self.parts(position).next().is_none() {
+        if removed_count > 0 && empty_items == EmptyItems::Drop && self.is_emptied(position) {
             let reason = self.intern(reason.clone());
             self.hide(position, Slot::Dropped(reason));
         }
-        unwanted.len()
+        removed_count
     }
 
     /// Removes a call and its result, each one part of an item outside the loop in flight, together
@@ -537,6 +525,26 @@ impl<'v> Draft<'v> {
         self.slots[position] = slot;
     }
 
+    fn changes(&self, position: usize) -> &[PartChange] {
+        match self.slots.get(position) {
+            Some(&Slot::Rewritten(rewrite)) => &self.rewrites[rewrite as usize].changes,
+            Some(Slot::Live | Slot::Dropped(_) | Slot::Folded(_)) | None => &[],
+        }
+    }
+
+    fn is_removed(&self, position: usize, part_index: usize) -> bool {
+        let is_removal =
+            |change: &PartChange| change.part_index as usize == part_index && change.replacement.is_none();
+        self.changes(position).iter().any(is_removal)
+    }
+
+    /// Whether every part of a live item has been removed.
+    fn is_emptied(&self, position: usize) -> bool {
+        let part_count = self.view.get(position).map_or(0, |entry| entry.tokens().parts.len());
+        let removals = self.changes(position).iter().filter(|change| change.replacement.is_none());
+        removals.count() == part_count
+    }
+
     fn change(
         &mut self,
         position: usize,
@@ -547,6 +555,7 @@ impl<'v> Draft<'v> {
     ) {
         let reason = self.intern(reason);
         let before = self.tokens_at(position);
+        let part_before = Tokens(u64::from(self.part_tokens(position, part_index)));
         let id = match self.slots[position] {
             Slot::Rewritten(id) => id,
             Slot::Live | Slot::Dropped(_) | Slot::Folded(_) => {
@@ -559,7 +568,10 @@ impl<'v> Draft<'v> {
         changes.retain(|change| change.part_index as usize != part_index);
         let replacement = replacement.map(Box::new);
         changes.push(PartChange { part_index: part_index as u32, tokens, reason, replacement });
-        let after = total(self.parts(position).map(|(part_index, _)| self.part_tokens(position, part_index)));
+        let after = match self.is_emptied(position) {
+            true => Tokens::ZERO,
+            false => before.saturating_sub(part_before) + Tokens(u64::from(tokens)),
+        };
         self.rewrites[id as usize].tokens = after;
         self.tokens = self.tokens.saturating_sub(before) + after;
     }

@@ -75,6 +75,8 @@ pub struct Entry {
     unit_parent: u32,
     unit_last: u32,
     lines_max: u32,
+    /// Which of the first 32 parts are reasoning.
+    reasoning: u32,
     kind: ItemKind,
     holds: Holds,
 }
@@ -129,6 +131,16 @@ impl Entry {
             Some(recorded) => recorded.get(part_index).map_or(part_index, |&part_index| part_index as usize),
             None => part_index,
         }
+    }
+
+    /// Which parts are reasoning. Does not follow the pointer to the item unless it has more than
+    /// 32 parts: a pass over many items would mostly wait for memory.
+    pub fn reasoning_parts(&self) -> impl Iterator<Item = usize> + '_ {
+        let is_reasoning = |&part_index: &usize| match part_index {
+            0..32 => self.reasoning >> part_index & 1 == 1,
+            _ => matches!(self.item.parts[part_index], Part::Reasoning(_)),
+        };
+        (0..self.tokens.parts.len()).filter(is_reasoning)
     }
 
     /// Lines of the longest tool result in it.
@@ -424,6 +436,7 @@ impl Sequence {
             unit_parent: 0,
             unit_last: 0,
             lines_max: result_lines_max(&item),
+            reasoning: reasoning_mask(&item),
             kind: item.kind,
             holds: Holds::of(&item),
             item,
@@ -475,24 +488,25 @@ impl Sequence {
     }
 
     fn index_call(&mut self, call_id: &CallId, index: u32) {
-        if self.calls.contains_key(call_id) {
+        let call_count = self.calls.size();
+        self.calls.insert_mut(call_id.clone(), CallState { item_index: index, answered_at: None });
+        if self.calls.size() == call_count {
             let item_index = index as usize;
             self.anomalies.push(Anomaly::DuplicateCallId { call_id: call_id.clone(), item_index });
         }
-        self.calls.insert_mut(call_id.clone(), CallState { item_index: index, answered_at: None });
     }
 
     fn index_result(&mut self, call_id: &CallId, index: u32) {
         let item_index = index as usize;
-        match self.calls.get(call_id).copied() {
+        match self.calls.get_mut(call_id) {
             None => self.anomalies.push(Anomaly::ResultWithoutCall { call_id: call_id.clone(), item_index }),
             Some(CallState { answered_at: Some(_), .. }) => {
                 self.anomalies.push(Anomaly::DuplicateResult { call_id: call_id.clone(), item_index });
             }
             Some(state) => {
-                let answered = CallState { answered_at: Some(index), ..state };
-                self.calls.insert_mut(call_id.clone(), answered);
-                self.join(state.item_index, index);
+                state.answered_at = Some(index);
+                let call_index = state.item_index;
+                self.join(call_index, index);
             }
         }
     }
@@ -520,6 +534,12 @@ fn ends_in_reasoning(last: &Entry, next_kind: ItemKind) -> bool {
         && last.kind == ItemKind::Assistant
         && next_kind == ItemKind::Assistant
         && matches!(last.item.parts.last(), Some(Part::Reasoning(_)))
+}
+
+fn reasoning_mask(item: &Item) -> u32 {
+    let first_parts = (0..32).zip(&item.parts);
+    let reasoning = first_parts.filter(|(_, part)| matches!(part, Part::Reasoning(_)));
+    reasoning.fold(0, |mask, (part_index, _)| mask | 1 << part_index)
 }
 
 fn result_lines_max(item: &Item) -> u32 {

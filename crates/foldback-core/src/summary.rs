@@ -1,9 +1,12 @@
 //! Summaries of folds: what is asked for, how an answer is judged, and the floor summary that
 //! answers whenever nothing better does.
 
+use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::ops::Range;
 use std::sync::Arc;
+
+use smallvec::SmallVec;
 
 use crate::edit::Fold;
 use crate::handle::Handle;
@@ -41,7 +44,9 @@ impl<'p> FoldRequest<'p> {
     /// What the model saw of the folded range so far: items, and summaries that are taken in.
     pub fn entries(&self) -> impl Iterator<Item = &'p Entry> {
         let (fold, view) = (self.fold, self.view);
-        view.iter().filter(move |entry| fold.folded().any(|range| range.contains(&entry.anchor())))
+        fold.folded().flat_map(move |range| {
+            view.range(view.position_of_anchor(range.start)..view.position_of_anchor(range.end))
+        })
     }
 
     /// Earlier summaries that the new one replaces.
@@ -87,7 +92,7 @@ impl<'p> FoldRequest<'p> {
             self.fold.handle
         );
         let prologue = self.prologue(tokens_max / 2);
-        let units = self.units();
+        let units = self.labelled_units();
         let lines_max = (tokens_max / LINE_TOKENS_MIN).max(1) as usize;
         let mut group_len = units.len().div_ceil(lines_max).max(1);
         while group_len <= units.len() {
@@ -148,10 +153,32 @@ impl<'p> FoldRequest<'p> {
         indices.filter(|&index| transcript.unit_start(index) == index && !is_told(index)).collect()
     }
 
-    fn push_line(&self, text: &mut String, group: &[usize]) {
+    /// The units to be named, each with what it is named by: the tools it calls, or the kind of its
+    /// only item. Looked up once for all attempts at a summary that fits, and with equal names
+    /// sharing one string, because the items lie scattered over the memory.
+    fn labelled_units(&self) -> Vec<LabelledUnit<'p>> {
+        let transcript = self.view.transcript();
+        let mut known = BTreeSet::new();
+        let mut shared = |label: &'p str| match known.get(label) {
+            Some(&known) => known,
+            None => {
+                known.insert(label);
+                label
+            }
+        };
+        let mut labels = |entry: &'p Entry| match entry.holds().contains(Holds::CALL) {
+            true => entry.item().calls().map(|(_, call)| shared(call.name.as_str())).collect(),
+            false => SmallVec::from_slice(&[entry.kind().as_str()]),
+        };
+        let labelled = |unit: usize| Some(LabelledUnit { unit, labels: labels(transcript.get(unit)?) });
+        self.units().into_iter().filter_map(labelled).collect()
+    }
+
+    fn push_line(&self, text: &mut String, group: &[LabelledUnit<'p>]) {
         let transcript = self.view.transcript();
         let handle = |index: usize| transcript.get(index).map(|entry| Handle::of_item(&entry.item().id));
-        let (Some(&first), Some(&last)) = (group.first(), group.last()) else { return };
+        let (Some(first), Some(last)) = (group.first(), group.last()) else { return };
+        let (first, last) = (first.unit, last.unit);
         let Some(first_handle) = handle(first) else { return };
         // Writing into a string cannot fail.
         let _ = write!(text, "{first_handle}");
@@ -159,7 +186,7 @@ impl<'p> FoldRequest<'p> {
             let _ = write!(text, "…{last_handle}");
         }
         let mut labels: Vec<(&str, usize)> = Vec::new();
-        for label in group.iter().flat_map(|&unit| self.labels(unit)) {
+        for &label in group.iter().flat_map(|unit| &unit.labels) {
             match labels.iter().position(|(known, _)| *known == label) {
                 Some(known) => labels[known].1 += 1,
                 None if labels.len() < LABELS_MAX => labels.push((label, 1)),
@@ -173,19 +200,11 @@ impl<'p> FoldRequest<'p> {
                 let _ = write!(text, " ×{count}");
             }
         }
-        let quote = group.iter().rev().map(|&unit| self.first_line(unit)).find(|line| !line.is_empty());
+        let quote = group.iter().rev().map(|unit| self.first_line(unit.unit)).find(|line| !line.is_empty());
         if let Some(line) = quote {
             text.push_str(": ");
             text.push_str(&one_line(line));
         }
-    }
-
-    /// The tools that a unit calls, or the kind of its only item.
-    fn labels(&self, unit: usize) -> impl Iterator<Item = &'p str> {
-        let item = self.view.transcript().get(unit).map(|entry| &**entry.item());
-        let kind = item.filter(|item| item.calls().next().is_none()).map(|item| item.kind.as_str());
-        let calls = item.into_iter().flat_map(Item::calls).map(|(_, call)| call.name.as_str());
-        calls.chain(kind)
     }
 
     /// The first line of a unit's last result, or of its own text.
@@ -208,6 +227,13 @@ impl<'p> FoldRequest<'p> {
         });
         lines.into_iter().find(|line| !line.is_empty()).unwrap_or("")
     }
+}
+
+/// A folded unit and what it is named by.
+struct LabelledUnit<'p> {
+    /// The transcript index of its first member.
+    unit: usize,
+    labels: SmallVec<[&'p str; 2]>,
 }
 
 /// A line with a handle and a word or two costs about this much; how many lines to try first.

@@ -207,9 +207,12 @@ type Kinds = BTreeSet<ItemKind>;
 /// nor summaries.
 fn newest_start(draft: &Draft<'_>, count: usize, preserved: &Kinds) -> usize {
     let Some(skipped) = count.checked_sub(1) else { return draft.len() };
-    let counts =
-        |entry: &Entry| !preserved.contains(&entry.kind()) && !entry.holds().contains(Holds::SUMMARY);
-    let mut counted = draft.live_rev().filter(|(_, entry)| counts(entry));
+    let counts = |position: usize, entry: &Entry| {
+        !preserved.contains(&entry.kind())
+            && !entry.holds().contains(Holds::SUMMARY)
+            && draft.tokens_at(position) > Tokens::ZERO
+    };
+    let mut counted = draft.live_rev().filter(|&(position, entry)| counts(position, entry));
     counted.nth(skipped).map_or(0, |(position, _)| position)
 }
 

@@ -36,7 +36,7 @@ pub struct Draft<'v> {
     unit_in_flight: Range<usize>,
     loop_in_flight: Range<usize>,
     newest_user: Option<usize>,
-    is_restored: bool,
+    change_count: u64,
     infeasible: Option<BudgetInfeasible>,
 }
 
@@ -96,7 +96,7 @@ impl<'v> Draft<'v> {
             unit_in_flight: view.unit_in_flight().unwrap_or(nowhere.clone()),
             loop_in_flight: view.loop_in_flight().unwrap_or(nowhere),
             newest_user: view.newest_user(),
-            is_restored: false,
+            change_count: 0,
             infeasible: None,
         }
     }
@@ -134,6 +134,12 @@ impl<'v> Draft<'v> {
     /// Whether the item at `position` is still visible.
     pub fn is_live(&self, position: usize) -> bool {
         matches!(self.slots.get(position), Some(Slot::Live | Slot::Rewritten(_)))
+    }
+
+    /// Whether parts of the item at `position` have been rewritten in this draft, so that what the
+    /// view knows about them is out of date.
+    pub fn is_rewritten(&self, position: usize) -> bool {
+        matches!(self.slots.get(position), Some(Slot::Rewritten(_)))
     }
 
     /// What the item at `position` costs now; nothing if it is hidden.
@@ -524,22 +530,23 @@ impl<'v> Draft<'v> {
         if let Some(position) = user.or_else(|| nearest(&has_user_authority)) {
             self.slots[position] = Slot::Live;
             self.tokens += self.tokens_at(position);
-            self.is_restored = true;
+            self.change_count += 1;
         }
     }
 
-    /// Runs a strategy until nothing changes. Once is enough, unless an item had to be restored:
-    /// that can give the strategy something new to do, which T7 forbids to leave to a second run.
+    /// Runs a strategy until nothing changes. One run is nearly always enough; but a step of a
+    /// pipeline may take away what an earlier step went by (the user item that began a turn), and
+    /// T7 forbids to leave the consequences to a second compaction.
     pub(crate) fn settle(&mut self, strategy: &dyn Strategy, budget: Option<&Budget>) {
-        let mut settled = None;
+        let mut before: Option<Vec<Slot>> = None;
         for _ in 0..PASSES_MAX {
+            let change_count = self.change_count;
             strategy.plan(self, budget);
             self.keep_user_first();
-            let is_restored = std::mem::take(&mut self.is_restored);
-            if !is_restored || settled.as_ref() == Some(&self.slots) {
+            if self.change_count == change_count || before.as_ref() == Some(&self.slots) {
                 return;
             }
-            settled = Some(self.slots.clone());
+            before = Some(self.slots.clone());
         }
     }
 
@@ -564,6 +571,7 @@ impl<'v> Draft<'v> {
     }
 
     fn hide(&mut self, position: usize, slot: Slot) {
+        self.change_count += 1;
         self.tokens = self.tokens.saturating_sub(self.tokens_at(position));
         self.slots[position] = slot;
     }
@@ -576,6 +584,7 @@ impl<'v> Draft<'v> {
         replacement: Option<Part>,
         reason: Reason,
     ) {
+        self.change_count += 1;
         let reason = self.intern(reason);
         let before = self.tokens_at(position);
         let id = match self.slots[position] {

@@ -92,7 +92,9 @@ impl PreserveRecentFractionStrategy {
     fn split_point(&self, draft: &Draft<'_>) -> Option<usize> {
         let hideable = draft.hideable(0..draft.len(), scene(draft));
         let start = tail_start(draft, &hideable, draft.raw_tokens().scaled_down(self.fraction));
-        hideable.first().filter(|&&oldest| oldest < start)?;
+        if start == 0 {
+            return None;
+        }
         let view = draft.view();
         let is_boundary =
             |&position: &usize| position >= start && view.cut_at_or_before(position) == position;

@@ -10,6 +10,7 @@ use std::ops::Range;
 
 use smallvec::SmallVec;
 
+use crate::budget::Budget;
 use crate::edit::{Drop, Edit, Fold, Reason, Rewrite, SummaryPlacement, SummarySpec};
 use crate::handle::Handle;
 use crate::ids::Tokens;
@@ -17,6 +18,7 @@ use crate::item::{Item, ItemKind};
 use crate::part::Part;
 use crate::plan::{BudgetInfeasible, Plan};
 use crate::sequence::{Entry, Holds};
+use crate::strategy::Strategy;
 use crate::summary::SUMMARY_TOKENS_MIN;
 use crate::transcript::Meter;
 use crate::view::View;
@@ -33,8 +35,12 @@ pub struct Draft<'v> {
     unit_in_flight: Range<usize>,
     loop_in_flight: Range<usize>,
     newest_user: Option<usize>,
+    change_count: u64,
     infeasible: Option<BudgetInfeasible>,
 }
+
+/// Runs of one strategy over one draft.
+const PASSES_MAX: usize = 8;
 
 /// What has become of a position; numbers index into the draft's lists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,17 +70,6 @@ struct PendingFold {
     spec: SummarySpec,
     tokens_before: Tokens,
     reason: u32,
-    first: usize,
-    last: usize,
-}
-
-impl PendingFold {
-    fn position(&self) -> usize {
-        match self.spec.placement {
-            SummaryPlacement::BeforeKept => self.first,
-            SummaryPlacement::AfterKept => self.last,
-        }
-    }
 }
 
 /// What to do with an item that has no parts left.
@@ -100,6 +95,7 @@ impl<'v> Draft<'v> {
             unit_in_flight: view.unit_in_flight().unwrap_or(nowhere.clone()),
             loop_in_flight: view.loop_in_flight().unwrap_or(nowhere),
             newest_user: view.newest_user(),
+            change_count: 0,
             infeasible: None,
         }
     }
@@ -137,6 +133,12 @@ impl<'v> Draft<'v> {
     /// Whether the item at `position` is still visible.
     pub fn is_live(&self, position: usize) -> bool {
         matches!(self.slots.get(position), Some(Slot::Live | Slot::Rewritten(_)))
+    }
+
+    /// Whether parts of the item at `position` have been rewritten in this draft, so that what the
+    /// view knows about them is out of date.
+    pub fn is_rewritten(&self, position: usize) -> bool {
+        matches!(self.slots.get(position), Some(Slot::Rewritten(_)))
     }
 
     /// What the item at `position` costs now; nothing if it is hidden.
@@ -320,6 +322,7 @@ impl<'v> Draft<'v> {
 
     fn fold_members(&mut self, mut members: Vec<usize>, spec: SummarySpec, reason: Reason) -> bool {
         members.extend(self.stored_summaries());
+        members.sort_unstable();
         let taken_in: Vec<u32> = self.open_folds().map(|(id, _)| id).collect();
         let members_tokens: Tokens = members.iter().map(|&position| self.tokens_at(position)).sum();
         let sum = |tokens: fn(&PendingFold) -> Tokens| {
@@ -331,17 +334,42 @@ impl<'v> Draft<'v> {
         if tokens_max.0 < SUMMARY_TOKENS_MIN {
             return false;
         }
+        let stays = |position: usize| self.is_live(position) && members.binary_search(&position).is_err();
+        if !members.iter().any(|&position| self.is_between_units(position, stays)) && taken_in.is_empty() {
+            return false;
+        }
         let id = u32::try_from(self.folds.len()).expect("folds are at most as many as items");
         taken_in.into_iter().for_each(|old| self.dissolve(old, Slot::Folded(id)));
         members.into_iter().for_each(|position| self.hide(position, Slot::Folded(id)));
         self.tokens += tokens_max;
-        let is_member = |slot: &Slot| *slot == Slot::Folded(id);
-        let first = self.slots.iter().position(is_member).expect("what frees tokens has members");
-        let last = self.slots.iter().rposition(is_member).expect("what frees tokens has members");
         let spec = SummarySpec { tokens_max, ..spec };
         let reason = self.intern(reason);
-        self.folds.push(PendingFold { spec, tokens_before, reason, first, last });
+        self.folds.push(PendingFold { spec, tokens_before, reason });
         true
+    }
+
+    /// Whether a summary may take the place of `position`: no unit that stays has members on both
+    /// sides of it.
+    fn is_between_units(&self, position: usize, stays: impl Fn(usize) -> bool) -> bool {
+        let segment = self.view.cut_at_or_before(position)..position;
+        let straddles = |before: usize| {
+            let mut members = self.view.unit_members(before);
+            stays(before) && members.any(|member| member > position && stays(member))
+        };
+        !segment.into_iter().any(straddles)
+    }
+
+    fn fold_positions(&self, id: u32) -> impl DoubleEndedIterator<Item = usize> + '_ {
+        (0..self.len()).filter(move |&position| self.slots[position] == Slot::Folded(id))
+    }
+
+    /// The position whose place the summary of a fold takes.
+    fn summary_position(&self, id: u32, placement: SummaryPlacement) -> Option<usize> {
+        let is_free = |&position: &usize| self.is_between_units(position, |other| self.is_live(other));
+        match placement {
+            SummaryPlacement::BeforeKept => self.fold_positions(id).find(is_free),
+            SummaryPlacement::AfterKept => self.fold_positions(id).rev().find(is_free),
+        }
     }
 
     /// Replaces one part. Returns whether it did: the item must be live, unprotected, and the new
@@ -426,11 +454,22 @@ impl<'v> Draft<'v> {
         for (position, part_index) in [call, result] {
             self.change(position, part_index, 0, None, reason.clone());
         }
-        while let Some((part_index, Part::Reasoning(_))) = self.parts(call.0).last() {
-            self.change(call.0, part_index, 0, None, reason.clone());
+        self.remove_trailing_reasoning(call.0, reason);
+        // Thinking recorded as an item of its own goes with what it led to.
+        let mut emptied: SmallVec<[usize; 3]> = SmallVec::from_slice(&[call.0, result.0]);
+        while self.parts(emptied[0]).next().is_none()
+            && let Some(before) = emptied[0].checked_sub(1)
+            && self.view.unit_start(before) == self.view.unit_start(call.0)
+            && !is_fixed(self, before)
+        {
+            self.remove_trailing_reasoning(before, reason);
+            emptied.insert(0, before);
         }
-        for (position, _) in [call, result] {
-            if empty_items == EmptyItems::Drop && self.parts(position).next().is_none() {
+        for position in emptied {
+            if empty_items == EmptyItems::Drop
+                && self.is_live(position)
+                && self.parts(position).next().is_none()
+            {
                 let reason = self.intern(reason.clone());
                 self.hide(position, Slot::Dropped(reason));
             }
@@ -438,73 +477,72 @@ impl<'v> Draft<'v> {
         true
     }
 
+    fn remove_trailing_reasoning(&mut self, position: usize, reason: &Reason) {
+        while let Some((part_index, Part::Reasoning(_))) = self.parts(position).last() {
+            self.change(position, part_index, 0, None, reason.clone());
+        }
+    }
+
     /// Says that no edit can bring the view to its target; the plan becomes an error.
     pub fn declare_infeasible(&mut self, infeasible: BudgetInfeasible) {
         self.infeasible = Some(infeasible);
     }
 
-    /// Keeps the nearest earlier user item where the draft would begin with an assistant item
-    /// although the view did not: a provider may reject that.
+    /// Sees to it that the draft does not begin with an assistant item where the view did not,
+    /// because a provider may reject that: a summary moves to the front, or the nearest earlier user
+    /// item is kept after all.
     pub(crate) fn keep_user_first(&mut self) {
-        let Some(first) = self.first_sent(|draft, position| draft.is_live(position)) else { return };
+        let Some(first) = self.first_sent() else { return };
         let speaks = |position: usize| self.view.get(position).map(Entry::kind);
         let has_user_authority = |position: usize| speaks(position).is_some_and(ItemKind::has_user_authority);
-        let summary_stands_before = self.open_folds().any(|(_, fold)| fold.position() < first);
-        if has_user_authority(first) || summary_stands_before {
+        if has_user_authority(first) {
             return;
         }
+        let stands_first = |id: u32| {
+            let position = self.summary_position(id, SummaryPlacement::BeforeKept);
+            position.is_some_and(|position| position < first)
+        };
+        let leading_fold = self.open_folds().map(|(id, _)| id).find(|&id| stands_first(id));
+        if let Some(id) = leading_fold {
+            self.folds[id as usize].spec.placement = SummaryPlacement::BeforeKept;
+            return;
+        }
+        let is_dropped = |position: usize| matches!(self.slots[position], Slot::Dropped(_));
         let is_sendable =
             |position: usize| self.view.get(position).is_some_and(|entry| !entry.item().parts.is_empty());
         let nearest = |is_wanted: &dyn Fn(usize) -> bool| {
-            (0..first).rev().find(|&position| is_sendable(position) && is_wanted(position))
+            let is_candidate = |position: &usize| is_dropped(*position) && is_sendable(*position);
+            (0..first).rev().filter(is_candidate).find(|&position| is_wanted(position))
         };
         let user = nearest(&|position| speaks(position) == Some(ItemKind::User));
         if let Some(position) = user.or_else(|| nearest(&has_user_authority)) {
-            self.restore(position);
+            self.slots[position] = Slot::Live;
+            self.tokens += self.tokens_at(position);
+            self.change_count += 1;
         }
     }
 
-    fn first_sent(&self, is_candidate: impl Fn(&Self, usize) -> bool) -> Option<usize> {
-        let is_sent = |&(position, entry): &(usize, &Entry)| {
-            !entry.kind().is_instruction()
-                && is_candidate(self, position)
-                && self.parts(position).next().is_some()
-        };
-        self.view.iter().enumerate().find(is_sent).map(|(position, _)| position)
-    }
-
-    fn restore(&mut self, position: usize) {
-        let slot = std::mem::replace(&mut self.slots[position], Slot::Live);
-        let tokens = self.tokens_at(position);
-        match slot {
-            Slot::Live | Slot::Rewritten(_) => self.slots[position] = slot,
-            Slot::Dropped(_) => self.tokens += tokens,
-            Slot::Folded(id) => {
-                self.tokens += tokens;
-                self.shrink_fold(id, tokens);
+    /// Runs a strategy until nothing changes. One run is nearly always enough; but a step of a
+    /// pipeline may take away what an earlier step went by (the user item that began a turn), and
+    /// T7 forbids to leave the consequences to a second compaction.
+    pub(crate) fn settle(&mut self, strategy: &dyn Strategy, budget: Option<&Budget>) {
+        let mut before: Option<Vec<Slot>> = None;
+        for _ in 0..PASSES_MAX {
+            let change_count = self.change_count;
+            strategy.plan(self, budget);
+            self.keep_user_first();
+            if self.change_count == change_count || before.as_ref() == Some(&self.slots) {
+                return;
             }
+            before = Some(self.slots.clone());
         }
     }
 
-    /// Takes a restored member's tokens out of its fold, which may leave the fold not worth it.
-    fn shrink_fold(&mut self, id: u32, restored: Tokens) {
-        let members: Vec<usize> =
-            (0..self.len()).filter(|&position| self.slots[position] == Slot::Folded(id)).collect();
-        let fold = &mut self.folds[id as usize];
-        fold.tokens_before = fold.tokens_before.saturating_sub(restored);
-        let reserved = fold.spec.tokens_max;
-        let is_worth_it = fold.tokens_before > reserved;
-        match (members.first(), members.last()) {
-            (Some(&first), Some(&last)) if is_worth_it => (fold.first, fold.last) = (first, last),
-            _ => {
-                fold.spec.tokens_max = Tokens::ZERO;
-                self.tokens = self.tokens.saturating_sub(reserved);
-                for position in members {
-                    self.slots[position] = Slot::Live;
-                    self.tokens += self.tokens_at(position);
-                }
-            }
-        }
+    /// The first live item that is sent as part of the conversation.
+    fn first_sent(&self) -> Option<usize> {
+        let is_spoken = |entry: &Entry| !entry.kind().is_instruction();
+        let sent = self.live().filter(|&(position, _)| self.tokens_at(position) > Tokens::ZERO);
+        sent.filter(|(_, entry)| is_spoken(entry)).map(|(position, _)| position).next()
     }
 
     fn open_folds(&self) -> impl Iterator<Item = (u32, &PendingFold)> {
@@ -521,6 +559,7 @@ impl<'v> Draft<'v> {
     }
 
     fn hide(&mut self, position: usize, slot: Slot) {
+        self.change_count += 1;
         self.tokens = self.tokens.saturating_sub(self.tokens_at(position));
         self.slots[position] = slot;
     }
@@ -553,6 +592,7 @@ impl<'v> Draft<'v> {
         replacement: Option<Part>,
         reason: Reason,
     ) {
+        self.change_count += 1;
         let reason = self.intern(reason);
         let before = self.tokens_at(position);
         let part_before = Tokens(u64::from(self.part_tokens(position, part_index)));
@@ -593,28 +633,25 @@ impl Draft<'_> {
         }
         let mut edits = Vec::new();
         let mut first_changed = self.slots.iter().position(|slot| *slot != Slot::Live);
+        let mut emitted = vec![false; self.folds.len()];
         let mut position = 0;
         while position < self.len() {
             let slot = self.slots[position];
-            if slot == Slot::Live {
-                position += 1;
-                continue;
-            }
             let run = self.slots[position..].iter().take_while(|&&other| other == slot).count();
             match slot {
                 Slot::Live => {}
                 Slot::Rewritten(rewrite) => self.push_rewrites(&mut edits, position, rewrite),
                 Slot::Dropped(reason) => edits.push(self.drop_edit(position..position + run, reason)),
-                Slot::Folded(fold) if self.folds[fold as usize].first == position => {
-                    let fold = self.fold_edit(fold);
+                Slot::Folded(id) if !std::mem::replace(&mut emitted[id as usize], true) => {
+                    let fold = self.fold_edit(id);
                     // A summary that is taken in may have stood behind items it covers the start of.
-                    let stands_at = self.view.position_of_anchor(fold.anchor());
+                    let stands_at = self.view.position_of_anchor(fold.anchor);
                     first_changed = first_changed.map(|first| first.min(stands_at));
                     edits.push(Edit::Fold(fold));
                 }
                 Slot::Folded(_) => {}
             }
-            position += if matches!(slot, Slot::Rewritten(_)) { 1 } else { run };
+            position += run;
         }
         Ok(Plan::new(self.view.clone(), edits, self.tokens, first_changed, strategy))
     }
@@ -649,9 +686,9 @@ impl Draft<'_> {
         let fold = &self.folds[id as usize];
         let spans = |position: usize| self.view.get(position).map_or(0..0, Entry::span);
         // A summary that is taken in brings along everything it stood for.
-        let members = (fold.first..=fold.last).filter(|&position| self.slots[position] == Slot::Folded(id));
-        let start = members.clone().map(|position| spans(position).start).min().unwrap_or(0);
-        let end = members.map(|position| spans(position).end).max().unwrap_or(0);
+        let start = self.fold_positions(id).map(|position| spans(position).start).min().unwrap_or(0);
+        let end = self.fold_positions(id).map(|position| spans(position).end).max().unwrap_or(0);
+        let stands_at = self.summary_position(id, fold.spec.placement);
         let mut holes: Vec<Range<usize>> = Vec::new();
         // Visible items between the members, and those that summaries taken in left visible.
         for (position, entry) in self.view.iter().enumerate() {
@@ -673,6 +710,7 @@ impl Draft<'_> {
         Fold {
             range: start..end,
             holes,
+            anchor: stands_at.map_or(start, |position| self.anchor(position)),
             spec: fold.spec.clone(),
             handle,
             tokens_before: fold.tokens_before,

@@ -150,6 +150,9 @@ pub struct Fold {
     pub range: Range<usize>,
     /// Indices inside the range that stay visible, in order.
     pub holes: Vec<Range<usize>>,
+    /// The folded index whose place the summary takes; never between the members of a unit that
+    /// stays.
+    pub anchor: usize,
     /// What is asked of the summary.
     pub spec: SummarySpec,
     /// Recalls what was folded.
@@ -161,14 +164,6 @@ pub struct Fold {
 }
 
 impl Fold {
-    /// The index whose place the summary takes. It is always a folded one, so it is free.
-    pub(crate) fn anchor(&self) -> usize {
-        match self.spec.placement {
-            SummaryPlacement::BeforeKept => self.range.start,
-            SummaryPlacement::AfterKept => self.range.end - 1,
-        }
-    }
-
     /// The folded sub-ranges: the range without its holes.
     pub fn folded(&self) -> impl Iterator<Item = Range<usize>> + '_ {
         let starts = std::iter::once(self.range.start).chain(self.holes.iter().map(|hole| hole.end));

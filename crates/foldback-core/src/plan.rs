@@ -17,8 +17,7 @@ pub fn plan(view: &View, strategy: &dyn Strategy, budget: Option<&Budget>) -> Re
         return Err(PlanError::BudgetRequired { strategy: strategy.describe() });
     }
     let mut draft = Draft::new(view);
-    strategy.plan(&mut draft, budget);
-    draft.keep_user_first();
+    draft.settle(strategy, budget);
     Ok(draft.finish(strategy.describe())?)
 }
 

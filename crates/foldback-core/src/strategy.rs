@@ -46,6 +46,7 @@ use crate::budget::Budget;
 use crate::draft::{Draft, EmptyItems};
 use crate::ids::Tokens;
 use crate::item::ItemKind;
+use crate::part::{Part, ToolResult};
 use crate::sequence::{Entry, Holds};
 
 /// What a summary may cost where nobody says otherwise.
@@ -207,9 +208,12 @@ type Kinds = BTreeSet<ItemKind>;
 /// nor summaries.
 fn newest_start(draft: &Draft<'_>, count: usize, preserved: &Kinds) -> usize {
     let Some(skipped) = count.checked_sub(1) else { return draft.len() };
-    let counts =
-        |entry: &Entry| !preserved.contains(&entry.kind()) && !entry.holds().contains(Holds::SUMMARY);
-    let mut counted = draft.live_rev().filter(|(_, entry)| counts(entry));
+    let counts = |position: usize, entry: &Entry| {
+        !preserved.contains(&entry.kind())
+            && !entry.holds().contains(Holds::SUMMARY)
+            && draft.tokens_at(position) > Tokens::ZERO
+    };
+    let mut counted = draft.live_rev().filter(|&(position, entry)| counts(position, entry));
     counted.nth(skipped).map_or(0, |(position, _)| position)
 }
 
@@ -230,20 +234,29 @@ fn middle_turns(draft: &Draft<'_>, first_turns: usize, recent_turns: usize) -> R
     if first_turns < recent { start_of(first_turns)..start_of(recent) } else { nowhere }
 }
 
-/// Where the longest tail starts whose hideable positions cost no more than `room`. It starts at a
-/// legal cut, so that no unit is torn.
+/// Where the longest tail starts whose hideable positions cost no more than `room`: at the very
+/// beginning if all of them fit, else at a legal cut, so that no unit is torn.
 fn tail_start(draft: &Draft<'_>, hideable: &[usize], room: Tokens) -> usize {
     let mut left = room;
     let mut start = draft.len();
     for &position in hideable.iter().rev() {
         let tokens = draft.tokens_at(position);
         if tokens > left {
-            break;
+            return draft.view().cut_at_or_after(start);
         }
         left = left.saturating_sub(tokens);
         start = position;
     }
-    draft.view().cut_at_or_after(start)
+    0
+}
+
+/// Where the call of a result stands, as position and part index; nowhere if it was never made.
+fn call_of(draft: &Draft<'_>, position: usize, result: &ToolResult) -> Option<(usize, usize)> {
+    let mut members = draft.view().unit_members(position).filter(|&member| member < position);
+    members.find_map(|member| {
+        let is_call = |part: &Part| matches!(part, Part::ToolCall(call) if call.id == result.call_id);
+        draft.parts(member).find(|(_, part)| is_call(part)).map(|(part_index, _)| (member, part_index))
+    })
 }
 
 /// The name of the tool that a call went to.

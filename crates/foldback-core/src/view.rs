@@ -101,8 +101,8 @@ pub enum OverlayError {
         /// How many summaries.
         summary_count: usize,
     },
-    /// Holes outside the fold, out of order, or at its ends.
-    #[error("block {block_index} folds {range:?} with holes that do not lie inside it in order")]
+    /// Holes outside the fold, out of order or at its ends, or a summary in the place of one.
+    #[error("block {block_index} folds {range:?} with holes or a summary that do not lie inside it")]
     Holes {
         /// Which block.
         block_index: usize,
@@ -271,9 +271,9 @@ impl<'o> Visible<'o> {
         }
         hidden.sort_by_key(|range| range.start);
         self.ranges = subtract(&self.ranges, &hidden);
-        self.summaries.retain(|(fold, _)| !covers(&hidden, fold.anchor()));
+        self.summaries.retain(|(fold, _)| !covers(&hidden, fold.anchor));
         self.summaries.extend(folds.into_iter().zip(block.summaries.iter().map(Vec::as_slice)));
-        self.summaries.sort_by_key(|(fold, _)| fold.anchor());
+        self.summaries.sort_by_key(|(fold, _)| fold.anchor);
     }
 
     fn sequence(&self, transcript: &Transcript) -> Sequence {
@@ -281,10 +281,10 @@ impl<'o> Visible<'o> {
         let mut summaries = self.summaries.iter().peekable();
         for range in &self.ranges {
             let mut start = range.start;
-            while let Some((fold, items)) = summaries.next_if(|(fold, _)| fold.anchor() < range.end) {
-                self.push_raw(&mut sequence, transcript, start..fold.anchor().max(start));
+            while let Some((fold, items)) = summaries.next_if(|(fold, _)| fold.anchor < range.end) {
+                self.push_raw(&mut sequence, transcript, start..fold.anchor.max(start));
                 push_summary(&mut sequence, transcript, fold, items);
-                start = fold.anchor().max(start);
+                start = fold.anchor.max(start);
             }
             self.push_raw(&mut sequence, transcript, start..range.end);
         }
@@ -331,7 +331,7 @@ fn push_rewritten(
 fn push_summary(sequence: &mut Sequence, transcript: &Transcript, fold: &Fold, items: &[Item]) {
     for item in items {
         let tokens = transcript.meter().item(item);
-        sequence.push(Arc::new(item.clone()), tokens, fold.range.clone(), fold.anchor());
+        sequence.push(Arc::new(item.clone()), tokens, fold.range.clone(), fold.anchor);
     }
 }
 
@@ -375,11 +375,12 @@ fn check_block(
 
 fn holes_lie_inside(fold: &Fold) -> bool {
     let mut free_from = fold.range.start + 1;
-    fold.holes.iter().all(|hole| {
+    let lies_inside = |hole: &Range<usize>| {
         let fits = hole.start >= free_from && hole.start < hole.end && hole.end < fold.range.end;
         free_from = hole.end;
         fits
-    })
+    };
+    fold.holes.iter().all(lies_inside) && fold.folded().any(|range| range.contains(&fold.anchor))
 }
 
 /// `ranges` without `hidden`; both sorted and disjoint.

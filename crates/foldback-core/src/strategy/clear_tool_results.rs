@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Strategy, tool_name};
+use super::{Strategy, call_of, tool_name};
 use crate::budget::Budget;
 use crate::draft::Draft;
 use crate::edit::Reason;
@@ -144,9 +144,8 @@ pub(super) fn cleared_result(draft: &Draft<'_>, position: usize, part_index: usi
 fn cleared_input(draft: &Draft<'_>, position: usize, part_index: usize) -> Option<(usize, usize, Part)> {
     let (_, part) = draft.parts(position).find(|&(index, _)| index == part_index)?;
     let Part::ToolResult(result) = part else { return None };
-    let caller = draft.view().unit_start(position);
-    let is_caller = |part: &Part| matches!(part, Part::ToolCall(call) if call.id == result.call_id);
-    let (call_index, part) = draft.parts(caller).find(|(_, part)| is_caller(part))?;
+    let (caller, call_index) = call_of(draft, position, result)?;
+    let (_, part) = draft.parts(caller).find(|&(index, _)| index == call_index)?;
     let Part::ToolCall(call) = part else { return None };
     if is_hidden_input(&call.input) {
         return None;

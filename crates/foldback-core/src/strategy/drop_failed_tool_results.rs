@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::Strategy;
+use super::{Strategy, call_of};
 use crate::budget::Budget;
 use crate::draft::{Draft, EmptyItems};
 use crate::edit::Reason;
@@ -69,32 +69,28 @@ impl Strategy for DropFailedToolResultsStrategy {
         if self.newest_failure == NewestFailure::Keep {
             failures.pop();
         }
-        for result in failures {
-            if let Some(call) = call_of(draft, result) {
+        for (call, result) in failures {
+            if let Some(call) = call {
                 draft.remove_pair(call, result, self.empty_items, &reason);
             }
         }
     }
 }
 
-fn failures(draft: &Draft<'_>) -> Vec<(usize, usize)> {
+/// Where a part stands: position and part index.
+type Place = (usize, usize);
+
+/// Failed results in order, each with its call.
+fn failures(draft: &Draft<'_>) -> Vec<(Option<Place>, Place)> {
     let failing = draft.live().filter(|(_, entry)| entry.holds().contains(Holds::FAILURE));
     let results = failing.flat_map(|(position, _)| draft.parts(position).map(move |part| (position, part)));
     let failed = results.filter_map(|(position, (part_index, part))| match part {
-        Part::ToolResult(result) if result.is_error => Some((position, part_index)),
+        Part::ToolResult(result) if result.is_error => {
+            Some((call_of(draft, position, result), (position, part_index)))
+        }
         _ => None,
     });
     failed.collect()
-}
-
-/// Where the call of a result stands; nowhere if it was never made.
-fn call_of(draft: &Draft<'_>, (position, part_index): (usize, usize)) -> Option<(usize, usize)> {
-    let Part::ToolResult(result) = &draft.item(position)?.parts[part_index] else { return None };
-    let members = draft.view().unit_members(position).filter(|&member| member < position);
-    members.into_iter().find_map(|member| {
-        let is_call = |part: &Part| matches!(part, Part::ToolCall(call) if call.id == result.call_id);
-        draft.parts(member).find(|(_, part)| is_call(part)).map(|(part_index, _)| (member, part_index))
-    })
 }
 
 #[cfg(test)]

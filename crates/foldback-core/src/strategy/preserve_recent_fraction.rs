@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{SUMMARY_TOKENS_DEFAULT, Strategy, scene};
+use super::{SUMMARY_TOKENS_DEFAULT, Strategy, scene, tail_start};
 use crate::budget::Budget;
 use crate::draft::Draft;
 use crate::edit::{Reason, SummarySpec};
@@ -88,16 +88,12 @@ impl PreserveRecentFractionStrategy {
         self
     }
 
-    fn split_point(&self, draft: &Draft<'_>) -> usize {
-        let mut room = draft.raw_tokens().scaled_down(self.fraction);
-        let mut start = draft.len();
-        for (position, _) in draft.live_rev() {
-            let tokens = draft.tokens_at(position);
-            if tokens > room {
-                break;
-            }
-            room = room.saturating_sub(tokens);
-            start = position;
+    /// Where the tail starts; nowhere if everything that could be folded fits into it.
+    fn split_point(&self, draft: &Draft<'_>) -> Option<usize> {
+        let hideable = draft.hideable(0..draft.len(), scene(draft));
+        let start = tail_start(draft, &hideable, draft.raw_tokens().scaled_down(self.fraction));
+        if start == 0 {
+            return None;
         }
         let view = draft.view();
         let is_boundary =
@@ -105,7 +101,7 @@ impl PreserveRecentFractionStrategy {
         let next_user = draft.turn_starts().find(is_boundary);
         // The newest unit stays, whatever its size: folding it would answer nobody.
         let last_unit = view.cut_at_or_before(view.len().saturating_sub(1));
-        next_user.unwrap_or_else(|| view.cut_at_or_after(start)).min(last_unit)
+        Some(next_user.unwrap_or(start).min(last_unit))
     }
 }
 
@@ -115,7 +111,7 @@ impl Strategy for PreserveRecentFractionStrategy {
     }
 
     fn plan(&self, draft: &mut Draft<'_>, _budget: Option<&Budget>) {
-        let split_point = self.split_point(draft);
+        let Some(split_point) = self.split_point(draft) else { return };
         let spec = SummarySpec::new(self.summary_tokens_max).with_focus(self.focus.clone());
         let reason = Reason::new(ID, format!("before the newest {} of the tokens", self.fraction));
         let sets_the_scene = scene(draft);

@@ -9,7 +9,7 @@ use crate::edit::Reason;
 use crate::handle::Handle;
 use crate::ids::Tokens;
 use crate::part::{Part, ResultPart, ToolResult};
-use crate::placeholder::{HeadPercent, is_placeholder, shorten_to_lines, shorten_to_tokens};
+use crate::placeholder::{HeadPercent, is_placeholder, placeholder, shorten_to_lines, shorten_to_tokens};
 use crate::sequence::Holds;
 use crate::transcript::Meter;
 
@@ -17,6 +17,9 @@ const ID: &str = "truncate-tool-outputs";
 
 /// Below this, a marker costs more than it saves.
 const TOKENS_MAX_LEAST: Tokens = Tokens(32);
+
+/// Rounds of meeting one limit and then the other.
+const FIT_ROUNDS_MAX: usize = 4;
 
 /// Shortens the text of tool results to so many lines and so many tokens: its head, a line with a
 /// handle, its tail. One enormous line is cut like any other text.
@@ -160,15 +163,24 @@ impl TruncateToolOutputsStrategy {
         is_shorter.then(|| ToolResult { content, ..result.clone() })
     }
 
+    /// A text within both limits. Meeting one may break the other, because a marker takes a line and
+    /// some tokens; if they cannot be met together, a placeholder meets both.
     fn shorten_text(&self, text: &str, handle: &Handle, meter: &Meter) -> Option<String> {
         if is_placeholder(text) {
             return None;
         }
-        let by_lines = self.lines_max.and_then(|max| shorten_to_lines(text, max, self.head_percent, handle));
-        let text = by_lines.as_deref().unwrap_or(text);
+        let by_lines = |text: &str| shorten_to_lines(text, self.lines_max?, self.head_percent, handle);
         let by_tokens =
-            self.tokens_max.and_then(|max| shorten_to_tokens(text, max, self.head_percent, handle, meter));
-        by_tokens.or(by_lines)
+            |text: &str| shorten_to_tokens(text, self.tokens_max?, self.head_percent, handle, meter);
+        let mut shortened: Option<String> = None;
+        for _ in 0..FIT_ROUNDS_MAX {
+            let current = shortened.as_deref().unwrap_or(text);
+            match by_lines(current).or_else(|| by_tokens(current)) {
+                Some(shorter) => shortened = Some(shorter),
+                None => return shortened,
+            }
+        }
+        Some(placeholder(handle, "text", Tokens(meter.text(text)), ""))
     }
 }
 
@@ -181,7 +193,9 @@ impl Strategy for TruncateToolOutputsStrategy {
         let lines_max = self.lines_max.unwrap_or(usize::MAX);
         let tokens_max = self.tokens_max.unwrap_or(Tokens(u64::MAX));
         for (position, entry) in draft.view().iter().enumerate() {
-            let is_small = entry.result_lines_max() <= lines_max && entry.tokens().total <= tokens_max;
+            let is_small = entry.result_lines_max() <= lines_max
+                && entry.tokens().total <= tokens_max
+                && !draft.is_rewritten(position);
             if is_small || !entry.holds().contains(Holds::RESULT) {
                 continue;
             }

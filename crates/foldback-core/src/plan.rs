@@ -5,10 +5,11 @@ use std::sync::Arc;
 use crate::budget::Budget;
 use crate::draft::Draft;
 use crate::edit::{Edit, Fold};
-use crate::ids::{ItemId, Tokens};
+use crate::ids::{ItemId, Timestamp, Tokens};
 use crate::item::{Item, ItemKind};
 use crate::strategy::Strategy;
 use crate::summary::{FoldRequest, SummaryError, judge};
+use crate::trigger::CompactionReason;
 use crate::view::{CompactionBlock, View};
 
 /// Plans a compaction of `view`. Pure: nothing changes until the plan is applied.
@@ -82,6 +83,8 @@ pub struct Plan {
     tokens_after: Tokens,
     first_changed: Option<usize>,
     strategy: String,
+    cause: Option<CompactionReason>,
+    made_at: Option<Timestamp>,
 }
 
 impl Plan {
@@ -92,7 +95,21 @@ impl Plan {
         first_changed: Option<usize>,
         strategy: String,
     ) -> Self {
-        Self { view, edits, tokens_after, first_changed, strategy }
+        Self { view, edits, tokens_after, first_changed, strategy, cause: None, made_at: None }
+    }
+
+    /// Records why the compaction is made (T9).
+    #[must_use]
+    pub fn caused_by(mut self, cause: CompactionReason) -> Self {
+        self.cause = Some(cause);
+        self
+    }
+
+    /// Records when the compaction is made; core reads no clock.
+    #[must_use]
+    pub fn made_at(mut self, now: Timestamp) -> Self {
+        self.made_at = Some(now);
+        self
     }
 
     /// What it changes, in order of the transcript.
@@ -172,9 +189,10 @@ impl Plan {
             edits: self.edits.clone(),
             summaries,
             strategy: self.strategy.as_str().into(),
+            cause: self.cause.clone(),
             tokens_before: self.tokens_before(),
             tokens_after: self.tokens_after.saturating_sub(reserved) + written,
-            created_at: None,
+            created_at: self.made_at,
         });
         if self.is_empty() {
             return Compacted { view: self.view.clone(), block };

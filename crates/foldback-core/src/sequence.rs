@@ -547,3 +547,102 @@ fn result_lines_max(item: &Item) -> u32 {
     let count = |text: &str| memchr::memchr_iter(b'\n', text.as_bytes()).count() + 1;
     u32::try_from(lines.map(count).max().unwrap_or(0)).unwrap_or(u32::MAX)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::part::ToolResult;
+    use crate::transcript::Transcript;
+    use serde_json::json;
+
+    fn call(id: &str, calls: &[&str]) -> Item {
+        Item::assistant(id, calls.iter().map(|call| Part::call(*call, "run", &json!({}))).collect())
+    }
+
+    fn result(id: &str, call: &str) -> Item {
+        Item::tool(id, ToolResult::text(call, "ok"))
+    }
+
+    fn collect(items: impl IntoIterator<Item = Item>) -> Transcript {
+        items.into_iter().collect()
+    }
+
+    #[test]
+    fn what_a_provider_would_reject_is_reported_and_nothing_panics() {
+        let transcript = collect([
+            result("t0", "never-made"),
+            call("a1", &["c"]),
+            result("t1", "c"),
+            result("t2", "c"),
+            call("a2", &["c", "open"]),
+            result("t3", "c"),
+            Item::user("u", "go on"),
+        ]);
+        let id = |text: &str| CallId::from(text);
+        assert_eq!(
+            transcript.anomalies(),
+            [
+                Anomaly::ResultWithoutCall { call_id: id("never-made"), item_index: 0 },
+                Anomaly::DuplicateResult { call_id: id("c"), item_index: 3 },
+                Anomaly::DuplicateCallId { call_id: id("c"), item_index: 4 },
+                Anomaly::UnansweredCall { call_id: id("open"), item_index: 4 },
+            ]
+        );
+    }
+
+    #[test]
+    fn a_round_in_flight_is_no_anomaly() {
+        let transcript = collect([Item::user("u", "go"), call("a", &["c1", "c2"]), result("t", "c1")]);
+        assert_eq!(transcript.anomalies(), []);
+        assert_eq!(transcript.unit_in_flight(), Some(1..3));
+        assert_eq!(transcript.pending_calls().map(|(_, call)| call.as_str()).collect::<Vec<_>>(), ["c2"]);
+    }
+
+    #[test]
+    fn parallel_calls_recorded_apart_are_in_flight_together() {
+        let transcript = collect([Item::user("u", "go"), call("a", &["c1"]), call("b", &["c2"])]);
+        assert_eq!(transcript.unit_in_flight(), Some(1..3));
+        assert_eq!(transcript.loop_in_flight(), Some(1..3));
+    }
+
+    #[test]
+    fn a_notification_does_not_end_the_loop_and_an_answer_does() {
+        let mut transcript = collect([Item::user("u", "go"), call("a", &["c"]), result("t", "c")]);
+        transcript.push(Item::text("n", ItemKind::Notification, "a job has finished"));
+        assert_eq!(transcript.loop_in_flight(), Some(1..4));
+        transcript.push(Item::assistant("b", vec![Part::text("done")]));
+        assert_eq!(transcript.loop_in_flight(), None);
+    }
+
+    #[test]
+    fn cuts_fall_between_units_inside_a_turn() {
+        let transcript = collect([
+            Item::user("u", "go"),
+            call("a", &["c1", "c2"]),
+            result("t1", "c1"),
+            result("t2", "c2"),
+            call("b", &["c3"]),
+            result("t3", "c3"),
+        ]);
+        assert_eq!(transcript.cuts().collect::<Vec<_>>(), [1, 4]);
+        assert_eq!(transcript.cut_at_or_before(3), 1);
+        assert_eq!(transcript.cut_at_or_after(2), 4);
+    }
+
+    #[test]
+    fn thinking_recorded_apart_belongs_to_what_follows() {
+        let thinking = Item::assistant("r", vec![Part::reasoning("hm")]);
+        let transcript = collect([Item::user("u", "go"), thinking, call("a", &["c"]), result("t", "c")]);
+        assert_eq!(transcript.unit_members(3).collect::<Vec<_>>(), [1, 2, 3]);
+    }
+
+    #[test]
+    fn a_clone_does_not_see_what_is_pushed_later() {
+        let mut transcript = collect([Item::user("u", "go"), call("a", &["c"])]);
+        let snapshot = transcript.clone();
+        transcript.push(result("t", "c"));
+        assert_eq!(snapshot.len(), 2);
+        assert_eq!(snapshot.pending_calls().count(), 1);
+        assert_eq!(transcript.pending_calls().count(), 0);
+    }
+}

@@ -281,3 +281,56 @@ mod drop_empty_items {
         Ok(if drop { EmptyItems::Drop } else { EmptyItems::Keep })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_strategy_is_configured_under_its_own_id() {
+        let built_in: [StrategyConfig; 15] = [
+            DropReasoningStrategy::new().into(),
+            DropFailedToolResultsStrategy::new().into(),
+            KeepRecentStrategy::new(8).preserve_kind(ItemKind::System).into(),
+            SummarizeOlderStrategy::new(8).focus("the parser").into(),
+            PreserveUserMessagesStrategy::new().into(),
+            PreserveRecentFractionStrategy::new(0.3).unwrap().into(),
+            PreserveRecentTurnsStrategy::older_defaults().into(),
+            KeepFirstAndRecentTurnsStrategy::default().into(),
+            TruncateToolOutputsStrategy::default().into(),
+            ClearToolResultsStrategy::new(3).exclude_tool("todo").into(),
+            TruncateToolInputsStrategy::default().into(),
+            ReplaceMediaStrategy::new(1).into(),
+            DropMiddleStrategy::default().into(),
+            DefaultCompaction::new().into(),
+            LadderStrategy::new().into(),
+        ];
+        for strategy in built_in {
+            let written = serde_json::to_value(&strategy).unwrap();
+            assert_eq!(written["strategy"], strategy.id());
+            assert_eq!(serde_json::from_value::<StrategyConfig>(written).unwrap(), strategy);
+        }
+    }
+
+    #[test]
+    fn defaults_may_be_left_out_and_mistakes_may_not() {
+        let read = |json: &str| serde_json::from_str::<StrategyConfig>(json);
+        assert_eq!(
+            read(r#"{"strategy":"clear-tool-results"}"#).unwrap(),
+            ClearToolResultsStrategy::default().into()
+        );
+        assert!(read(r#"{"strategy":"keep-recent"}"#).is_err(), "n has no default");
+        assert!(read(r#"{"strategy":"keep-recent","n":8,"preserv_kinds":[]}"#).is_err());
+        assert!(read(r#"{"strategy":"keep-resent","n":8}"#).is_err());
+    }
+
+    #[test]
+    fn a_pipeline_reads_as_what_it_does() {
+        let pipeline = CompactionPipeline::new()
+            .with_strategy(DropReasoningStrategy::new())
+            .with_strategy(KeepRecentStrategy::new(8));
+        assert_eq!(format!("{pipeline:?}"), "drop-reasoning → keep-recent(8)");
+        assert!(!pipeline.needs_budget());
+        assert!(pipeline.with_strategy(LadderStrategy::new()).needs_budget());
+    }
+}

@@ -14,6 +14,7 @@ use crate::part::Part;
 use crate::sequence::{Entry, Sequence};
 use crate::tokens::ItemTokens;
 use crate::transcript::Transcript;
+use crate::trigger::CompactionReason;
 
 /// The record of one compaction: its edits, its summaries, who, why, tokens before and after (T9).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -23,8 +24,11 @@ pub struct CompactionBlock {
     pub edits: Vec<Edit>,
     /// The summary items of each fold among the edits, in the same order.
     pub summaries: Vec<Vec<Item>>,
-    /// The strategy or pipeline that planned it.
+    /// Who: the strategy or pipeline that planned it.
     pub strategy: Text,
+    /// Why it was made, where the host said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cause: Option<CompactionReason>,
     /// What the view cost before.
     pub tokens_before: Tokens,
     /// What it costs with this block in force.
@@ -416,6 +420,7 @@ mod tests {
     use super::*;
 
     #[test]
+    #[expect(clippy::single_range_in_vec_init, reason = "the ranges themselves are meant")]
     fn subtracting_leaves_exactly_what_was_not_hidden() {
         assert_eq!(subtract(&[0..10], &[]), vec![0..10]);
         assert_eq!(subtract(&[0..10], &[0..3, 5..6]), vec![3..5, 6..10]);
@@ -432,6 +437,7 @@ mod tests {
             edits: vec![Edit::Drop(crate::edit::Drop { range: 0..2, reason })],
             summaries: Vec::new(),
             strategy: "test".into(),
+            cause: None,
             tokens_before: Tokens(10),
             tokens_after: Tokens(5),
             created_at: None,

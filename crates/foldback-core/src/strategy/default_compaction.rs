@@ -170,3 +170,56 @@ pub fn compact_messages(
     let plan = plan(&View::of(&transcript), config, Some(budget))?;
     Ok(plan.apply_floor().view.items().cloned().collect())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::part::{Part, ToolResult};
+    use serde_json::json;
+
+    fn turns(count: usize, lines: usize) -> Vec<Arc<Item>> {
+        let turn = |number: usize| {
+            let call = format!("c{number}");
+            [
+                Item::user(format!("u{number}"), "please do the next thing"),
+                Item::assistant(
+                    format!("a{number}"),
+                    vec![Part::call(call.clone(), "run", &json!({"n": number}))],
+                ),
+                Item::tool(format!("t{number}"), ToolResult::text(call, "output\n".repeat(lines))),
+                Item::assistant(format!("e{number}"), vec![Part::text("done with it")]),
+            ]
+        };
+        (0..count).flat_map(turn).map(Arc::new).collect()
+    }
+
+    fn compact(items: &[Arc<Item>], target: u64) -> Transcript {
+        let budget = Budget::for_target(Tokens(target)).unwrap();
+        let compacted = compact_messages(items.iter().cloned(), &DefaultCompaction::new(), &budget).unwrap();
+        compacted.into_iter().collect()
+    }
+
+    #[test]
+    fn each_level_stops_as_soon_as_it_fits() {
+        let items = turns(30, 200);
+        let whole: Transcript = items.iter().cloned().collect();
+        assert_eq!(compact(&items, whole.tokens().0).len(), items.len());
+        let first = compact(&items, whole.tokens().0 / 2);
+        assert_eq!(first.len(), items.len(), "level 1 shortens outputs and keeps every item");
+        let second = compact(&items, 4_000);
+        assert_eq!(second.turn_count(), 12, "level 2 keeps 2 first and 10 recent turns");
+        let third = compact(&items, 1_000);
+        assert!(third.turn_count() < 12 && third.tokens() <= Tokens(1_000), "{}", third.shape());
+        assert!(third.items().any(|item| item.id.as_str() == "u0"), "the first turns go last");
+    }
+
+    /// The defect of phi-core: one oversized newest message drops everything else.
+    #[test]
+    fn one_oversized_newest_message_does_not_drop_the_rest() {
+        let mut items = turns(5, 10);
+        items.push(Arc::new(Item::user("huge", "x".repeat(400_000))));
+        let compacted = compact(&items, 10_000);
+        assert!(compacted.items().any(|item| item.id.as_str() == "huge"));
+        assert!(compacted.items().any(|item| item.summary.is_some()), "the rest is in the summary");
+    }
+}

@@ -294,3 +294,98 @@ fn shorten_task(draft: &mut Draft<'_>, kernel: &Kernel) {
         draft.rewrite(position, part_index, part, Reason::new(ID, "the first task is longer than fits"));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::edit::Edit;
+    use crate::item::Item;
+    use crate::plan::{Plan, PlanError, plan};
+    use crate::transcript::Transcript;
+    use crate::view::View;
+    use serde_json::json;
+
+    fn session(rounds: usize, lines: usize) -> Transcript {
+        let mut transcript = Transcript::default();
+        transcript.push(Item::text("s", ItemKind::System, "You are careful."));
+        transcript.push(Item::user("task", "Make the parser faster. Never touch the lexer."));
+        for number in 0..rounds {
+            let call = format!("c{number}");
+            let parts = vec![
+                Part::reasoning("thinking about it ".repeat(20)),
+                Part::call(call.clone(), "read", &json!({"n": number})),
+            ];
+            transcript.push(Item::assistant(format!("a{number}"), parts));
+            transcript.push(Item::tool(
+                format!("t{number}"),
+                ToolResult::text(call, "a line of output\n".repeat(lines)),
+            ));
+        }
+        transcript.push(Item::assistant("end", vec![Part::text("Done.")]));
+        transcript.push(Item::user("next", "And now the tests"));
+        transcript
+    }
+
+    fn climb(transcript: &Transcript, target: u64) -> Result<Plan, PlanError> {
+        let budget = Budget::for_target(Tokens(target)).unwrap();
+        plan(&View::of(transcript), &LadderStrategy::new(), Some(&budget))
+    }
+
+    #[test]
+    fn gentle_rungs_suffice_where_outputs_are_most_of_it() {
+        let transcript = session(40, 100);
+        let plan = climb(&transcript, transcript.tokens().0 / 2).unwrap();
+        assert!(plan.edits().iter().all(|edit| matches!(edit, Edit::Rewrite(_))), "{}", plan.shape());
+        let first = plan.edits()[0].first_index();
+        assert_eq!(first, 3, "the oldest result goes first");
+    }
+
+    #[test]
+    fn the_task_and_the_newest_prompt_survive_a_deep_fold() {
+        let transcript = session(200, 50);
+        let compacted = climb(&transcript, 1_500).unwrap().apply_floor();
+        let ids: Vec<&str> = compacted.view.items().map(|item| item.id.as_str()).collect();
+        assert_eq!(ids[..2], ["s", "task"]);
+        assert_eq!(ids.last(), Some(&"next"));
+        assert_eq!(compacted.view.items().filter(|item| item.summary.is_some()).count(), 1);
+        assert!(compacted.view.tokens() <= Tokens(1_500));
+        assert!(compacted.view.tokens() > Tokens(1_000), "room is used: {}", compacted.view.tokens());
+    }
+
+    #[test]
+    fn a_fresh_result_is_shortened_only_when_nothing_else_helps() {
+        let mut transcript = session(5, 20);
+        transcript.push(Item::assistant("a", vec![Part::call("fresh", "read", &json!({}))]));
+        transcript.push(Item::tool("t", ToolResult::text("fresh", "fresh output\n".repeat(2_000))));
+        let fresh = transcript.get(transcript.len() - 1).unwrap().tokens().total;
+        let roomy = climb(&transcript, fresh.0 + 400).unwrap().apply_floor();
+        assert_eq!(roomy.view.items().last(), transcript.items().last());
+        let tight = climb(&transcript, 900).unwrap().apply_floor();
+        assert_ne!(tight.view.items().last(), transcript.items().last());
+        assert!(tight.view.tokens() <= Tokens(900));
+    }
+
+    #[test]
+    fn what_cannot_fit_names_what_is_in_the_way() {
+        let mut transcript = session(5, 20);
+        transcript.push(Item::user("wall", "a wall of text ".repeat(2_000)));
+        let Err(PlanError::BudgetInfeasible(infeasible)) = climb(&transcript, 1_000) else {
+            panic!("it fits")
+        };
+        assert_eq!(infeasible.kernel[0].id.as_str(), "wall");
+        assert!(infeasible.to_string().contains("wall"), "{infeasible}");
+    }
+
+    #[test]
+    fn under_target_is_left_alone() {
+        let transcript = session(5, 20);
+        assert!(climb(&transcript, transcript.tokens().0).unwrap().is_empty());
+    }
+
+    #[test]
+    fn without_a_budget_there_is_no_plan() {
+        let transcript = session(5, 20);
+        let planned = plan(&View::of(&transcript), &LadderStrategy::new(), None);
+        assert!(matches!(planned, Err(PlanError::BudgetRequired { .. })));
+    }
+}

@@ -15,7 +15,9 @@ const SEED: u64 = 0x6A0;
 /// What is measured at every length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Work {
-    /// The default policy: plan, apply, check, the finished list.
+    /// Drop reasoning, drop failures, keep the recent eight: plan, apply, check, the finished list.
+    Pipeline,
+    /// The same for the default policy.
     Ladder,
     /// The same for the three-level strategy.
     ThreeLevel,
@@ -31,6 +33,7 @@ pub(crate) fn run(name: &str, work: Work, item_count: usize, effort: Effort) -> 
     let transcript: Transcript = items.iter().map(Arc::clone).collect();
     let tokens = transcript.tokens();
     let measured = match work {
+        Work::Pipeline => alone(effort, &mut side(&transcript, foldback_side::pipeline)),
         Work::Ladder => alone(effort, &mut side(&transcript, |it| foldback_side::ladder(it, MAX_TOKENS))),
         Work::ThreeLevel => {
             alone(effort, &mut side(&transcript, |it| foldback_side::three_level(it, MAX_TOKENS)))
@@ -48,6 +51,7 @@ fn push(items: &[Arc<Item>]) -> Transcript {
 
 fn kept(work: Work, transcript: &Transcript) -> String {
     let kept = match work {
+        Work::Pipeline => foldback_side::pipeline(transcript),
         Work::Ladder => foldback_side::ladder(transcript, MAX_TOKENS),
         Work::ThreeLevel => foldback_side::three_level(transcript, MAX_TOKENS),
         Work::Check | Work::Push => return String::new(),

@@ -47,7 +47,7 @@ enum Case {
     Growth { work: Work, item_count: usize },
 }
 
-const CASES: [(&str, Case); 25] = [
+const CASES: [(&str, Case); 28] = [
     ("agentkit-pipeline-1k", Case::AgentkitPipeline { item_count: 1_000 }),
     ("agentkit-pipeline-10k", Case::AgentkitPipeline { item_count: 10_000 }),
     ("agentkit-pipeline-50k", Case::AgentkitPipeline { item_count: 50_000 }),
@@ -61,6 +61,9 @@ const CASES: [(&str, Case); 25] = [
     ("count-worst-letter", Case::CountWorst(Made::OneLetter)),
     ("count-worst-spaces", Case::CountWorst(Made::Spaces)),
     ("count-worst-random", Case::CountWorst(Made::RandomLetters)),
+    ("pipeline-1k", Case::Growth { work: Work::Pipeline, item_count: 1_000 }),
+    ("pipeline-10k", Case::Growth { work: Work::Pipeline, item_count: 10_000 }),
+    ("pipeline-100k", Case::Growth { work: Work::Pipeline, item_count: 100_000 }),
     ("ladder-1k", Case::Growth { work: Work::Ladder, item_count: 1_000 }),
     ("ladder-10k", Case::Growth { work: Work::Ladder, item_count: 10_000 }),
     ("ladder-100k", Case::Growth { work: Work::Ladder, item_count: 100_000 }),

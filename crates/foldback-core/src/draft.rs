@@ -143,10 +143,14 @@ impl<'v> Draft<'v> {
 
     /// What the item at `position` costs now; nothing if it is hidden.
     pub fn tokens_at(&self, position: usize) -> Tokens {
-        match self.slots.get(position) {
-            Some(Slot::Live) => self.view.get(position).map_or(Tokens::ZERO, |entry| entry.tokens().total),
-            Some(&Slot::Rewritten(rewrite)) => self.rewrites[rewrite as usize].tokens,
-            Some(Slot::Dropped(_) | Slot::Folded(_)) | None => Tokens::ZERO,
+        self.view.get(position).map_or(Tokens::ZERO, |entry| self.tokens_of(position, entry))
+    }
+
+    fn tokens_of(&self, position: usize, entry: &Entry) -> Tokens {
+        match self.slots[position] {
+            Slot::Live => entry.tokens().total,
+            Slot::Rewritten(rewrite) => self.rewrites[rewrite as usize].tokens,
+            Slot::Dropped(_) | Slot::Folded(_) => Tokens::ZERO,
         }
     }
 
@@ -230,13 +234,21 @@ impl<'v> Draft<'v> {
         let range = range.start..range.end.min(self.len());
         let candidates = || {
             let entries = range.clone().zip(self.view.range(range.clone()));
-            entries.filter(|&(position, _)| self.tokens_at(position) > Tokens::ZERO)
+            entries.filter(|&(position, entry)| self.tokens_of(position, entry) > Tokens::ZERO)
         };
         let is_kept = |position: usize, entry: &Entry| {
-            self.is_protected(position) || entry.holds().contains(Holds::SUMMARY) || keep(position, entry)
+            entry.holds().intersects(Holds::SUMMARY | Holds::PIN)
+                || self.newest_user == Some(position)
+                || self.unit_in_flight.contains(&position)
+                || keep(position, entry)
         };
+        // A unit that crosses an end of the range lies between the legal cuts around it.
+        let untorn = self.view.cut_at_or_after(range.start)..self.view.cut_at_or_before(range.end);
         let mut kept_units = BTreeSet::new();
         for (position, entry) in candidates() {
+            if untorn.contains(&position) && !is_kept(position, entry) {
+                continue;
+            }
             let (start, last) = self.view.unit_ends(position);
             let is_torn = start < range.start || last >= range.end;
             if start != last && (is_torn || is_kept(position, entry)) {
@@ -421,8 +433,8 @@ impl<'v> Draft<'v> {
             return 0;
         }
         let mut removed_count = 0;
-        for part_index in entry.reasoning_parts() {
-            if !self.is_removed(position, part_index) {
+        for part_index in 0..entry.part_count() {
+            if entry.is_reasoning(part_index) && !self.is_removed(position, part_index) {
                 self.change(position, part_index, 0, None, reason.clone());
                 removed_count += 1;
             }
@@ -457,7 +469,7 @@ impl<'v> Draft<'v> {
         self.remove_trailing_reasoning(call.0, reason);
         // Thinking recorded as an item of its own goes with what it led to.
         let mut emptied: SmallVec<[usize; 3]> = SmallVec::from_slice(&[call.0, result.0]);
-        while self.parts(emptied[0]).next().is_none()
+        while self.is_emptied(emptied[0])
             && let Some(before) = emptied[0].checked_sub(1)
             && self.view.unit_start(before) == self.view.unit_start(call.0)
             && !is_fixed(self, before)
@@ -466,10 +478,7 @@ impl<'v> Draft<'v> {
             emptied.insert(0, before);
         }
         for position in emptied {
-            if empty_items == EmptyItems::Drop
-                && self.is_live(position)
-                && self.parts(position).next().is_none()
-            {
+            if empty_items == EmptyItems::Drop && self.is_live(position) && self.is_emptied(position) {
                 let reason = self.intern(reason.clone());
                 self.hide(position, Slot::Dropped(reason));
             }
@@ -478,8 +487,14 @@ impl<'v> Draft<'v> {
     }
 
     fn remove_trailing_reasoning(&mut self, position: usize, reason: &Reason) {
-        while let Some((part_index, Part::Reasoning(_))) = self.parts(position).last() {
-            self.change(position, part_index, 0, None, reason.clone());
+        let Some(entry) = self.view.get(position) else { return };
+        for part_index in (0..entry.part_count()).rev() {
+            if !self.is_removed(position, part_index) {
+                if !entry.is_reasoning(part_index) {
+                    break;
+                }
+                self.change(position, part_index, 0, None, reason.clone());
+            }
         }
     }
 
@@ -579,7 +594,7 @@ impl<'v> Draft<'v> {
 
     /// Whether every part of a live item has been removed.
     fn is_emptied(&self, position: usize) -> bool {
-        let part_count = self.view.get(position).map_or(0, |entry| entry.tokens().parts.len());
+        let part_count = self.view.get(position).map_or(0, Entry::part_count);
         let removals = self.changes(position).iter().filter(|change| change.replacement.is_none());
         removals.count() == part_count
     }

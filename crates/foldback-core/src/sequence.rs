@@ -77,6 +77,8 @@ pub struct Entry {
     lines_max: u32,
     /// Which of the first 32 parts are reasoning.
     reasoning: u32,
+    /// Item and part of the call that the only part answers.
+    answers: Option<(u32, u32)>,
     kind: ItemKind,
     holds: Holds,
 }
@@ -133,14 +135,24 @@ impl Entry {
         }
     }
 
-    /// Which parts are reasoning. Does not follow the pointer to the item unless it has more than
+    /// How many parts the item has, without following the pointer to it.
+    pub fn part_count(&self) -> usize {
+        self.tokens.parts.len()
+    }
+
+    /// Whether a part is reasoning. Does not follow the pointer to the item unless it has more than
     /// 32 parts: a pass over many items would mostly wait for memory.
-    pub fn reasoning_parts(&self) -> impl Iterator<Item = usize> + '_ {
-        let is_reasoning = |&part_index: &usize| match part_index {
+    pub fn is_reasoning(&self, part_index: usize) -> bool {
+        match part_index {
             0..32 => self.reasoning >> part_index & 1 == 1,
-            _ => matches!(self.item.parts[part_index], Part::Reasoning(_)),
-        };
-        (0..self.tokens.parts.len()).filter(is_reasoning)
+            _ => matches!(self.item.parts.get(part_index), Some(Part::Reasoning(_))),
+        }
+    }
+
+    /// Where the call stands that this item answers, as item and part index, if the item is one
+    /// result and nothing else.
+    pub fn answers(&self) -> Option<(usize, usize)> {
+        self.answers.map(|(item_index, part_index)| (item_index as usize, part_index as usize))
     }
 
     /// Lines of the longest tool result in it.
@@ -185,6 +197,7 @@ pub enum Anomaly {
 #[derive(Clone, Copy, Debug)]
 struct CallState {
     item_index: u32,
+    part_index: u32,
     answered_at: Option<u32>,
 }
 
@@ -437,6 +450,7 @@ impl Sequence {
             unit_last: 0,
             lines_max: result_lines_max(&item),
             reasoning: reasoning_mask(&item),
+            answers: None,
             kind: item.kind,
             holds: Holds::of(&item),
             item,
@@ -469,13 +483,19 @@ impl Sequence {
         self.cuts.push(index);
         let item = Arc::clone(&entry.item);
         let tokens_through = self.tokens().0 + entry.tokens.total.0;
-        self.entries.push(Entry { tokens_through, unit_parent: index, unit_last: index, ..entry });
+        self.entries.push(Entry {
+            tokens_through,
+            unit_parent: index,
+            unit_last: index,
+            answers: None,
+            ..entry
+        });
         if continues_reasoning {
             self.join(index - 1, index);
         }
-        for part in &item.parts {
+        for (part_index, part) in (0..).zip(&item.parts) {
             match part {
-                Part::ToolCall(call) => self.index_call(&call.id, index),
+                Part::ToolCall(call) => self.index_call(&call.id, index, part_index),
                 Part::ToolResult(result) => self.index_result(&result.call_id, index),
                 Part::Text(_)
                 | Part::Reasoning(_)
@@ -487,9 +507,10 @@ impl Sequence {
         }
     }
 
-    fn index_call(&mut self, call_id: &CallId, index: u32) {
+    fn index_call(&mut self, call_id: &CallId, index: u32, part_index: u32) {
         let call_count = self.calls.size();
-        self.calls.insert_mut(call_id.clone(), CallState { item_index: index, answered_at: None });
+        let state = CallState { item_index: index, part_index, answered_at: None };
+        self.calls.insert_mut(call_id.clone(), state);
         if self.calls.size() == call_count {
             let item_index = index as usize;
             self.anomalies.push(Anomaly::DuplicateCallId { call_id: call_id.clone(), item_index });
@@ -505,8 +526,11 @@ impl Sequence {
             }
             Some(state) => {
                 state.answered_at = Some(index);
-                let call_index = state.item_index;
-                self.join(call_index, index);
+                let call = (state.item_index, state.part_index);
+                self.entries.update(item_index, |entry| {
+                    entry.answers = (entry.part_count() == 1).then_some(call);
+                });
+                self.join(call.0, index);
             }
         }
     }

@@ -1,12 +1,10 @@
 //! Summaries of folds: what is asked for, how an answer is judged, and the floor summary that
 //! answers whenever nothing better does.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::ops::Range;
 use std::sync::Arc;
-
-use smallvec::SmallVec;
 
 use crate::edit::Fold;
 use crate::handle::Handle;
@@ -94,13 +92,13 @@ impl<'p> FoldRequest<'p> {
         let prologue = self.prologue(tokens_max / 2);
         let units = self.labelled_units();
         let lines_max = (tokens_max / LINE_TOKENS_MIN).max(1) as usize;
-        let mut group_len = units.len().div_ceil(lines_max).max(1);
-        while group_len <= units.len() {
+        let mut group_len = units.units.len().div_ceil(lines_max).max(1);
+        while group_len <= units.units.len() {
             let mut text = header.clone();
             text.push_str(&prologue);
-            for group in units.chunks(group_len) {
+            for group_start in (0..units.units.len()).step_by(group_len) {
                 text.push('\n');
-                self.push_line(&mut text, group);
+                self.push_line(&mut text, &units, group_start..group_start + group_len);
             }
             if meter.text(&text) <= tokens_max {
                 return text;
@@ -153,28 +151,44 @@ impl<'p> FoldRequest<'p> {
         indices.filter(|&index| transcript.unit_start(index) == index && !is_told(index)).collect()
     }
 
-    /// The units to be named, each with what it is named by: the tools it calls, or the kind of its
-    /// only item. Looked up once for all attempts at a summary that fits, and with equal names
-    /// sharing one string, because the items lie scattered over the memory.
-    fn labelled_units(&self) -> Vec<LabelledUnit<'p>> {
+    /// The units to be named, with what each is named by: the tools it calls, or the kind of its
+    /// only item. Looked up once for all attempts at a summary that fits.
+    fn labelled_units(&self) -> LabelledUnits<'p> {
         let transcript = self.view.transcript();
-        let mut known = BTreeSet::new();
-        let mut shared = |label: &'p str| match known.get(label) {
-            Some(&known) => known,
-            None => {
-                known.insert(label);
-                label
+        let entries: Vec<(usize, &Entry)> =
+            self.units().into_iter().filter_map(|unit| Some((unit, transcript.get(unit)?))).collect();
+        // Items, parts and names lie scattered over the memory. A loop for each lets the processor
+        // wait for many of them at a time, where one loop for all would wait for each in turn.
+        let calls_of = |entry: &'p Entry| match entry.holds().contains(Holds::CALL) {
+            true => entry.item().parts.as_slice(),
+            false => &[],
+        };
+        let parts: Vec<&[Part]> = entries.iter().map(|(_, entry)| calls_of(entry)).collect();
+        let (mut names, mut units) = (Vec::new(), Vec::with_capacity(entries.len()));
+        for (&(unit, entry), parts) in entries.iter().zip(parts) {
+            let label_start = names.len();
+            names.extend(parts.iter().filter_map(|part| match part {
+                Part::ToolCall(call) => Some(call.name.as_str()),
+                _ => None,
+            }));
+            if names.len() == label_start {
+                names.push(entry.kind().as_str());
             }
+            units.push(LabelledUnit { unit, label_start });
+        }
+        let (mut known, mut distinct) = (BTreeMap::new(), Vec::new());
+        let mut number = |name: &'p str| {
+            *known.entry(name).or_insert_with(|| {
+                distinct.push(name);
+                distinct.len() - 1
+            })
         };
-        let mut labels = |entry: &'p Entry| match entry.holds().contains(Holds::CALL) {
-            true => entry.item().calls().map(|(_, call)| shared(call.name.as_str())).collect(),
-            false => SmallVec::from_slice(&[entry.kind().as_str()]),
-        };
-        let labelled = |unit: usize| Some(LabelledUnit { unit, labels: labels(transcript.get(unit)?) });
-        self.units().into_iter().filter_map(labelled).collect()
+        let labels = names.into_iter().map(&mut number).collect();
+        LabelledUnits { units, labels, names: distinct }
     }
 
-    fn push_line(&self, text: &mut String, group: &[LabelledUnit<'p>]) {
+    fn push_line(&self, text: &mut String, units: &LabelledUnits<'p>, group: Range<usize>) {
+        let (group, group_labels) = units.group(group);
         let transcript = self.view.transcript();
         let handle = |index: usize| transcript.get(index).map(|entry| Handle::of_item(&entry.item().id));
         let (Some(first), Some(last)) = (group.first(), group.last()) else { return };
@@ -185,8 +199,8 @@ impl<'p> FoldRequest<'p> {
         if let Some(last_handle) = handle(last).filter(|_| first != last) {
             let _ = write!(text, "…{last_handle}");
         }
-        let mut labels: Vec<(&str, usize)> = Vec::new();
-        for &label in group.iter().flat_map(|unit| &unit.labels) {
+        let mut labels: Vec<(usize, usize)> = Vec::new();
+        for &label in group_labels {
             match labels.iter().position(|(known, _)| *known == label) {
                 Some(known) => labels[known].1 += 1,
                 None if labels.len() < LABELS_MAX => labels.push((label, 1)),
@@ -195,7 +209,7 @@ impl<'p> FoldRequest<'p> {
         }
         for (position, (label, count)) in labels.iter().enumerate() {
             text.push_str(if position == 0 { " " } else { ", " });
-            text.push_str(&one_line(label));
+            text.push_str(&one_line(units.names[*label]));
             if *count > 1 {
                 let _ = write!(text, " ×{count}");
             }
@@ -229,11 +243,28 @@ impl<'p> FoldRequest<'p> {
     }
 }
 
-/// A folded unit and what it is named by.
-struct LabelledUnit<'p> {
+/// Folded units and what they are named by.
+struct LabelledUnits<'p> {
+    units: Vec<LabelledUnit>,
+    /// The labels of all units in order, as indices into `names`.
+    labels: Vec<usize>,
+    names: Vec<&'p str>,
+}
+
+struct LabelledUnit {
     /// The transcript index of its first member.
     unit: usize,
-    labels: SmallVec<[&'p str; 2]>,
+    label_start: usize,
+}
+
+impl LabelledUnits<'_> {
+    /// Neighbouring units and all their labels.
+    fn group(&self, group: Range<usize>) -> (&[LabelledUnit], &[usize]) {
+        let group = group.start..group.end.min(self.units.len());
+        let label_at =
+            |position: usize| self.units.get(position).map_or(self.labels.len(), |unit| unit.label_start);
+        (&self.units[group.clone()], &self.labels[label_at(group.start)..label_at(group.end)])
+    }
 }
 
 /// A line with a handle and a word or two costs about this much; how many lines to try first.

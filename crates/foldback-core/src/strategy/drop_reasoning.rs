@@ -56,7 +56,7 @@ impl Strategy for DropReasoningStrategy {
     fn plan(&self, draft: &mut Draft<'_>, _budget: Option<&Budget>) {
         let reason = Reason::new(ID, "reasoning outside the loop in flight");
         for (position, entry) in draft.view().iter().enumerate() {
-            if entry.holds().contains(Holds::REASONING) {
+            if draft.is_live(position) && entry.holds().contains(Holds::REASONING) {
                 draft.remove_reasoning(position, self.empty_items, &reason);
             }
         }

@@ -311,7 +311,7 @@ mod tests {
     use crate::transcript::Transcript;
 
     fn handle() -> Handle {
-        Handle::of_part(&"item".into(), 0)
+        Handle::of_part(0, &"item".into(), 0)
     }
 
     fn shorten(text: &str, tokens_max: u64) -> Option<String> {

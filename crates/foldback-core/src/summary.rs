@@ -150,7 +150,8 @@ impl<'p> FoldRequest<'p> {
 
     fn push_line(&self, text: &mut String, group: &[usize]) {
         let transcript = self.view.transcript();
-        let handle = |index: usize| transcript.get(index).map(|entry| Handle::of_item(&entry.item().id));
+        let handle =
+            |index: usize| transcript.get(index).map(|entry| Handle::of_item(index, &entry.item().id));
         let (Some(&first), Some(&last)) = (group.first(), group.last()) else { return };
         let Some(first_handle) = handle(first) else { return };
         // Writing into a string cannot fail.
@@ -173,11 +174,22 @@ impl<'p> FoldRequest<'p> {
                 let _ = write!(text, " ×{count}");
             }
         }
-        let quote = group.iter().rev().map(|&unit| self.first_line(unit)).find(|line| !line.is_empty());
-        if let Some(line) = quote {
+        if let Some(line) = self.quote(group) {
             text.push_str(": ");
             text.push_str(&one_line(line));
         }
+    }
+
+    /// The line that a group is remembered by: what the user said last, else what the model said
+    /// last, else what a tool answered last.
+    fn quote(&self, group: &[usize]) -> Option<&'p str> {
+        let kind = |unit: usize| self.view.transcript().get(unit).map(Entry::kind);
+        let of_kind = |is_wanted: fn(ItemKind) -> bool| {
+            let units = group.iter().rev().filter(|&&unit| kind(unit).is_some_and(is_wanted));
+            units.map(|&unit| self.first_line(unit)).find(|line| !line.is_empty())
+        };
+        let is_user = |kind| kind == ItemKind::User;
+        of_kind(is_user).or_else(|| of_kind(|_| true))
     }
 
     /// The tools that a unit calls, or the kind of its only item.

@@ -57,6 +57,21 @@ pub trait TokenCounter: Debug + Send + Sync {
     }
 }
 
+impl<C: TokenCounter + ?Sized> TokenCounter for Arc<C> {
+    fn name(&self) -> &str {
+        (**self).name()
+    }
+    fn count(&self, text: &str) -> Tokens {
+        (**self).count(text)
+    }
+    fn precision(&self) -> Precision {
+        (**self).precision()
+    }
+    fn count_all(&self, texts: &[&str]) -> Vec<Tokens> {
+        (**self).count_all(texts)
+    }
+}
+
 /// What one item costs, as a whole and by part.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ItemTokens {

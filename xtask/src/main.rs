@@ -1,7 +1,7 @@
 //! The project's own commands: `cargo xtask test`, and the pieces it is made of.
 //!
 //! They live in a program and not in shell scripts so that they run wherever cargo runs, and so
-//! that the rules on crates (DESIGN A1 to A4) are themselves tested.
+//! that the rules on crates (A1 to A4 in ARCHITECTURE.md) are themselves tested.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a command-line program reports by printing")]
 
 mod cargo;
@@ -22,6 +22,9 @@ commands:
   props --cases N                 the property tests with N cases each
   peers [filter…]                 compare with other compaction libraries (release build of benches/)
 ";
+
+/// Test targets that hold the property tests.
+const PROPERTY_TESTS: [&str; 3] = ["properties", "dialect", "splice"];
 
 /// Why a command did not do what was asked.
 #[derive(Debug, PartialEq, Eq)]
@@ -67,7 +70,8 @@ fn run(command: Command) -> Result<(), Failure> {
         Command::Edges => edges::run(),
         Command::Fuzz { seconds, target } => fuzz::run(seconds, target.as_deref()),
         Command::Props { cases } => cargo::run(
-            cargo::cargo(&["test", "--workspace", "--locked", "--test", "properties"])
+            cargo::cargo(&["test", "--workspace", "--locked"])
+                .args(PROPERTY_TESTS.iter().flat_map(|target| ["--test", target]))
                 .env("PROPTEST_CASES", cases.to_string()),
         ),
         Command::Peers { filters } => cargo::run(

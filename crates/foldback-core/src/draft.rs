@@ -193,7 +193,7 @@ impl<'v> Draft<'v> {
     /// The handle under which a part is recalled once it has been rewritten.
     pub fn part_handle(&self, position: usize, part_index: usize) -> Handle {
         let entry = self.view.get(position).expect("strategies take positions from the draft");
-        Handle::of_part(&entry.item().id, entry.recorded_part(part_index))
+        Handle::of_part(entry.anchor(), &entry.item().id, entry.recorded_part(part_index))
     }
 
     /// What a part costs now.
@@ -385,7 +385,7 @@ impl<'v> Draft<'v> {
     }
 
     /// Replaces one part. Returns whether it did: the item must be live, unprotected, and the new
-    /// part cheaper; reasoning of the loop in flight is never touched.
+    /// part cheaper; reasoning and signed calls of the loop in flight are never touched.
     pub fn rewrite(&mut self, position: usize, part_index: usize, part: Part, reason: Reason) -> bool {
         !self.is_protected(position) && self.replace(position, part_index, part, reason)
     }
@@ -414,7 +414,17 @@ impl<'v> Draft<'v> {
         let Some((_, old)) = self.parts(position).find(|&(index, _)| index == part_index) else {
             return false;
         };
-        if in_flight && matches!(old, Part::Reasoning(_)) {
+        let is_signed = match old {
+            Part::Reasoning(_) => true,
+            Part::ToolCall(call) => call.signature.is_some(),
+            Part::Text(_)
+            | Part::ToolResult(_)
+            | Part::Media(_)
+            | Part::File(_)
+            | Part::Structured(_)
+            | Part::Opaque(_) => false,
+        };
+        if in_flight && is_signed {
             return false;
         }
         let (tokens, tokens_before) = (self.meter().part(&part), self.part_tokens(position, part_index));
@@ -691,7 +701,7 @@ impl Draft<'_> {
                 part_index,
                 replacement: change.replacement.as_deref().cloned(),
                 tokens: change.tokens,
-                handle: Handle::of_part(&entry.item().id, part_index),
+                handle: Handle::of_part(entry.anchor(), &entry.item().id, part_index),
                 reason: self.reasons[change.reason as usize].clone(),
             })
         }));
@@ -716,12 +726,11 @@ impl Draft<'_> {
                 _ => holes.push(anchor..anchor + 1),
             }
         }
-        let ids = |index: usize| self.view.transcript().get(index).map(|entry| &entry.item().id);
-        let (first, last) = (ids(start), ids(end - 1));
-        let handle = Handle::of_range(
-            first.expect("a fold lies within the transcript"),
-            last.expect("a fold lies within the transcript"),
-        );
+        let place = |index: usize| {
+            let entry = self.view.transcript().get(index).expect("a fold lies within the transcript");
+            (index, &entry.item().id)
+        };
+        let handle = Handle::of_range(place(start), place(end - 1));
         Fold {
             range: start..end,
             holes,

@@ -1,7 +1,8 @@
 //! Handles: the short, stable names of folded content.
 //!
-//! A handle is derived from the ids of what it names, so it is the same in every process, needs
-//! no table to make, and costs nothing proportional to the content.
+//! A handle is derived from the place and the ids of what it names, so it is the same in every
+//! process, needs no table to make, and costs nothing proportional to the content. Places never
+//! change, because transcripts are append-only.
 
 use std::fmt;
 
@@ -22,30 +23,30 @@ const HANDLE_CHARACTERS: usize = 10;
 pub struct Handle(Text);
 
 impl Handle {
-    /// Names one part of one item.
-    pub fn of_part(item: &ItemId, part_index: usize) -> Self {
-        let mut hash = Xxh3::new();
-        hash.update(b"part\0");
-        hash.update(item.as_bytes());
-        hash.update(&(part_index as u64).to_le_bytes());
-        Self::from_hash(hash.digest())
+    /// Names one part of the item at `index`.
+    pub fn of_part(index: usize, item: &ItemId, part_index: usize) -> Self {
+        Self::of(b"part", &[(index, item), (part_index, item)])
     }
 
-    /// Names one item, and with it the unit that it begins.
-    pub fn of_item(item: &ItemId) -> Self {
-        let mut hash = Xxh3::new();
-        hash.update(b"item\0");
-        hash.update(item.as_bytes());
-        Self::from_hash(hash.digest())
+    /// Names the item at `index`, and with it the unit that it begins.
+    pub fn of_item(index: usize, item: &ItemId) -> Self {
+        Self::of(b"item", &[(index, item)])
     }
 
     /// Names the items from `first` to `last`, both included.
-    pub fn of_range(first: &ItemId, last: &ItemId) -> Self {
+    pub fn of_range(first: (usize, &ItemId), last: (usize, &ItemId)) -> Self {
+        Self::of(b"range", &[first, last])
+    }
+
+    /// Ids alone are not enough: recorded sessions repeat them.
+    fn of(what: &[u8], places: &[(usize, &ItemId)]) -> Self {
         let mut hash = Xxh3::new();
-        hash.update(b"range\0");
-        hash.update(&(first.len() as u64).to_le_bytes());
-        hash.update(first.as_bytes());
-        hash.update(last.as_bytes());
+        hash.update(what);
+        for (index, item) in places {
+            hash.update(&(*index as u64).to_le_bytes());
+            hash.update(&(item.len() as u64).to_le_bytes());
+            hash.update(item.as_bytes());
+        }
         Self::from_hash(hash.digest())
     }
 
@@ -84,7 +85,7 @@ mod tests {
 
     #[test]
     fn a_printed_handle_is_read_back() {
-        let handle = Handle::of_part(&"i1".into(), 0);
+        let handle = Handle::of_part(1, &"i1".into(), 0);
         assert_eq!(Handle::parse(handle.as_str()), Some(handle.clone()));
         assert_eq!(Handle::parse(&handle.as_str()[1..]), Some(handle));
         assert_eq!(Handle::parse("@short"), None);
@@ -93,14 +94,22 @@ mod tests {
 
     #[test]
     fn handles_are_the_same_in_every_release() {
-        assert_eq!(Handle::of_part(&"i1".into(), 0).as_str(), "@93jkewdmct");
+        assert_eq!(Handle::of_part(1, &"i1".into(), 0).as_str(), "@6hjhb91nxq");
     }
 
     #[test]
-    fn neighbouring_ranges_have_different_handles() {
-        let ranges = [("a", "bc"), ("ab", "c"), ("a", "b")];
-        let handles: std::collections::BTreeSet<_> =
-            ranges.iter().map(|(first, last)| Handle::of_range(&(*first).into(), &(*last).into())).collect();
-        assert_eq!(handles.len(), ranges.len());
+    fn different_things_have_different_handles() {
+        let (a, b, ab): (ItemId, ItemId, ItemId) = ("a".into(), "b".into(), "ab".into());
+        let handles = [
+            Handle::of_range((0, &a), (1, &b)),
+            Handle::of_range((0, &ab), (1, &a)),
+            Handle::of_range((0, &a), (2, &b)),
+            Handle::of_item(0, &a),
+            Handle::of_item(1, &a),
+            Handle::of_part(0, &a, 0),
+            Handle::of_part(0, &a, 1),
+        ];
+        let distinct: std::collections::BTreeSet<_> = handles.iter().collect();
+        assert_eq!(distinct.len(), handles.len());
     }
 }

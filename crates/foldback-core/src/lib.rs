@@ -1,4 +1,22 @@
 //! The domain of foldback: pure, synchronous, deterministic (A1).
+//!
+//! A [`Transcript`] is what was said, a [`View`] what the model sees of it. A [`Strategy`] edits a
+//! [`Draft`] of a view into a [`Plan`], which is applied, inspected or thrown away:
+//!
+//! ```
+//! use foldback_core::{Budget, Item, LadderStrategy, Tokens, Transcript, View, plan};
+//!
+//! let transcript: Transcript = (0..200).map(|n| Item::user(format!("u{n}"), "word ".repeat(50))).collect();
+//! let budget = Budget::for_target(Tokens(2_000))?;
+//! let plan = plan(&View::of(&transcript), &LadderStrategy::new(), Some(&budget))?;
+//! let compacted = plan.apply_floor();
+//! assert!(compacted.view.tokens() <= budget.target());
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! Where to look: [`strategy`] for what can be done, [`trigger`] for when, [`dialect`] for what
+//! providers accept, [`tokens`] for counting, [`draft`] for the rules that hold whatever a strategy
+//! asks for.
 
 pub mod budget;
 mod chunked;
@@ -19,15 +37,14 @@ pub mod strategy;
 pub mod summary;
 pub mod tokens;
 pub mod transcript;
-
-pub use dialect::{Dialect, Repair, RepairAction, Repaired, Rule, Violation, check, check_request, repair};
-pub use draft::{Draft, EmptyItems};
-pub use edit::{Edit, Fold, Reason, Rewrite, SummaryPlacement, SummarySpec};
 pub mod trigger;
 pub mod turns;
 pub mod view;
 
 pub use budget::{Budget, BudgetBuilder, BudgetError, Level};
+pub use dialect::{Dialect, Repair, RepairAction, Repaired, Rule, Violation, check, check_request, repair};
+pub use draft::{Draft, EmptyItems};
+pub use edit::{Edit, Fold, Reason, Rewrite, SummaryPlacement, SummarySpec};
 pub use handle::Handle;
 pub use ids::{CallId, ItemId, Text, Timestamp, Tokens, TurnId};
 pub use item::{FinishReason, Item, ItemKind, Metadata, Pin, SummaryOrigin, Usage};

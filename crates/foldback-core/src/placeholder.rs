@@ -241,7 +241,7 @@ pub fn shorten_input(
             Some(ToolInput::Text(shortened.into()))
         }
         ToolInput::Json(json) => {
-            let hidden = || hidden_input(handle, Tokens(tokens));
+            let hidden = || hidden_input(input, handle, Tokens(tokens));
             let Some(mut value) = json.value() else { return Some(hidden()) };
             let mut string_tokens_max = Tokens(tokens_max.0 / 2);
             while string_tokens_max.0 >= INPUT_STRING_TOKENS_MIN {
@@ -261,8 +261,8 @@ pub fn shorten_input(
 const INPUT_STRING_TOKENS_MIN: u64 = 32;
 
 /// A tool input hidden whole; an object, because providers demand one.
-pub fn hidden_input(handle: &Handle, tokens: Tokens) -> ToolInput {
-    let line = placeholder(handle, "input", tokens, "");
+pub fn hidden_input(input: &ToolInput, handle: &Handle, tokens: Tokens) -> ToolInput {
+    let line = placeholder(handle, "input", tokens, input.as_str().trim_start());
     ToolInput::Json(Json::from_value(&serde_json::json!({ FOLDED_KEY: line })))
 }
 
@@ -311,7 +311,7 @@ mod tests {
     use crate::transcript::Transcript;
 
     fn handle() -> Handle {
-        Handle::of_part(&"item".into(), 0)
+        Handle::of_part(0, &"item".into(), 0)
     }
 
     fn shorten(text: &str, tokens_max: u64) -> Option<String> {

@@ -190,7 +190,8 @@ impl<'p> FoldRequest<'p> {
     fn push_line(&self, text: &mut String, units: &LabelledUnits<'p>, group: Range<usize>) {
         let (group, group_labels) = units.group(group);
         let transcript = self.view.transcript();
-        let handle = |index: usize| transcript.get(index).map(|entry| Handle::of_item(&entry.item().id));
+        let handle =
+            |index: usize| transcript.get(index).map(|entry| Handle::of_item(index, &entry.item().id));
         let (Some(first), Some(last)) = (group.first(), group.last()) else { return };
         let (first, last) = (first.unit, last.unit);
         let Some(first_handle) = handle(first) else { return };
@@ -214,11 +215,22 @@ impl<'p> FoldRequest<'p> {
                 let _ = write!(text, " ×{count}");
             }
         }
-        let quote = group.iter().rev().map(|unit| self.first_line(unit.unit)).find(|line| !line.is_empty());
-        if let Some(line) = quote {
+        if let Some(line) = self.quote(group) {
             text.push_str(": ");
             text.push_str(&one_line(line));
         }
+    }
+
+    /// The line that a group is remembered by: what the user said last, else what the model said
+    /// last, else what a tool answered last.
+    fn quote(&self, group: &[LabelledUnit]) -> Option<&'p str> {
+        let kind = |unit: usize| self.view.transcript().get(unit).map(Entry::kind);
+        let of_kind = |is_wanted: fn(ItemKind) -> bool| {
+            let units = group.iter().rev().filter(|unit| kind(unit.unit).is_some_and(is_wanted));
+            units.map(|unit| self.first_line(unit.unit)).find(|line| !line.is_empty())
+        };
+        let is_user = |kind| kind == ItemKind::User;
+        of_kind(is_user).or_else(|| of_kind(|_| true))
     }
 
     /// The first line of a unit's last result, or of its own text.

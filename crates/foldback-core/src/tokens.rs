@@ -8,6 +8,7 @@ mod estimate;
 mod media;
 
 use std::fmt::Debug;
+use std::sync::Arc;
 
 use smallvec::SmallVec;
 
@@ -55,6 +56,21 @@ pub trait TokenCounter: Debug + Send + Sync {
     /// Counts many texts, in order. Implementors may use several threads.
     fn count_all(&self, texts: &[&str]) -> Vec<Tokens> {
         texts.iter().map(|text| self.count(text)).collect()
+    }
+}
+
+impl<C: TokenCounter + ?Sized> TokenCounter for Arc<C> {
+    fn name(&self) -> &str {
+        (**self).name()
+    }
+    fn count(&self, text: &str) -> Tokens {
+        (**self).count(text)
+    }
+    fn precision(&self) -> Precision {
+        (**self).precision()
+    }
+    fn count_all(&self, texts: &[&str]) -> Vec<Tokens> {
+        (**self).count_all(texts)
     }
 }
 

@@ -215,10 +215,24 @@ impl View {
         edited.or_else(|| self.recall_unit(handle))
     }
 
+    /// The original items from the unit behind one handle to the unit behind another: what a merged
+    /// line of a summary names.
+    pub fn recall_between(&self, first: &Handle, last: &Handle) -> Option<Recalled> {
+        let (first, last) = (self.index_of(first)?, self.index_of(last)?);
+        let (_, end) = self.transcript.unit_ends(last);
+        let entries = self.transcript.range(first..end + 1);
+        (first <= last).then(|| Recalled::Items(entries.map(Entry::item).cloned().collect()))
+    }
+
     fn recall_unit(&self, handle: &Handle) -> Option<Recalled> {
-        let index = self.transcript.items().position(|item| Handle::of_item(&item.id) == *handle)?;
-        let members = self.transcript.unit_members(index).filter_map(|member| self.transcript.get(member));
-        Some(Recalled::Items(members.map(Entry::item).cloned().collect()))
+        let members = self.transcript.unit_members(self.index_of(handle)?);
+        let entries = members.filter_map(|member| self.transcript.get(member));
+        Some(Recalled::Items(entries.map(Entry::item).cloned().collect()))
+    }
+
+    fn index_of(&self, handle: &Handle) -> Option<usize> {
+        let mut items = self.transcript.items().enumerate();
+        items.find(|(index, item)| Handle::of_item(*index, &item.id) == *handle).map(|(index, _)| index)
     }
 
     fn recall_fold(&self, fold: &Fold) -> Recalled {

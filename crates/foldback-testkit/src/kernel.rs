@@ -24,7 +24,7 @@ pub fn kernel_tokens(transcript: &Transcript) -> Tokens {
         let is_task =
             users.first() == Some(&i) && protected_task != Some(i) && !items[i].is_pinned() && i < in_flight;
         let is_in_flight = i >= in_flight && !items[i].is_pinned();
-        smallest(transcript, items[i], is_task, is_in_flight)
+        smallest(transcript, i, is_task, is_in_flight)
     };
     kept.iter().map(cost).sum()
 }
@@ -134,10 +134,10 @@ fn add_opener(items: &[&Item], kept: &mut BTreeSet<usize>) {
     }
 }
 
-fn smallest(transcript: &Transcript, item: &Item, is_task: bool, is_in_flight: bool) -> Tokens {
-    let meter = transcript.meter();
+fn smallest(transcript: &Transcript, index: usize, is_task: bool, is_in_flight: bool) -> Tokens {
+    let (meter, item) = (transcript.meter(), transcript.items().nth(index).expect("it is recorded"));
     let parts = item.parts.iter().enumerate().map(|(part_index, part)| {
-        let handle = Handle::of_part(&item.id, part_index);
+        let handle = Handle::of_part(index, &item.id, part_index);
         let floor = match (is_task, is_in_flight) {
             (true, _) => floor_task_part(part, &handle, meter),
             (_, true) => floor_result_part(part, &handle, meter),

@@ -13,7 +13,7 @@ fn empty_items() -> impl Generator<Value = EmptyItems> {
     prop_oneof![Just(EmptyItems::Drop), Just(EmptyItems::Keep)]
 }
 
-/// One random strategy; `ladder` says whether it may be one that needs a budget.
+/// One random strategy.
 pub fn strategy() -> impl Generator<Value = StrategyConfig> {
     let structural = prop_oneof![
         empty_items().prop_map(|empty| DropReasoningStrategy::new().empty_items(empty).into()),

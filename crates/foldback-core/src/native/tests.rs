@@ -267,7 +267,7 @@ fn usage() -> impl Strategy<Value = Usage> {
 fn summary() -> impl Strategy<Value = SummaryOrigin> {
     (any::<usize>(), any::<u32>(), any::<u64>(), text()).prop_map(
         |(part_index, item_count, tokens, written_by)| SummaryOrigin {
-            handle: Handle::of_part(&"i1".into(), part_index),
+            handle: Handle::of_part(0, &"i1".into(), part_index),
             item_count,
             tokens_before: Tokens(tokens),
             written_by,

@@ -152,7 +152,7 @@ fn cleared_input(draft: &Draft<'_>, position: usize, part_index: usize) -> Optio
     }
     let handle = draft.part_handle(caller, call_index);
     let tokens = Tokens(u64::from(draft.part_tokens(caller, call_index)));
-    let input = hidden_input(&handle, tokens);
+    let input = hidden_input(&call.input, &handle, tokens);
     Some((caller, call_index, Part::ToolCall(ToolCall { input, ..call.clone() })))
 }
 

@@ -36,7 +36,7 @@ fn unnamed<'a>(items: &'a [Arc<Item>], named: &HashSet<ItemId>) -> Vec<&'a Arc<I
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(4_000))]
+    #![proptest_config(foldback_testkit::config())]
 
     #[test]
     fn a_repaired_list_is_valid_and_stays_as_it_is(text in words()) {

@@ -232,34 +232,33 @@ impl<'v> Draft<'v> {
     /// left where they are.
     pub fn hideable(&self, range: Range<usize>, keep: impl Fn(usize, &Entry) -> bool) -> Vec<usize> {
         let range = range.start..range.end.min(self.len());
-        let candidates = || {
-            let entries = range.clone().zip(self.view.range(range.clone()));
-            entries.filter(|&(position, entry)| self.tokens_of(position, entry) > Tokens::ZERO)
-        };
-        let is_kept = |position: usize, entry: &Entry| {
-            entry.holds().intersects(Holds::SUMMARY | Holds::PIN)
-                || self.newest_user == Some(position)
-                || self.unit_in_flight.contains(&position)
-                || keep(position, entry)
-        };
         // A unit that crosses an end of the range lies between the legal cuts around it.
         let untorn = self.view.cut_at_or_after(range.start)..self.view.cut_at_or_before(range.end);
         let mut kept_units = BTreeSet::new();
-        for (position, entry) in candidates() {
-            if untorn.contains(&position) && !is_kept(position, entry) {
+        let mut free = Vec::with_capacity(range.len());
+        for (position, entry) in range.clone().zip(self.view.range(range.clone())) {
+            if self.tokens_of(position, entry) == Tokens::ZERO {
                 continue;
             }
-            let (start, last) = self.view.unit_ends(position);
-            let is_torn = start < range.start || last >= range.end;
-            if start != last && (is_torn || is_kept(position, entry)) {
-                kept_units.insert(start);
+            let is_kept = entry.holds().intersects(Holds::SUMMARY | Holds::PIN)
+                || self.newest_user == Some(position)
+                || self.unit_in_flight.contains(&position)
+                || keep(position, entry);
+            if is_kept || !untorn.contains(&position) {
+                let (start, last) = self.view.unit_ends(position);
+                let is_torn = start < range.start || last >= range.end;
+                if start != last && (is_torn || is_kept) {
+                    kept_units.insert(start);
+                }
+            }
+            if !is_kept {
+                free.push(position);
             }
         }
-        let is_free = |&(position, entry): &(usize, &Entry)| {
-            !is_kept(position, entry)
-                && (kept_units.is_empty() || !kept_units.contains(&self.view.unit_start(position)))
-        };
-        candidates().filter(is_free).map(|(position, _)| position).collect()
+        if !kept_units.is_empty() {
+            free.retain(|&position| !kept_units.contains(&self.view.unit_start(position)));
+        }
+        free
     }
 
     /// Drops the whole units inside `range` that nothing forbids to hide. Returns how many items.
@@ -270,7 +269,7 @@ impl<'v> Draft<'v> {
         reason: Reason,
     ) -> usize {
         let dropped = self.hideable(range, keep);
-        let reason = self.intern(reason);
+        let reason = self.intern(&reason);
         for &position in &dropped {
             self.hide(position, Slot::Dropped(reason));
         }
@@ -320,7 +319,7 @@ impl<'v> Draft<'v> {
     pub fn drop_summaries(&mut self, reason: Reason) {
         let stored: Vec<usize> = self.stored_summaries().collect();
         let open: Vec<u32> = self.open_folds().map(|(id, _)| id).collect();
-        let reason = self.intern(reason);
+        let reason = self.intern(&reason);
         stored.into_iter().for_each(|position| self.hide(position, Slot::Dropped(reason)));
         open.into_iter().for_each(|fold| self.dissolve(fold, Slot::Dropped(reason)));
     }
@@ -355,7 +354,7 @@ impl<'v> Draft<'v> {
         members.into_iter().for_each(|position| self.hide(position, Slot::Folded(id)));
         self.tokens += tokens_max;
         let spec = SummarySpec { tokens_max, ..spec };
-        let reason = self.intern(reason);
+        let reason = self.intern(&reason);
         self.folds.push(PendingFold { spec, tokens_before, reason });
         true
     }
@@ -431,7 +430,7 @@ impl<'v> Draft<'v> {
         if tokens >= tokens_before {
             return false;
         }
-        self.change(position, part_index, tokens, Some(part), reason);
+        self.change(position, part_index, tokens, Some(part), &reason);
         true
     }
 
@@ -445,12 +444,12 @@ impl<'v> Draft<'v> {
         let mut removed_count = 0;
         for part_index in 0..entry.part_count() {
             if entry.is_reasoning(part_index) && !self.is_removed(position, part_index) {
-                self.change(position, part_index, 0, None, reason.clone());
+                self.change(position, part_index, 0, None, reason);
                 removed_count += 1;
             }
         }
         if removed_count > 0 && empty_items == EmptyItems::Drop && self.is_emptied(position) {
-            let reason = self.intern(reason.clone());
+            let reason = self.intern(reason);
             self.hide(position, Slot::Dropped(reason));
         }
         removed_count
@@ -474,7 +473,7 @@ impl<'v> Draft<'v> {
             return false;
         }
         for (position, part_index) in [call, result] {
-            self.change(position, part_index, 0, None, reason.clone());
+            self.change(position, part_index, 0, None, reason);
         }
         self.remove_trailing_reasoning(call.0, reason);
         // Thinking recorded as an item of its own goes with what it led to.
@@ -489,7 +488,7 @@ impl<'v> Draft<'v> {
         }
         for position in emptied {
             if empty_items == EmptyItems::Drop && self.is_live(position) && self.is_emptied(position) {
-                let reason = self.intern(reason.clone());
+                let reason = self.intern(reason);
                 self.hide(position, Slot::Dropped(reason));
             }
         }
@@ -503,7 +502,7 @@ impl<'v> Draft<'v> {
                 if !entry.is_reasoning(part_index) {
                     break;
                 }
-                self.change(position, part_index, 0, None, reason.clone());
+                self.change(position, part_index, 0, None, reason);
             }
         }
     }
@@ -615,7 +614,7 @@ impl<'v> Draft<'v> {
         part_index: usize,
         tokens: u32,
         replacement: Option<Part>,
-        reason: Reason,
+        reason: &Reason,
     ) {
         self.change_count += 1;
         let reason = self.intern(reason);
@@ -641,9 +640,9 @@ impl<'v> Draft<'v> {
         self.tokens = self.tokens.saturating_sub(before) + after;
     }
 
-    fn intern(&mut self, reason: Reason) -> u32 {
-        if self.reasons.last() != Some(&reason) {
-            self.reasons.push(reason);
+    fn intern(&mut self, reason: &Reason) -> u32 {
+        if self.reasons.last() != Some(reason) {
+            self.reasons.push(reason.clone());
         }
         u32::try_from(self.reasons.len() - 1).expect("reasons are at most as many as edits")
     }

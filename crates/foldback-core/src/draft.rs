@@ -255,8 +255,10 @@ impl<'v> Draft<'v> {
                 free.push(position);
             }
         }
-        if !kept_units.is_empty() {
-            free.retain(|&position| !kept_units.contains(&self.view.unit_start(position)));
+        if let Some(&first_kept) = kept_units.first() {
+            let after = free.split_off(free.partition_point(|&position| position < first_kept));
+            let is_kept = |position: usize| kept_units.contains(&self.view.unit_start(position));
+            free.extend(after.into_iter().filter(|&position| !is_kept(position)));
         }
         free
     }
@@ -269,10 +271,11 @@ impl<'v> Draft<'v> {
         reason: Reason,
     ) -> usize {
         let dropped = self.hideable(range, keep);
+        let freed: Tokens = dropped.iter().map(|&position| self.tokens_at(position)).sum();
         let reason = self.intern(&reason);
-        for &position in &dropped {
-            self.hide(position, Slot::Dropped(reason));
-        }
+        dropped.iter().for_each(|&position| self.slots[position] = Slot::Dropped(reason));
+        self.tokens = self.tokens.saturating_sub(freed);
+        self.change_count += dropped.len() as u64;
         dropped.len()
     }
 
@@ -291,8 +294,12 @@ impl<'v> Draft<'v> {
         let members = self.hideable(range, keep);
         // What is new must be worth a summary by itself: if taking in an old summary could tip the
         // scales, a fold refused now would be proposed on the next run (T7).
-        let new_tokens: Tokens = members.iter().map(|&position| self.tokens_at(position)).sum();
-        new_tokens.0 > SUMMARY_TOKENS_MIN && self.fold_members(members, spec, reason)
+        let mut new_tokens = Tokens::ZERO;
+        let is_worth_it = members.iter().any(|&position| {
+            new_tokens += self.tokens_at(position);
+            new_tokens.0 > SUMMARY_TOKENS_MIN
+        });
+        is_worth_it && self.fold_members(members, spec, reason)
     }
 
     /// Like [`Draft::fold`], and also where there is nothing new to fold but a summary that would
@@ -351,8 +358,9 @@ impl<'v> Draft<'v> {
         }
         let id = u32::try_from(self.folds.len()).expect("folds are at most as many as items");
         taken_in.into_iter().for_each(|old| self.dissolve(old, Slot::Folded(id)));
-        members.into_iter().for_each(|position| self.hide(position, Slot::Folded(id)));
-        self.tokens += tokens_max;
+        members.into_iter().for_each(|position| self.slots[position] = Slot::Folded(id));
+        self.change_count += 1;
+        self.tokens = self.tokens.saturating_sub(members_tokens) + tokens_max;
         let spec = SummarySpec { tokens_max, ..spec };
         let reason = self.intern(&reason);
         self.folds.push(PendingFold { spec, tokens_before, reason });
@@ -710,16 +718,17 @@ impl Draft<'_> {
         let fold = &self.folds[id as usize];
         let spans = |position: usize| self.view.get(position).map_or(0..0, Entry::span);
         // A summary that is taken in brings along everything it stood for.
-        let start = self.fold_positions(id).map(|position| spans(position).start).min().unwrap_or(0);
-        let end = self.fold_positions(id).map(|position| spans(position).end).max().unwrap_or(0);
+        let covered =
+            self.fold_positions(id).map(spans).reduce(|a, b| a.start.min(b.start)..a.end.max(b.end));
+        let Range { start, end } = covered.unwrap_or(0..0);
         let stands_at = self.summary_position(id, fold.spec.placement);
         let mut holes: Vec<Range<usize>> = Vec::new();
         // Visible items between the members, and those that summaries taken in left visible.
         for (position, entry) in self.view.iter().enumerate() {
-            let anchor = entry.anchor();
-            if self.slots[position] == Slot::Folded(id) || anchor < start || anchor >= end {
+            if self.slots[position] == Slot::Folded(id) || !(start..end).contains(&entry.anchor()) {
                 continue;
             }
+            let anchor = entry.anchor();
             match holes.last_mut() {
                 Some(hole) if hole.end == anchor => hole.end = anchor + 1,
                 _ => holes.push(anchor..anchor + 1),

@@ -274,6 +274,12 @@ impl<'v> Draft<'v> {
         let freed: Tokens = dropped.iter().map(|&position| self.tokens_at(position)).sum();
         let reason = self.intern(&reason);
         dropped.iter().for_each(|&position| self.slots[position] = Slot::Dropped(reason));
+        // Holes that earlier steps dropped would cut the range into thousands of edits; this reason
+        // is as true of them.
+        if let (Some(&first), Some(&last)) = (dropped.first(), dropped.last()) {
+            let holes = self.slots[first..=last].iter_mut().filter(|slot| matches!(slot, Slot::Dropped(_)));
+            holes.for_each(|slot| *slot = Slot::Dropped(reason));
+        }
         self.tokens = self.tokens.saturating_sub(freed);
         self.change_count += dropped.len() as u64;
         dropped.len()

@@ -272,7 +272,7 @@ impl<'v> Draft<'v> {
     ) -> usize {
         let dropped = self.hideable(range, keep);
         let freed: Tokens = dropped.iter().map(|&position| self.tokens_at(position)).sum();
-        let reason = self.intern(&reason);
+        let reason = self.intern(reason);
         dropped.iter().for_each(|&position| self.slots[position] = Slot::Dropped(reason));
         // Holes that earlier steps dropped would cut the range into thousands of edits; this reason
         // is as true of them.
@@ -332,7 +332,7 @@ impl<'v> Draft<'v> {
     pub fn drop_summaries(&mut self, reason: Reason) {
         let stored: Vec<usize> = self.stored_summaries().collect();
         let open: Vec<u32> = self.open_folds().map(|(id, _)| id).collect();
-        let reason = self.intern(&reason);
+        let reason = self.intern(reason);
         stored.into_iter().for_each(|position| self.hide(position, Slot::Dropped(reason)));
         open.into_iter().for_each(|fold| self.dissolve(fold, Slot::Dropped(reason)));
     }
@@ -368,7 +368,7 @@ impl<'v> Draft<'v> {
         self.change_count += 1;
         self.tokens = self.tokens.saturating_sub(members_tokens) + tokens_max;
         let spec = SummarySpec { tokens_max, ..spec };
-        let reason = self.intern(&reason);
+        let reason = self.intern(reason);
         self.folds.push(PendingFold { spec, tokens_before, reason });
         true
     }
@@ -444,7 +444,8 @@ impl<'v> Draft<'v> {
         if tokens >= tokens_before {
             return false;
         }
-        self.change(position, part_index, tokens, Some(part), &reason);
+        let reason = self.intern(reason);
+        self.change(position, part_index, tokens, Some(part), reason);
         true
     }
 
@@ -455,6 +456,7 @@ impl<'v> Draft<'v> {
         if self.is_protected(position) || self.loop_in_flight.contains(&position) {
             return 0;
         }
+        let reason = self.intern(reason.clone());
         let mut removed_count = 0;
         for part_index in 0..entry.part_count() {
             if entry.is_reasoning(part_index) && !self.is_removed(position, part_index) {
@@ -463,7 +465,6 @@ impl<'v> Draft<'v> {
             }
         }
         if removed_count > 0 && empty_items == EmptyItems::Drop && self.is_emptied(position) {
-            let reason = self.intern(reason);
             self.hide(position, Slot::Dropped(reason));
         }
         removed_count
@@ -486,6 +487,7 @@ impl<'v> Draft<'v> {
         if is_fixed(self, call.0) || is_fixed(self, result.0) {
             return false;
         }
+        let reason = self.intern(reason.clone());
         for (position, part_index) in [call, result] {
             self.change(position, part_index, 0, None, reason);
         }
@@ -502,14 +504,13 @@ impl<'v> Draft<'v> {
         }
         for position in emptied {
             if empty_items == EmptyItems::Drop && self.is_live(position) && self.is_emptied(position) {
-                let reason = self.intern(reason);
                 self.hide(position, Slot::Dropped(reason));
             }
         }
         true
     }
 
-    fn remove_trailing_reasoning(&mut self, position: usize, reason: &Reason) {
+    fn remove_trailing_reasoning(&mut self, position: usize, reason: u32) {
         let Some(entry) = self.view.get(position) else { return };
         for part_index in (0..entry.part_count()).rev() {
             if !self.is_removed(position, part_index) {
@@ -628,12 +629,10 @@ impl<'v> Draft<'v> {
         part_index: usize,
         tokens: u32,
         replacement: Option<Part>,
-        reason: &Reason,
+        reason: u32,
     ) {
         self.change_count += 1;
-        let reason = self.intern(reason);
-        let before = self.tokens_at(position);
-        let part_before = Tokens(u64::from(self.part_tokens(position, part_index)));
+        let (before, part_before) = (self.tokens_at(position), self.part_tokens(position, part_index));
         let id = match self.slots[position] {
             Slot::Rewritten(id) => id,
             Slot::Live | Slot::Dropped(_) | Slot::Folded(_) => {
@@ -648,15 +647,15 @@ impl<'v> Draft<'v> {
         changes.push(PartChange { part_index: part_index as u32, tokens, reason, replacement });
         let after = match self.is_emptied(position) {
             true => Tokens::ZERO,
-            false => before.saturating_sub(part_before) + Tokens(u64::from(tokens)),
+            false => before.saturating_sub(Tokens(part_before.into())) + Tokens(tokens.into()),
         };
         self.rewrites[id as usize].tokens = after;
         self.tokens = self.tokens.saturating_sub(before) + after;
     }
 
-    fn intern(&mut self, reason: &Reason) -> u32 {
-        if self.reasons.last() != Some(reason) {
-            self.reasons.push(reason.clone());
+    fn intern(&mut self, reason: Reason) -> u32 {
+        if self.reasons.last() != Some(&reason) {
+            self.reasons.push(reason);
         }
         u32::try_from(self.reasons.len() - 1).expect("reasons are at most as many as edits")
     }

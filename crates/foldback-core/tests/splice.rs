@@ -146,7 +146,9 @@ fn two_summaries_stand_each_in_its_own_place() {
             .edits
             .iter()
             .map(|edit| match edit {
-                Edit::Fold(fold) => Edit::Fold(Fold { range: 29..33, holes: Vec::new(), ..fold.clone() }),
+                Edit::Fold(fold) => {
+                    Edit::Fold(Fold { range: 29..33, holes: Vec::new(), anchor: 29, ..fold.clone() })
+                }
                 Edit::Drop(_) | Edit::Rewrite(_) => edit.clone(),
             })
             .collect(),

@@ -44,7 +44,7 @@ fn pipeline() -> CompactionPipeline {
 }
 
 fn planned(transcript: &Transcript) -> Plan {
-    plan(&View::of(transcript), &pipeline(), None).unwrap()
+    plan(&View::of(transcript), &pipeline(), None).expect("no step needs a budget")
 }
 
 #[test]

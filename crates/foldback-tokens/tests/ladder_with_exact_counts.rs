@@ -3,9 +3,7 @@
 
 use std::sync::Arc;
 
-use foldback_core::{
-    Budget, Dialect, LadderStrategy, PlanError, TokenCounter, Tokens, Transcript, View, dialect, plan,
-};
+use foldback_core::{Budget, Dialect, LadderStrategy, PlanError, Tokens, Transcript, View, dialect, plan};
 use foldback_testkit::kernel::kernel_tokens;
 use foldback_testkit::recipe::{Recipe, recipe};
 use foldback_testkit::{cases, config};
@@ -26,12 +24,9 @@ fn stays_valid(before: &View, after: &View) -> Result<(), TestCaseError> {
     Ok(())
 }
 
-fn fits_or_is_infeasible(
-    recipe: &Recipe,
-    counter: Arc<dyn TokenCounter>,
-    percent: u64,
-) -> Result<(), TestCaseError> {
-    let mut transcript = Transcript::new(counter);
+fn fits_or_is_infeasible(recipe: &Recipe, counter: BpeCounter, percent: u64) -> Result<(), TestCaseError> {
+    // A recipe may hold one text of 2 MB three hundred times; it is counted once.
+    let mut transcript = Transcript::new(Arc::new(CachingCounter::new(counter)));
     transcript.extend(recipe.items());
     let before = View::of(&transcript);
     let target = Tokens((before.tokens().0 * percent / 100).max(1));
@@ -62,11 +57,7 @@ proptest! {
     fn the_ladder_fits_an_exact_budget_unless_the_kernel_does_not(
         recipe in recipe(), percent in 0u64..110,
     ) {
-        fits_or_is_infeasible(&recipe, Arc::new(BpeCounter::o200k()), percent)?;
-    }
-
-    #[test]
-    fn a_counter_that_remembers_leads_to_the_same_promise(recipe in recipe(), percent in 0u64..110) {
-        fits_or_is_infeasible(&recipe, Arc::new(CachingCounter::new(BpeCounter::cl100k())), percent)?;
+        fits_or_is_infeasible(&recipe, BpeCounter::o200k(), percent)?;
+        fits_or_is_infeasible(&recipe, BpeCounter::cl100k(), percent)?;
     }
 }

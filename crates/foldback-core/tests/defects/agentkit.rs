@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::*;
 
 fn folding_plan() -> Plan {
-    plan(&View::of(&session(4, 2)), &SummarizeOlderStrategy::new(4), None).unwrap()
+    plan(&View::of(&session(4, 2)), &SummarizeOlderStrategy::new(4), None).expect("it needs no budget")
 }
 
 /// agentkit: an empty summary is accepted and replaces history. Gemini: a failed snapshot returns

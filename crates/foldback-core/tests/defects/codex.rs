@@ -14,7 +14,7 @@ fn goes_on(round_count: usize, target: u64, mut each: impl FnMut(&View, &View)) 
     transcript.push(Item::user("newest", "now the rest of it"));
     for number in 0..round_count {
         push_round(&mut transcript, 100 + number);
-        let before = View::through(&transcript, &overlay).unwrap();
+        let before = View::through(&transcript, &overlay).expect("the transcript only grew");
         if before.tokens() > Tokens(target) {
             let after = compact(&before, &LadderStrategy::new(), &budget(target));
             each(&before, &after);

@@ -24,10 +24,10 @@ fn every_strategy() -> Vec<StrategyConfig> {
         KeepRecentStrategy::new(0).into(),
         SummarizeOlderStrategy::new(0).into(),
         PreserveUserMessagesStrategy::new().tokens_max(Tokens(0)).into(),
-        PreserveRecentFractionStrategy::new(0.0).unwrap().into(),
+        PreserveRecentFractionStrategy::new(0.0).expect("a fraction").into(),
         PreserveRecentTurnsStrategy::new(0).into(),
         KeepFirstAndRecentTurnsStrategy::new(0, 0).into(),
-        TruncateToolOutputsStrategy::by_lines(1).unwrap().shorten_fresh().into(),
+        TruncateToolOutputsStrategy::by_lines(1).expect("a line").shorten_fresh().into(),
         ClearToolResultsStrategy::new(0).clear_inputs().into(),
         TruncateToolInputsStrategy::new(Tokens(0)).into(),
         ReplaceMediaStrategy::new(0).into(),
@@ -38,12 +38,12 @@ fn every_strategy() -> Vec<StrategyConfig> {
 }
 
 fn budget(target: u64) -> Budget {
-    Budget::for_target(Tokens(target)).unwrap()
+    Budget::for_target(Tokens(target)).expect("a target of at least one token")
 }
 
 /// Plans, applies with floor summaries, and returns what the model sees then.
 fn compact(view: &View, strategy: &dyn Strategy, budget: &Budget) -> View {
-    plan(view, strategy, Some(budget)).unwrap().apply_floor().view
+    plan(view, strategy, Some(budget)).expect("the kernel fits").apply_floor().view
 }
 
 fn words(count: usize) -> String {

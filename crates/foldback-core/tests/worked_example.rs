@@ -134,5 +134,5 @@ const SHAPE: &str = r#"
 ~  19 assistant         18t reasoning "I will write one test per error."
 - 2..10 keep-recent: older than the newest 8 items
 - 11..13 drop-failed-tool-results: the call failed
-~ 19.0 now 0t, @qdcpw0jwr2 drop-reasoning: reasoning outside the loop in flight
+~ 19.0 now 0t, @23fx6n7jb3 drop-reasoning: reasoning outside the loop in flight
 "#;

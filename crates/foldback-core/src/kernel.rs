@@ -11,6 +11,7 @@ use crate::part::{Part, ResultPart, ToolResult};
 use crate::placeholder::{HeadPercent, placeholder_text, shorten_to_tokens};
 use crate::plan::{BudgetInfeasible, KernelItem};
 use crate::sequence::{Entry, Holds};
+use crate::summary::SUMMARY_TOKENS_MIN;
 use crate::tokens::CALL_OVERHEAD_TOKENS;
 use crate::transcript::Meter;
 
@@ -25,6 +26,8 @@ pub const TASK_TOKENS_MAX: Tokens = Tokens(2_000);
 pub(crate) struct Kernel {
     positions: BTreeSet<usize>,
     task: Option<usize>,
+    /// Room for the smallest summary, where only a summary keeps an assistant item from opening.
+    summary_tokens: Tokens,
 }
 
 impl Kernel {
@@ -46,9 +49,18 @@ impl Kernel {
         for (position, _) in draft.live().filter(|&(position, entry)| is_member(position, entry)) {
             positions.extend(draft.view().unit_members(position).filter(|&member| draft.is_live(member)));
         }
-        positions.extend(opener(draft, &positions));
+        let mut summary_tokens = Tokens::ZERO;
+        if let Some(first) = opened_by_assistant(draft, &positions) {
+            match opener(draft, first) {
+                Some(position) => {
+                    positions.insert(position);
+                }
+                None if draft.summary_tokens() > Tokens::ZERO => summary_tokens = Tokens(SUMMARY_TOKENS_MIN),
+                None => {}
+            }
+        }
         let task = first_user.filter(|&position| !draft.is_protected(position));
-        Self { positions, task }
+        Self { positions, task, summary_tokens }
     }
 
     pub(crate) fn contains(&self, position: usize) -> bool {
@@ -63,7 +75,7 @@ impl Kernel {
     /// What the kernel costs at its smallest, if that is more than `target`.
     pub(crate) fn exceeds(&self, draft: &Draft<'_>, target: Tokens) -> Option<BudgetInfeasible> {
         let tokens_of = |&position: &usize| self.tokens_at_smallest(draft, position);
-        let kernel_tokens: Tokens = self.positions.iter().map(tokens_of).sum();
+        let kernel_tokens = self.positions.iter().map(tokens_of).sum::<Tokens>() + self.summary_tokens;
         if kernel_tokens <= target {
             return None;
         }
@@ -105,20 +117,27 @@ fn first_speaker(draft: &Draft<'_>) -> usize {
     draft.live().find(|(_, entry)| speaks(entry)).map_or(draft.len(), |(position, _)| position)
 }
 
-/// Where the kernel would begin with an assistant item: the nearest earlier item with a user's
-/// authority, because a provider may reject a conversation that an assistant opens.
-fn opener(draft: &Draft<'_>, positions: &BTreeSet<usize>) -> Option<usize> {
-    let kind = |position: usize| draft.item(position).map(|item| item.kind);
-    let is_sent = |position: usize| draft.parts(position).next().is_some();
-    let speakers =
-        positions.iter().copied().filter(|&p| is_sent(p) && !kind(p).is_some_and(ItemKind::is_instruction));
-    let first = speakers.into_iter().next()?;
-    if kind(first)?.has_user_authority() {
-        return None;
-    }
-    (0..first)
-        .rev()
-        .find(|&p| draft.is_live(p) && is_sent(p) && kind(p).is_some_and(ItemKind::has_user_authority))
+/// The first item that would be sent, if it is not one that may open a conversation.
+fn opened_by_assistant(draft: &Draft<'_>, positions: &BTreeSet<usize>) -> Option<usize> {
+    let is_spoken = |&position: &usize| {
+        let kind = draft.item(position).map(|item| item.kind);
+        draft.tokens_at(position) > Tokens::ZERO && kind.is_some_and(|kind| !kind.is_instruction())
+    };
+    let first = positions.iter().copied().find(is_spoken)?;
+    let kind = draft.item(first).map(|item| item.kind);
+    kind.is_some_and(|kind| !kind.has_user_authority()).then_some(first)
+}
+
+/// The nearest item before `first` that has a user's authority, because a provider may reject a
+/// conversation that an assistant opens.
+fn opener(draft: &Draft<'_>, first: usize) -> Option<usize> {
+    let may_open = |&(position, entry): &(usize, &Entry)| {
+        entry.kind().has_user_authority()
+            && !entry.holds().contains(Holds::SUMMARY)
+            && draft.tokens_at(position) > Tokens::ZERO
+    };
+    let earlier = draft.live().take_while(|&(position, _)| position < first);
+    earlier.filter(may_open).last().map(|(position, _)| position)
 }
 
 /// A result in the unit in flight at its smallest: head and tail of its text. `None` where the

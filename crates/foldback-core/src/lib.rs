@@ -33,6 +33,7 @@ pub mod placeholder;
 pub mod plan;
 pub mod sequence;
 mod shape;
+pub mod splice;
 pub mod strategy;
 pub mod summary;
 pub mod tokens;
@@ -54,6 +55,7 @@ pub use part::{
 };
 pub use plan::{BudgetInfeasible, Compacted, KernelItem, Plan, PlanError, plan};
 pub use sequence::{Anomaly, Entry, Holds, Sequence};
+pub use splice::{Splice, SpliceError};
 pub use strategy::{
     ClearToolResultsStrategy, CompactionPipeline, DefaultCompaction, DropFailedToolResultsStrategy,
     DropMiddleStrategy, DropReasoningStrategy, KeepFirstAndRecentTurnsStrategy, KeepRecentStrategy,

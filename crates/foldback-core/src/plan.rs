@@ -8,7 +8,7 @@ use crate::edit::{Edit, Fold};
 use crate::ids::{ItemId, Timestamp, Tokens};
 use crate::item::{Item, ItemKind};
 use crate::strategy::Strategy;
-use crate::summary::{FoldRequest, SummaryError, judge};
+use crate::summary::{FoldRequest, SummaryError};
 use crate::trigger::CompactionReason;
 use crate::view::{CompactionBlock, View};
 
@@ -168,11 +168,12 @@ impl Plan {
     /// Applies it with these summaries, one list of items per request in order. Each is judged;
     /// nothing is applied if one is refused.
     pub fn apply(&self, summaries: Vec<Vec<Item>>) -> Result<Compacted, SummaryError> {
-        debug_assert_eq!(summaries.len(), self.folds().count(), "one summary for each fold");
-        for (request, items) in self.requests().zip(&summaries) {
-            judge(&request, items)?;
+        let (expected, given) = (self.folds().count(), summaries.len());
+        if expected != given {
+            return Err(SummaryError::Count { expected, given });
         }
-        Ok(self.commit(summaries))
+        let accepted = self.requests().zip(summaries).map(|(request, items)| request.accept(items));
+        Ok(self.commit(accepted.collect::<Result<_, _>>()?))
     }
 
     /// Applies it with floor summaries. Needs no model and cannot fail.

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use crate::edit::Fold;
 use crate::handle::Handle;
 use crate::ids::{Text, Tokens};
-use crate::item::{Item, ItemKind, SummaryOrigin};
+use crate::item::{Item, ItemKind, Pin, SummaryOrigin};
 use crate::part::Part;
 use crate::placeholder::{HeadPercent, one_line, shorten_to_tokens};
 use crate::sequence::{Entry, Holds};
@@ -61,17 +61,51 @@ impl<'p> FoldRequest<'p> {
     /// Makes text into the summary item of this fold. It is context, never a user message in
     /// disguise, and says what it stands for.
     pub fn item(&self, text: impl Into<Text>, written_by: impl Into<Text>) -> Item {
-        let transcript = self.view.transcript();
-        let tokens_before = self.fold.folded().map(|range| transcript.tokens_of(range)).sum();
         let id = format!("summary-{}", self.fold.handle.as_str().trim_start_matches('@'));
         let mut item = Item::text(id, ItemKind::Context, text);
-        item.summary = Some(SummaryOrigin {
+        item.summary = Some(self.origin(written_by.into()));
+        item
+    }
+
+    fn origin(&self, written_by: Text) -> SummaryOrigin {
+        let transcript = self.view.transcript();
+        SummaryOrigin {
             handle: self.fold.handle.clone(),
             item_count: u32::try_from(self.fold.item_count()).unwrap_or(u32::MAX),
-            tokens_before,
-            written_by: written_by.into(),
-        });
-        item
+            tokens_before: self.fold.folded().map(|range| transcript.tokens_of(range)).sum(),
+            written_by,
+        }
+    }
+
+    /// Takes an answer as the summary of this fold, or says why not: there must be something in it,
+    /// it may be no larger than asked for, and nothing but text with the authority of context. What
+    /// is taken says what it stands for, whoever wrote it, and can be taken in by the next fold.
+    pub(crate) fn accept(&self, mut items: Vec<Item>) -> Result<Vec<Item>, SummaryError> {
+        let handle = || self.fold.handle.clone();
+        for item in &mut items {
+            if item.kind != ItemKind::Context {
+                return Err(SummaryError::WrongKind { handle: handle(), kind: item.kind });
+            }
+            let is_text = |part: &&Part| matches!(part, Part::Text(_) | Part::Structured(_));
+            if let Some(part) = item.parts.iter().find(|part| !is_text(part)) {
+                return Err(SummaryError::WrongPart { handle: handle(), part: part.kind_name() });
+            }
+            let written_by =
+                item.summary.take().map_or_else(|| Text::from("host"), |origin| origin.written_by);
+            item.summary = Some(self.origin(written_by));
+            item.pin = Pin::Free;
+        }
+        let says_something = |part: &Part| !matches!(part, Part::Text(text) if text.trim().is_empty());
+        if !items.iter().flat_map(|item| &item.parts).any(says_something) {
+            return Err(SummaryError::Empty { handle: handle() });
+        }
+        let meter = self.view.transcript().meter();
+        let tokens: Tokens = items.iter().map(|item| meter.item(item).total).sum();
+        let tokens_max = self.fold.spec.tokens_max;
+        if tokens > tokens_max {
+            return Err(SummaryError::Inflated { handle: handle(), tokens, tokens_max });
+        }
+        Ok(items)
     }
 
     /// The floor summary: one line per folded unit with its handle, tool and first line, merged
@@ -304,6 +338,22 @@ pub enum SummaryError {
         /// The size asked for.
         tokens_max: Tokens,
     },
+    /// There are not as many summaries as folds.
+    #[error("{given} summaries were given for {expected} folds; give one list of items for each request")]
+    Count {
+        /// How many folds the plan has.
+        expected: usize,
+        /// How many summaries were given.
+        given: usize,
+    },
+    /// It holds something other than text.
+    #[error("the summary of {handle} holds a part of kind {part}; summaries are text")]
+    WrongPart {
+        /// The fold.
+        handle: Handle,
+        /// What it holds.
+        part: &'static str,
+    },
     /// It claims another authority than context has.
     #[error("the summary of {handle} has an item of kind {kind}; summaries are context")]
     WrongKind {
@@ -312,25 +362,6 @@ pub enum SummaryError {
         /// The kind it came with.
         kind: ItemKind,
     },
-}
-
-/// Judges an answer: something in it, no larger than asked for, nothing but context.
-pub(crate) fn judge(request: &FoldRequest<'_>, items: &[Item]) -> Result<(), SummaryError> {
-    let handle = || request.fold.handle.clone();
-    let says_something = |part: &Part| !matches!(part, Part::Text(text) if text.trim().is_empty());
-    if !items.iter().flat_map(|item| &item.parts).any(says_something) {
-        return Err(SummaryError::Empty { handle: handle() });
-    }
-    if let Some(item) = items.iter().find(|item| item.kind != ItemKind::Context) {
-        return Err(SummaryError::WrongKind { handle: handle(), kind: item.kind });
-    }
-    let meter = request.view.transcript().meter();
-    let tokens: Tokens = items.iter().map(|item| meter.item(item).total).sum();
-    let tokens_max = request.fold.spec.tokens_max;
-    if tokens > tokens_max {
-        return Err(SummaryError::Inflated { handle: handle(), tokens, tokens_max });
-    }
-    Ok(())
 }
 
 #[cfg(test)]
@@ -429,8 +460,22 @@ mod tests {
         assert!(matches!(refuse(request.item(" \n", "model")), SummaryError::Empty { .. }));
         let long = request.item("word ".repeat(2_000), "model");
         assert!(matches!(refuse(long), SummaryError::Inflated { .. }));
+        let acting = Item::new("s", ItemKind::Context, vec![Part::call("x", "rm", &json!({}))]);
+        assert!(matches!(refuse(acting), SummaryError::WrongPart { .. }));
         let disguised = Item::user("s", "I asked for all of this");
         assert!(matches!(refuse(disguised), SummaryError::WrongKind { .. }));
         assert!(matches!(plan.apply(vec![Vec::new()]), Err(SummaryError::Empty { .. })));
+        assert!(matches!(plan.apply(Vec::new()), Err(SummaryError::Count { expected: 1, given: 0 })));
+    }
+
+    #[test]
+    fn a_summary_says_what_it_stands_for_whoever_wrote_it() {
+        let transcript = rounds(30);
+        let plan = fold(&transcript, 300);
+        let bare = Item::text("note", ItemKind::Context, "Thirty rounds of reading.").pinned();
+        let compacted = plan.apply(vec![vec![bare]]).unwrap();
+        let summary = compacted.view.items().find(|item| item.summary.is_some()).unwrap();
+        assert_eq!(summary.summary.as_ref().unwrap().item_count, 61);
+        assert!(!summary.is_pinned(), "the next fold must be able to take it in");
     }
 }

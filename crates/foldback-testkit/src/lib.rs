@@ -5,17 +5,22 @@ pub mod kernel;
 pub mod recipe;
 pub mod strategies;
 
-/// How many random cases a property runs: `PROPTEST_CASES`, or 10,000.
-pub fn cases() -> u32 {
-    std::env::var("PROPTEST_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(10_000)
-}
+use proptest::test_runner::{Config, RngSeed};
 
-/// The configuration of every property test: seeds of failures are printed, not written to files.
-pub fn config() -> proptest::test_runner::Config {
-    proptest::test_runner::Config {
-        cases: cases(),
+/// Cases that each property runs in the normal test run.
+const CASES_DEFAULT: u32 = 10_000;
+
+/// The configuration of every property test.
+///
+/// The normal run draws the same transcripts every time, so that a failure belongs to the change
+/// under test. `PROPTEST_CASES` asks for another number of cases, and then for new ones each time.
+pub fn config() -> Config {
+    let asked = std::env::var("PROPTEST_CASES").ok().and_then(|cases| cases.parse().ok());
+    Config {
+        cases: asked.unwrap_or(CASES_DEFAULT),
+        rng_seed: if asked.is_some() { RngSeed::Random } else { RngSeed::Fixed(0) },
         failure_persistence: None,
         max_shrink_iters: 4_096,
-        ..proptest::test_runner::Config::default()
+        ..Config::default()
     }
 }

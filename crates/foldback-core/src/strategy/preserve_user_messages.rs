@@ -18,7 +18,8 @@ const ID: &str = "preserve-user-messages";
 const CUT_TOKENS_MIN: u64 = 64;
 
 /// Keeps user items, newest first, up to a number of tokens; the one that does not fit is cut in
-/// its middle. Everything else is folded into a summary after the last of them.
+/// its middle. Everything else is folded into a summary after the last of them; only a prompt that
+/// has just arrived stays behind it, because it is what the model must answer.
 ///
 /// For conversations where the prompts are the durable record and the work can be redone.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -71,7 +71,7 @@ pub struct Entry {
     span: (u32, u32),
     anchor: u32,
     /// Where each part stood in the recorded item, if some have been removed or replaced since.
-    recorded_parts: Option<Arc<[u32]>>,
+    recorded_parts: Option<Arc<Vec<u32>>>,
     unit_parent: u32,
     unit_last: u32,
     lines_max: u32,
@@ -468,10 +468,10 @@ impl Sequence {
         item: Arc<Item>,
         tokens: ItemTokens,
         index: usize,
-        recorded_parts: Arc<[u32]>,
+        recorded_parts: Vec<u32>,
     ) {
         self.push(item, tokens, index..index + 1, index);
-        self.entries.update(self.len() - 1, |entry| entry.recorded_parts = Some(recorded_parts));
+        self.entries.update(self.len() - 1, |entry| entry.recorded_parts = Some(recorded_parts.into()));
     }
 
     fn push_entry(&mut self, entry: Entry) {

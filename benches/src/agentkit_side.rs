@@ -45,13 +45,13 @@ pub(crate) fn run(name: &str, item_count: usize, effort: Effort) -> String {
         effort,
         &mut side(&transcript, foldback_side::pipeline),
         &mut side(&items, |items| compact(&compactor, items)),
-        Some(&mut owning_side(|| items.clone(), |items| apply(&pipeline, items))),
+        vec![&mut owning_side(|| items.clone(), |items| apply(&pipeline, items))],
     );
 
     let theirs = compact(&compactor, &items);
     let ours = foldback_side::pipeline(&transcript);
     eprintln!("{name}: {item_count} items, {bytes} bytes of content");
-    if let Some(nanos) = comparison.variant {
+    for &nanos in &comparison.variants {
         eprintln!("{name}: peer without the hand-over copy {}", show(nanos));
     }
     eprintln!("{name}: peer keeps {} items, {}", theirs.len(), pairing(&theirs));

@@ -8,25 +8,23 @@
 
 use std::sync::LazyLock;
 
-use foldback_core::{EstimatingCounter, TokenCounter};
-
+use foldback_core::TokenCounter;
+use foldback_tokens::BpeCounter;
 use tiktoken_rs::CoreBPE;
 
 use crate::measure::{Effort, Nanos, Side, compare, show, side};
 use crate::random::Random;
 use crate::text::{self, Flavour};
 
-/// Whether [`foldback_count`] is still a stand-in; printed as a warning by every run.
-pub(crate) const IS_STAND_IN: bool = true;
-
-/// STAND-IN for `foldback-tokens`: the exact o200k counter, one text after the other.
+/// The exact o200k counter, one text after the other.
 fn foldback_count(texts: &[&str]) -> u64 {
-    texts.iter().map(|text| EstimatingCounter.count(text).0).sum()
+    let counter = BpeCounter::o200k();
+    texts.iter().map(|text| counter.count(text).0).sum()
 }
 
-/// STAND-IN for `foldback-tokens`: the exact o200k counter, on two threads.
+/// The exact o200k counter, given all texts at once: it uses the cores there are.
 fn foldback_count_on_two_cores(texts: &[&str]) -> u64 {
-    EstimatingCounter.count_all(texts).into_iter().map(|tokens| tokens.0).sum()
+    BpeCounter::o200k().count_all(texts).into_iter().map(|tokens| tokens.0).sum()
 }
 
 /// How many threads both sides use.
@@ -45,16 +43,17 @@ const TEXT_BYTES_MAX: usize = 8_000;
 pub(crate) fn run(name: &str, cores: Cores, effort: Effort) -> String {
     let corpus = corpus();
     let texts: Vec<&str> = corpus.iter().map(String::as_str).collect();
+    let mut one_core = side(&*texts, foldback_count);
     let mut shared =
         side(&*texts, |texts| peer_count_on_two_cores(texts, tiktoken_rs::o200k_base_singleton()));
-    let (ours, theirs, variant): (Count, Count, Option<&mut dyn Side>) = match cores {
-        Cores::One => (foldback_count, peer_count, None),
+    let (ours, theirs, variants): (Count, Count, Vec<&mut dyn Side>) = match cores {
+        Cores::One => (foldback_count, peer_count, Vec::new()),
         Cores::Two => {
             let theirs = |texts: &[&str]| peer_count_on_two_cores(texts, &SECOND_INSTANCE);
-            (foldback_count_on_two_cores, theirs, Some(&mut shared))
+            (foldback_count_on_two_cores, theirs, vec![&mut one_core, &mut shared])
         }
     };
-    let comparison = compare(effort, &mut side(&*texts, ours), &mut side(&*texts, theirs), variant);
+    let comparison = compare(effort, &mut side(&*texts, ours), &mut side(&*texts, theirs), variants);
 
     let bytes: usize = texts.iter().map(|text| text.len()).sum();
     let differing = texts.iter().filter(|text| foldback_count(&[text]) != peer_count(&[text])).count();
@@ -65,11 +64,15 @@ pub(crate) fn run(name: &str, cores: Cores, effort: Effort) -> String {
         speed(comparison.foldback),
         speed(comparison.peer)
     );
-    if let Some(nanos) = comparison.variant {
-        eprintln!("{name}: peer with both threads on the shared instance {}", show(nanos));
-    }
     eprintln!("{name}: counts differ in {differing} of {} texts", texts.len());
-    comparison.line(name)
+    match comparison.variants[..] {
+        [one_core, shared] => {
+            eprintln!("{name}: foldback on one core {}", show(one_core));
+            eprintln!("{name}: peer with both threads on the shared instance {}", show(shared));
+            format!("{} speedup={:.2}", comparison.line(name), one_core / comparison.foldback)
+        }
+        _ => comparison.line(name),
+    }
 }
 
 type Count = fn(&[&str]) -> u64;

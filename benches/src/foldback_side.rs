@@ -1,37 +1,69 @@
 //! foldback's side of every case but counting (`count.rs`): the only file that calls its planning.
 //!
-//! The bodies of [`pipeline`], [`three_level`] and [`trigger_fires`] are stand-ins until planning
-//! exists in `foldback-core`; numbers printed with them say nothing about foldback.
+//! What is timed is what a host does with a compaction: plan it, apply it with floor summaries,
+//! check what comes out against Anthropic's rules, and take the finished list of items. Building
+//! the strategy and dropping plan, view and block are part of it.
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
-use foldback_core::{Item, ItemKind, Json, Part, ToolCall, ToolInput, ToolResult, Transcript};
+use foldback_core::{
+    Budget, BudgetTrigger, CompactionPipeline, DefaultCompaction, DropFailedToolResultsStrategy,
+    DropReasoningStrategy, Item, ItemKind, Json, KeepRecentStrategy, LadderStrategy, MutationPoint, Part,
+    Strategy, Tokens, ToolCall, ToolInput, ToolResult, Transcript, Trigger, TriggerContext, View, dialect,
+    dialect::Dialect, plan,
+};
 
 use crate::conversation::{Neutral, NeutralCall, Outcome};
 use crate::pairing::{Half, Pairing};
 
-/// Whether the functions below are still stand-ins; printed as a warning by every run.
-pub(crate) const IS_STAND_IN: bool = true;
+const KEEP_RECENT: usize = 8;
 
-/// Drop reasoning, drop failed tool results, keep the recent eight (System and Context stay):
-/// planned, checked, and the finished list of items.
+/// Drop reasoning, drop failed tool results, keep the recent eight (System and Context stay).
 pub(crate) fn pipeline(transcript: &Transcript) -> Vec<Arc<Item>> {
-    transcript.items().map(Arc::clone).collect()
+    let pipeline = CompactionPipeline::new()
+        .with_strategy(DropReasoningStrategy::new())
+        .with_strategy(DropFailedToolResultsStrategy::new())
+        .with_strategy(
+            KeepRecentStrategy::new(KEEP_RECENT)
+                .preserve_kind(ItemKind::System)
+                .preserve_kind(ItemKind::Context),
+        );
+    compact(transcript, &pipeline, None)
 }
 
 /// Shorten tool outputs, summarise older turns, drop the middle: as much of it as brings the
-/// view to `max_tokens`. Planned, checked, and the finished list of items.
+/// view to `max_tokens`.
 pub(crate) fn three_level(transcript: &Transcript, max_tokens: u64) -> Vec<Arc<Item>> {
-    let _ = max_tokens;
-    transcript.items().map(Arc::clone).collect()
+    compact(transcript, &DefaultCompaction::new(), Some(&budget(max_tokens)))
 }
 
-/// Tokens at which [`trigger_fires`] says yes.
-const TRIGGER_TOKENS: u64 = 90_000;
+/// The default policy, to `max_tokens`.
+pub(crate) fn ladder(transcript: &Transcript, max_tokens: u64) -> Vec<Arc<Item>> {
+    compact(transcript, &LadderStrategy::new(), Some(&budget(max_tokens)))
+}
+
+fn budget(max_tokens: u64) -> Budget {
+    Budget::for_target(Tokens(max_tokens)).expect("a target above zero is a budget")
+}
+
+fn compact(transcript: &Transcript, strategy: &dyn Strategy, budget: Option<&Budget>) -> Vec<Arc<Item>> {
+    let plan = plan(&View::of(transcript), strategy, budget).expect("these targets can be met");
+    let view = plan.apply_floor().view;
+    assert_eq!(check(view.items()), 0, "what comes out is what Anthropic accepts");
+    view.items().map(Arc::clone).collect()
+}
+
+/// How many of Anthropic's rules `items` break.
+pub(crate) fn check<'a>(items: impl IntoIterator<Item = &'a Arc<Item>>) -> usize {
+    dialect::check(items, Some(Dialect::Anthropic)).len()
+}
+
+static TRIGGER: LazyLock<BudgetTrigger> =
+    LazyLock::new(|| BudgetTrigger::at_percent_of_window(Tokens(100_000), 90.0).expect("90 is a percentage"));
 
 /// Whether compaction is due. Asked after every push.
 pub(crate) fn trigger_fires(transcript: &Transcript) -> bool {
-    transcript.tokens().0 >= TRIGGER_TOKENS
+    TRIGGER.fires(&TriggerContext::new(transcript, MutationPoint::AfterToolResult)).is_some()
 }
 
 /// The conversation as foldback's items.

@@ -8,6 +8,8 @@
 //! NAME foldback=<median> peer=<median> ratio=<peer/foldback> spread=<min..max ratio> allocs=<foldback/peer> alloc_bytes=<foldback/peer>
 //! ```
 //!
+//! A case without a peer says `peer=none ratio=none`, and its spread is that of the time.
+//!
 //! Inputs are made from fixed seeds and converted to each side's types before any clock starts.
 //! What one process cannot keep apart: foldback turns on serde_json's `preserve_order`, so the
 //! peers' JSON objects are index maps here too. Built alone, with tree maps, agentkit takes the
@@ -18,17 +20,21 @@ mod allocations;
 mod conversation;
 mod count;
 mod foldback_side;
+mod growth;
 mod measure;
 mod pairing;
 mod phi_side;
 mod push;
 mod random;
 mod text;
+mod worst;
 
 use std::process::ExitCode;
 
 use crate::count::Cores;
+use crate::growth::Work;
 use crate::measure::Effort;
+use crate::worst::Made;
 
 #[derive(Clone, Copy, Debug)]
 enum Case {
@@ -37,9 +43,11 @@ enum Case {
     PushTriggerShort,
     PushTriggerLong,
     CountMixed(Cores),
+    CountWorst(Made),
+    Growth { work: Work, item_count: usize },
 }
 
-const CASES: [(&str, Case); 10] = [
+const CASES: [(&str, Case); 28] = [
     ("agentkit-pipeline-1k", Case::AgentkitPipeline { item_count: 1_000 }),
     ("agentkit-pipeline-10k", Case::AgentkitPipeline { item_count: 10_000 }),
     ("agentkit-pipeline-50k", Case::AgentkitPipeline { item_count: 50_000 }),
@@ -50,6 +58,24 @@ const CASES: [(&str, Case); 10] = [
     ("push-trigger-100k", Case::PushTriggerLong),
     ("count-mixed", Case::CountMixed(Cores::One)),
     ("count-mixed-2cores", Case::CountMixed(Cores::Two)),
+    ("count-worst-letter", Case::CountWorst(Made::OneLetter)),
+    ("count-worst-spaces", Case::CountWorst(Made::Spaces)),
+    ("count-worst-random", Case::CountWorst(Made::RandomLetters)),
+    ("pipeline-1k", Case::Growth { work: Work::Pipeline, item_count: 1_000 }),
+    ("pipeline-10k", Case::Growth { work: Work::Pipeline, item_count: 10_000 }),
+    ("pipeline-100k", Case::Growth { work: Work::Pipeline, item_count: 100_000 }),
+    ("ladder-1k", Case::Growth { work: Work::Ladder, item_count: 1_000 }),
+    ("ladder-10k", Case::Growth { work: Work::Ladder, item_count: 10_000 }),
+    ("ladder-100k", Case::Growth { work: Work::Ladder, item_count: 100_000 }),
+    ("three-level-1k", Case::Growth { work: Work::ThreeLevel, item_count: 1_000 }),
+    ("three-level-10k", Case::Growth { work: Work::ThreeLevel, item_count: 10_000 }),
+    ("three-level-100k", Case::Growth { work: Work::ThreeLevel, item_count: 100_000 }),
+    ("check-1k", Case::Growth { work: Work::Check, item_count: 1_000 }),
+    ("check-10k", Case::Growth { work: Work::Check, item_count: 10_000 }),
+    ("check-100k", Case::Growth { work: Work::Check, item_count: 100_000 }),
+    ("push-1k", Case::Growth { work: Work::Push, item_count: 1_000 }),
+    ("push-10k", Case::Growth { work: Work::Push, item_count: 10_000 }),
+    ("push-100k", Case::Growth { work: Work::Push, item_count: 100_000 }),
 ];
 
 fn main() -> ExitCode {
@@ -84,12 +110,6 @@ fn is_selected(name: &str, filters: &[String]) -> bool {
 }
 
 fn run(cases: &[(&str, Case)], effort: Effort) {
-    if foldback_side::IS_STAND_IN {
-        eprintln!("warning: foldback's planning and trigger are stand-ins (foldback_side.rs)");
-    }
-    if count::IS_STAND_IN {
-        eprintln!("warning: foldback's exact counter is a stand-in (count.rs)");
-    }
     // Both push cases come from one measurement, since one is reported relative to the other.
     let mut push_cost = None;
     for &(name, case) in cases {
@@ -99,6 +119,8 @@ fn run(cases: &[(&str, Case)], effort: Effort) {
             Case::PushTriggerShort => push_cost.get_or_insert_with(|| push::measure(effort)).short_line(name),
             Case::PushTriggerLong => push_cost.get_or_insert_with(|| push::measure(effort)).long_line(name),
             Case::CountMixed(cores) => count::run(name, cores, effort),
+            Case::CountWorst(made) => worst::run(name, made, effort),
+            Case::Growth { work, item_count } => growth::run(name, work, item_count, effort),
         };
         println!("{line}");
     }

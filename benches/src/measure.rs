@@ -83,8 +83,8 @@ impl<I, O, P: FnMut() -> I, R: FnMut(I) -> O> Side for Prepared<P, R> {
 pub(crate) struct Comparison {
     pub(crate) foldback: Nanos,
     pub(crate) peer: Nanos,
-    /// The peer driven in the other way, where there is one.
-    pub(crate) variant: Option<Nanos>,
+    /// One of the two driven in another way, in the order given.
+    pub(crate) variants: Vec<Nanos>,
     ratio: f64,
     ratio_min: f64,
     ratio_max: f64,
@@ -97,9 +97,9 @@ pub(crate) fn compare<'a>(
     effort: Effort,
     foldback: &'a mut dyn Side,
     peer: &'a mut dyn Side,
-    variant: Option<&'a mut dyn Side>,
+    variants: Vec<&'a mut dyn Side>,
 ) -> Comparison {
-    let mut sides: Vec<&mut dyn Side> = [foldback, peer].into_iter().chain(variant).collect();
+    let mut sides: Vec<&mut dyn Side> = [foldback, peer].into_iter().chain(variants).collect();
     let repeats: Vec<usize> = sides.iter_mut().map(|side| repeats(&mut **side)).collect();
     // Counted when everything that loads once is loaded.
     let foldback_allocations = sides[FOLDBACK].allocations();
@@ -117,7 +117,7 @@ pub(crate) fn compare<'a>(
     Comparison {
         foldback,
         peer,
-        variant: samples.get(VARIANT).map(|samples| median(samples)),
+        variants: samples[VARIANTS..].iter().map(|samples| median(samples)).collect(),
         ratio: peer / foldback,
         ratio_min: ratios().fold(f64::INFINITY, f64::min),
         ratio_max: ratios().fold(0.0, f64::max),
@@ -128,7 +128,43 @@ pub(crate) fn compare<'a>(
 
 const FOLDBACK: usize = 0;
 const PEER: usize = 1;
-const VARIANT: usize = 2;
+/// The first of them.
+const VARIANTS: usize = 2;
+
+/// What measuring foldback alone found.
+#[derive(Clone, Debug)]
+pub(crate) struct Alone {
+    pub(crate) foldback: Nanos,
+    samples_min: Nanos,
+    samples_max: Nanos,
+    allocations: Allocations,
+}
+
+/// Samples a side that has no peer.
+pub(crate) fn alone(effort: Effort, foldback: &mut dyn Side) -> Alone {
+    let repeats = repeats(foldback);
+    let allocations = foldback.allocations();
+    let samples: Vec<Nanos> = (0..effort.sample_count()).map(|_| foldback.time(repeats)).collect();
+    Alone {
+        foldback: median(&samples),
+        samples_min: samples.iter().copied().fold(f64::INFINITY, f64::min),
+        samples_max: samples.iter().copied().fold(0.0, f64::max),
+        allocations,
+    }
+}
+
+impl Alone {
+    /// The line of a case without a peer; its spread is that of the time.
+    pub(crate) fn line(&self, name: &str) -> String {
+        let Allocations { calls, bytes } = self.allocations;
+        format!(
+            "{name} foldback={} peer=none ratio=none spread={}..{} allocs={calls}/none alloc_bytes={bytes}/none",
+            show(self.foldback),
+            show(self.samples_min),
+            show(self.samples_max),
+        )
+    }
+}
 
 /// How often a sample repeats the work; finding out warms the side up.
 fn repeats(side: &mut dyn Side) -> usize {

@@ -36,7 +36,7 @@ pub(crate) fn run(name: &str, item_count: usize, effort: Effort) -> String {
         effort,
         &mut side(&transcript, |transcript| foldback_side::three_level(transcript, MAX_TOKENS as u64)),
         &mut owning_side(|| messages.clone(), |messages| compact_messages(messages, &config)),
-        Some(&mut side(&messages, |messages| compact_messages(messages.clone(), &config))),
+        vec![&mut side(&messages, |messages| compact_messages(messages.clone(), &config))],
     );
 
     let budget = MAX_TOKENS - config.system_prompt_tokens;
@@ -45,7 +45,7 @@ pub(crate) fn run(name: &str, item_count: usize, effort: Effort) -> String {
     let tokens_after = total_tokens(&theirs);
     let ours = foldback_side::three_level(&transcript, MAX_TOKENS as u64);
     eprintln!("{name}: {item_count} items, {bytes} bytes of content");
-    if let Some(nanos) = comparison.variant {
+    for &nanos in &comparison.variants {
         eprintln!("{name}: peer with a copy of the originals kept {}", show(nanos));
     }
     eprintln!(

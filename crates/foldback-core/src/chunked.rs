@@ -75,15 +75,12 @@ impl<T: Clone> ChunkedVec<T> {
     pub(crate) fn range(&self, range: std::ops::Range<usize>) -> impl Iterator<Item = &T> {
         let end = range.end.min(self.len());
         let start = range.start.min(end);
-        let first_chunk = start / CHUNK_LEN;
-        let skipped = first_chunk * CHUNK_LEN;
-        self.sealed[first_chunk.min(self.sealed.len())..]
-            .iter()
-            .map(|chunk| &**chunk)
-            .chain([&*self.tail])
-            .flatten()
-            .skip(start - skipped.min(start))
-            .take(end - start)
+        let chunks = start / CHUNK_LEN..end.div_ceil(CHUNK_LEN);
+        chunks.flat_map(move |chunk_index| {
+            let chunk = self.sealed.get(chunk_index).unwrap_or(&self.tail);
+            let chunk_start = chunk_index * CHUNK_LEN;
+            &chunk[start.saturating_sub(chunk_start)..chunk.len().min(end - chunk_start)]
+        })
     }
 
     /// The number of leading elements for which `is_before` holds, if it holds for a prefix.

@@ -20,7 +20,6 @@ use crate::plan::{BudgetInfeasible, Plan};
 use crate::sequence::{Entry, Holds};
 use crate::strategy::Strategy;
 use crate::summary::SUMMARY_TOKENS_MIN;
-use crate::tokens::total;
 use crate::transcript::Meter;
 use crate::view::View;
 
@@ -144,10 +143,14 @@ impl<'v> Draft<'v> {
 
     /// What the item at `position` costs now; nothing if it is hidden.
     pub fn tokens_at(&self, position: usize) -> Tokens {
-        match self.slots.get(position) {
-            Some(Slot::Live) => self.view.get(position).map_or(Tokens::ZERO, |entry| entry.tokens().total),
-            Some(&Slot::Rewritten(rewrite)) => self.rewrites[rewrite as usize].tokens,
-            Some(Slot::Dropped(_) | Slot::Folded(_)) | None => Tokens::ZERO,
+        self.view.get(position).map_or(Tokens::ZERO, |entry| self.tokens_of(position, entry))
+    }
+
+    fn tokens_of(&self, position: usize, entry: &Entry) -> Tokens {
+        match self.slots[position] {
+            Slot::Live => entry.tokens().total,
+            Slot::Rewritten(rewrite) => self.rewrites[rewrite as usize].tokens,
+            Slot::Dropped(_) | Slot::Folded(_) => Tokens::ZERO,
         }
     }
 
@@ -174,10 +177,7 @@ impl<'v> Draft<'v> {
 
     /// The parts at `position` as they are now, with their index in the view.
     pub fn parts(&self, position: usize) -> impl Iterator<Item = (usize, &Part)> {
-        let changes = match self.slots.get(position) {
-            Some(&Slot::Rewritten(rewrite)) => self.rewrites[rewrite as usize].changes.as_slice(),
-            _ => &[],
-        };
+        let changes = self.changes(position);
         let parts = match self.is_live(position) {
             true => self.view.get(position).map_or(&[][..], |entry| &entry.item().parts),
             false => &[],
@@ -198,11 +198,9 @@ impl<'v> Draft<'v> {
 
     /// What a part costs now.
     pub fn part_tokens(&self, position: usize, part_index: usize) -> u32 {
-        if let Some(&Slot::Rewritten(rewrite)) = self.slots.get(position) {
-            let changes = &self.rewrites[rewrite as usize].changes;
-            if let Some(change) = changes.iter().find(|change| change.part_index as usize == part_index) {
-                return change.tokens;
-            }
+        let mut changes = self.changes(position).iter();
+        if let Some(change) = changes.find(|change| change.part_index as usize == part_index) {
+            return change.tokens;
         }
         let tokens = self.view.get(position).and_then(|entry| entry.tokens().parts.get(part_index));
         tokens.copied().unwrap_or(0)
@@ -234,26 +232,35 @@ impl<'v> Draft<'v> {
     /// left where they are.
     pub fn hideable(&self, range: Range<usize>, keep: impl Fn(usize, &Entry) -> bool) -> Vec<usize> {
         let range = range.start..range.end.min(self.len());
-        let candidates = || {
-            let entries = range.clone().zip(self.view.range(range.clone()));
-            entries.filter(|&(position, _)| self.tokens_at(position) > Tokens::ZERO)
-        };
-        let is_kept = |position: usize, entry: &Entry| {
-            self.is_protected(position) || entry.holds().contains(Holds::SUMMARY) || keep(position, entry)
-        };
+        // A unit that crosses an end of the range lies between the legal cuts around it.
+        let untorn = self.view.cut_at_or_after(range.start)..self.view.cut_at_or_before(range.end);
         let mut kept_units = BTreeSet::new();
-        for (position, entry) in candidates() {
-            let (start, last) = self.view.unit_ends(position);
-            let is_torn = start < range.start || last >= range.end;
-            if start != last && (is_torn || is_kept(position, entry)) {
-                kept_units.insert(start);
+        let mut free = Vec::with_capacity(range.len());
+        for (position, entry) in range.clone().zip(self.view.range(range.clone())) {
+            if self.tokens_of(position, entry) == Tokens::ZERO {
+                continue;
+            }
+            let is_kept = entry.holds().intersects(Holds::SUMMARY | Holds::PIN)
+                || self.newest_user == Some(position)
+                || self.unit_in_flight.contains(&position)
+                || keep(position, entry);
+            if is_kept || !untorn.contains(&position) {
+                let (start, last) = self.view.unit_ends(position);
+                let is_torn = start < range.start || last >= range.end;
+                if start != last && (is_torn || is_kept) {
+                    kept_units.insert(start);
+                }
+            }
+            if !is_kept {
+                free.push(position);
             }
         }
-        let is_free = |&(position, entry): &(usize, &Entry)| {
-            !is_kept(position, entry)
-                && (kept_units.is_empty() || !kept_units.contains(&self.view.unit_start(position)))
-        };
-        candidates().filter(is_free).map(|(position, _)| position).collect()
+        if let Some(&first_kept) = kept_units.first() {
+            let after = free.split_off(free.partition_point(|&position| position < first_kept));
+            let is_kept = |position: usize| kept_units.contains(&self.view.unit_start(position));
+            free.extend(after.into_iter().filter(|&position| !is_kept(position)));
+        }
+        free
     }
 
     /// Drops the whole units inside `range` that nothing forbids to hide. Returns how many items.
@@ -264,10 +271,17 @@ impl<'v> Draft<'v> {
         reason: Reason,
     ) -> usize {
         let dropped = self.hideable(range, keep);
+        let freed: Tokens = dropped.iter().map(|&position| self.tokens_at(position)).sum();
         let reason = self.intern(reason);
-        for &position in &dropped {
-            self.hide(position, Slot::Dropped(reason));
+        dropped.iter().for_each(|&position| self.slots[position] = Slot::Dropped(reason));
+        // Holes that earlier steps dropped would cut the range into thousands of edits; this reason
+        // is as true of them.
+        if let (Some(&first), Some(&last)) = (dropped.first(), dropped.last()) {
+            let holes = self.slots[first..=last].iter_mut().filter(|slot| matches!(slot, Slot::Dropped(_)));
+            holes.for_each(|slot| *slot = Slot::Dropped(reason));
         }
+        self.tokens = self.tokens.saturating_sub(freed);
+        self.change_count += dropped.len() as u64;
         dropped.len()
     }
 
@@ -286,8 +300,12 @@ impl<'v> Draft<'v> {
         let members = self.hideable(range, keep);
         // What is new must be worth a summary by itself: if taking in an old summary could tip the
         // scales, a fold refused now would be proposed on the next run (T7).
-        let new_tokens: Tokens = members.iter().map(|&position| self.tokens_at(position)).sum();
-        new_tokens.0 > SUMMARY_TOKENS_MIN && self.fold_members(members, spec, reason)
+        let mut new_tokens = Tokens::ZERO;
+        let is_worth_it = members.iter().any(|&position| {
+            new_tokens += self.tokens_at(position);
+            new_tokens.0 > SUMMARY_TOKENS_MIN
+        });
+        is_worth_it && self.fold_members(members, spec, reason)
     }
 
     /// Like [`Draft::fold`], and also where there is nothing new to fold but a summary that would
@@ -346,8 +364,9 @@ impl<'v> Draft<'v> {
         }
         let id = u32::try_from(self.folds.len()).expect("folds are at most as many as items");
         taken_in.into_iter().for_each(|old| self.dissolve(old, Slot::Folded(id)));
-        members.into_iter().for_each(|position| self.hide(position, Slot::Folded(id)));
-        self.tokens += tokens_max;
+        members.into_iter().for_each(|position| self.slots[position] = Slot::Folded(id));
+        self.change_count += 1;
+        self.tokens = self.tokens.saturating_sub(members_tokens) + tokens_max;
         let spec = SummarySpec { tokens_max, ..spec };
         let reason = self.intern(reason);
         self.folds.push(PendingFold { spec, tokens_before, reason });
@@ -425,35 +444,30 @@ impl<'v> Draft<'v> {
         if tokens >= tokens_before {
             return false;
         }
+        let reason = self.intern(reason);
         self.change(position, part_index, tokens, Some(part), reason);
         true
     }
 
-    /// Removes the parts at `position` that `is_unwanted`, unless the item is protected or thinks in
-    /// the loop in flight. Returns how many were removed.
-    pub fn remove_parts(
-        &mut self,
-        position: usize,
-        is_unwanted: impl Fn(&Part) -> bool,
-        empty_items: EmptyItems,
-        reason: &Reason,
-    ) -> usize {
+    /// Removes the reasoning at `position`, unless the item is protected or in the loop in flight.
+    /// Returns how many parts were removed.
+    pub fn remove_reasoning(&mut self, position: usize, empty_items: EmptyItems, reason: &Reason) -> usize {
+        let Some(entry) = self.view.get(position).filter(|_| self.is_live(position)) else { return 0 };
         if self.is_protected(position) || self.loop_in_flight.contains(&position) {
             return 0;
         }
-        let unwanted: SmallVec<[usize; 4]> = self
-            .parts(position)
-            .filter(|(_, part)| is_unwanted(part))
-            .map(|(part_index, _)| part_index)
-            .collect();
-        for &part_index in &unwanted {
-            self.change(position, part_index, 0, None, reason.clone());
+        let reason = self.intern(reason.clone());
+        let mut removed_count = 0;
+        for part_index in 0..entry.part_count() {
+            if entry.is_reasoning(part_index) && !self.is_removed(position, part_index) {
+                self.change(position, part_index, 0, None, reason);
+                removed_count += 1;
+            }
         }
-        if !unwanted.is_empty() && empty_items == EmptyItems::Drop && self.parts(position).next().is_none() {
-            let reason = self.intern(reason.clone());
+        if removed_count > 0 && empty_items == EmptyItems::Drop && self.is_emptied(position) {
             self.hide(position, Slot::Dropped(reason));
         }
-        unwanted.len()
+        removed_count
     }
 
     /// Removes a call and its result, each one part of an item outside the loop in flight, together
@@ -473,13 +487,14 @@ impl<'v> Draft<'v> {
         if is_fixed(self, call.0) || is_fixed(self, result.0) {
             return false;
         }
+        let reason = self.intern(reason.clone());
         for (position, part_index) in [call, result] {
-            self.change(position, part_index, 0, None, reason.clone());
+            self.change(position, part_index, 0, None, reason);
         }
         self.remove_trailing_reasoning(call.0, reason);
         // Thinking recorded as an item of its own goes with what it led to.
         let mut emptied: SmallVec<[usize; 3]> = SmallVec::from_slice(&[call.0, result.0]);
-        while self.parts(emptied[0]).next().is_none()
+        while self.is_emptied(emptied[0])
             && let Some(before) = emptied[0].checked_sub(1)
             && self.view.unit_start(before) == self.view.unit_start(call.0)
             && !is_fixed(self, before)
@@ -488,20 +503,22 @@ impl<'v> Draft<'v> {
             emptied.insert(0, before);
         }
         for position in emptied {
-            if empty_items == EmptyItems::Drop
-                && self.is_live(position)
-                && self.parts(position).next().is_none()
-            {
-                let reason = self.intern(reason.clone());
+            if empty_items == EmptyItems::Drop && self.is_live(position) && self.is_emptied(position) {
                 self.hide(position, Slot::Dropped(reason));
             }
         }
         true
     }
 
-    fn remove_trailing_reasoning(&mut self, position: usize, reason: &Reason) {
-        while let Some((part_index, Part::Reasoning(_))) = self.parts(position).last() {
-            self.change(position, part_index, 0, None, reason.clone());
+    fn remove_trailing_reasoning(&mut self, position: usize, reason: u32) {
+        let Some(entry) = self.view.get(position) else { return };
+        for part_index in (0..entry.part_count()).rev() {
+            if !self.is_removed(position, part_index) {
+                if !entry.is_reasoning(part_index) {
+                    break;
+                }
+                self.change(position, part_index, 0, None, reason);
+            }
         }
     }
 
@@ -586,17 +603,36 @@ impl<'v> Draft<'v> {
         self.slots[position] = slot;
     }
 
+    fn changes(&self, position: usize) -> &[PartChange] {
+        match self.slots.get(position) {
+            Some(&Slot::Rewritten(rewrite)) => &self.rewrites[rewrite as usize].changes,
+            Some(Slot::Live | Slot::Dropped(_) | Slot::Folded(_)) | None => &[],
+        }
+    }
+
+    fn is_removed(&self, position: usize, part_index: usize) -> bool {
+        let is_removal =
+            |change: &PartChange| change.part_index as usize == part_index && change.replacement.is_none();
+        self.changes(position).iter().any(is_removal)
+    }
+
+    /// Whether every part of a live item has been removed.
+    fn is_emptied(&self, position: usize) -> bool {
+        let part_count = self.view.get(position).map_or(0, Entry::part_count);
+        let removals = self.changes(position).iter().filter(|change| change.replacement.is_none());
+        removals.count() == part_count
+    }
+
     fn change(
         &mut self,
         position: usize,
         part_index: usize,
         tokens: u32,
         replacement: Option<Part>,
-        reason: Reason,
+        reason: u32,
     ) {
         self.change_count += 1;
-        let reason = self.intern(reason);
-        let before = self.tokens_at(position);
+        let (before, part_before) = (self.tokens_at(position), self.part_tokens(position, part_index));
         let id = match self.slots[position] {
             Slot::Rewritten(id) => id,
             Slot::Live | Slot::Dropped(_) | Slot::Folded(_) => {
@@ -609,7 +645,10 @@ impl<'v> Draft<'v> {
         changes.retain(|change| change.part_index as usize != part_index);
         let replacement = replacement.map(Box::new);
         changes.push(PartChange { part_index: part_index as u32, tokens, reason, replacement });
-        let after = total(self.parts(position).map(|(part_index, _)| self.part_tokens(position, part_index)));
+        let after = match self.is_emptied(position) {
+            true => Tokens::ZERO,
+            false => before.saturating_sub(Tokens(part_before.into())) + Tokens(tokens.into()),
+        };
         self.rewrites[id as usize].tokens = after;
         self.tokens = self.tokens.saturating_sub(before) + after;
     }
@@ -684,16 +723,17 @@ impl Draft<'_> {
         let fold = &self.folds[id as usize];
         let spans = |position: usize| self.view.get(position).map_or(0..0, Entry::span);
         // A summary that is taken in brings along everything it stood for.
-        let start = self.fold_positions(id).map(|position| spans(position).start).min().unwrap_or(0);
-        let end = self.fold_positions(id).map(|position| spans(position).end).max().unwrap_or(0);
+        let covered =
+            self.fold_positions(id).map(spans).reduce(|a, b| a.start.min(b.start)..a.end.max(b.end));
+        let Range { start, end } = covered.unwrap_or(0..0);
         let stands_at = self.summary_position(id, fold.spec.placement);
         let mut holes: Vec<Range<usize>> = Vec::new();
         // Visible items between the members, and those that summaries taken in left visible.
         for (position, entry) in self.view.iter().enumerate() {
-            let anchor = entry.anchor();
-            if self.slots[position] == Slot::Folded(id) || anchor < start || anchor >= end {
+            if self.slots[position] == Slot::Folded(id) || !(start..end).contains(&entry.anchor()) {
                 continue;
             }
+            let anchor = entry.anchor();
             match holes.last_mut() {
                 Some(hole) if hole.end == anchor => hole.end = anchor + 1,
                 _ => holes.push(anchor..anchor + 1),

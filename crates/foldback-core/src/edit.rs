@@ -19,13 +19,14 @@ use crate::part::Part;
 pub struct Reason {
     /// The strategy's id.
     pub strategy: Cow<'static, str>,
-    /// One clause for a person: "older than the newest 8 items".
-    pub why: Cow<'static, str>,
+    /// One clause for a person: "older than the newest 8 items". Shared, because thousands of edits
+    /// give the same reason.
+    pub why: Text,
 }
 
 impl Reason {
     /// A reason given by the strategy with this id.
-    pub fn new(strategy: &'static str, why: impl Into<Cow<'static, str>>) -> Self {
+    pub fn new(strategy: &'static str, why: impl Into<Text>) -> Self {
         Self { strategy: Cow::Borrowed(strategy), why: why.into() }
     }
 }

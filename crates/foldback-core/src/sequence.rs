@@ -75,6 +75,10 @@ pub struct Entry {
     unit_parent: u32,
     unit_last: u32,
     lines_max: u32,
+    /// Which of the first 32 parts are reasoning.
+    reasoning: u32,
+    /// Item and part of the call that the only part answers.
+    answers: Option<(u32, u32)>,
     kind: ItemKind,
     holds: Holds,
 }
@@ -131,6 +135,26 @@ impl Entry {
         }
     }
 
+    /// How many parts the item has, without following the pointer to it.
+    pub fn part_count(&self) -> usize {
+        self.tokens.parts.len()
+    }
+
+    /// Whether a part is reasoning. Does not follow the pointer to the item unless it has more than
+    /// 32 parts: a pass over many items would mostly wait for memory.
+    pub fn is_reasoning(&self, part_index: usize) -> bool {
+        match part_index {
+            0..32 => self.reasoning >> part_index & 1 == 1,
+            _ => matches!(self.item.parts.get(part_index), Some(Part::Reasoning(_))),
+        }
+    }
+
+    /// Where the call stands that this item answers, as item and part index, if the item is one
+    /// result and nothing else.
+    pub fn answers(&self) -> Option<(usize, usize)> {
+        self.answers.map(|(item_index, part_index)| (item_index as usize, part_index as usize))
+    }
+
     /// Lines of the longest tool result in it.
     pub fn result_lines_max(&self) -> usize {
         self.lines_max as usize
@@ -173,6 +197,7 @@ pub enum Anomaly {
 #[derive(Clone, Copy, Debug)]
 struct CallState {
     item_index: u32,
+    part_index: u32,
     answered_at: Option<u32>,
 }
 
@@ -424,6 +449,8 @@ impl Sequence {
             unit_parent: 0,
             unit_last: 0,
             lines_max: result_lines_max(&item),
+            reasoning: reasoning_mask(&item),
+            answers: None,
             kind: item.kind,
             holds: Holds::of(&item),
             item,
@@ -456,13 +483,19 @@ impl Sequence {
         self.cuts.push(index);
         let item = Arc::clone(&entry.item);
         let tokens_through = self.tokens().0 + entry.tokens.total.0;
-        self.entries.push(Entry { tokens_through, unit_parent: index, unit_last: index, ..entry });
+        self.entries.push(Entry {
+            tokens_through,
+            unit_parent: index,
+            unit_last: index,
+            answers: None,
+            ..entry
+        });
         if continues_reasoning {
             self.join(index - 1, index);
         }
-        for part in &item.parts {
+        for (part_index, part) in (0..).zip(&item.parts) {
             match part {
-                Part::ToolCall(call) => self.index_call(&call.id, index),
+                Part::ToolCall(call) => self.index_call(&call.id, index, part_index),
                 Part::ToolResult(result) => self.index_result(&result.call_id, index),
                 Part::Text(_)
                 | Part::Reasoning(_)
@@ -474,25 +507,30 @@ impl Sequence {
         }
     }
 
-    fn index_call(&mut self, call_id: &CallId, index: u32) {
-        if self.calls.contains_key(call_id) {
+    fn index_call(&mut self, call_id: &CallId, index: u32, part_index: u32) {
+        let call_count = self.calls.size();
+        let state = CallState { item_index: index, part_index, answered_at: None };
+        self.calls.insert_mut(call_id.clone(), state);
+        if self.calls.size() == call_count {
             let item_index = index as usize;
             self.anomalies.push(Anomaly::DuplicateCallId { call_id: call_id.clone(), item_index });
         }
-        self.calls.insert_mut(call_id.clone(), CallState { item_index: index, answered_at: None });
     }
 
     fn index_result(&mut self, call_id: &CallId, index: u32) {
         let item_index = index as usize;
-        match self.calls.get(call_id).copied() {
+        match self.calls.get_mut(call_id) {
             None => self.anomalies.push(Anomaly::ResultWithoutCall { call_id: call_id.clone(), item_index }),
             Some(CallState { answered_at: Some(_), .. }) => {
                 self.anomalies.push(Anomaly::DuplicateResult { call_id: call_id.clone(), item_index });
             }
             Some(state) => {
-                let answered = CallState { answered_at: Some(index), ..state };
-                self.calls.insert_mut(call_id.clone(), answered);
-                self.join(state.item_index, index);
+                state.answered_at = Some(index);
+                let call = (state.item_index, state.part_index);
+                self.entries.update(item_index, |entry| {
+                    entry.answers = (entry.part_count() == 1).then_some(call);
+                });
+                self.join(call.0, index);
             }
         }
     }
@@ -520,6 +558,12 @@ fn ends_in_reasoning(last: &Entry, next_kind: ItemKind) -> bool {
         && last.kind == ItemKind::Assistant
         && next_kind == ItemKind::Assistant
         && matches!(last.item.parts.last(), Some(Part::Reasoning(_)))
+}
+
+fn reasoning_mask(item: &Item) -> u32 {
+    let first_parts = (0..32).zip(&item.parts);
+    let reasoning = first_parts.filter(|(_, part)| matches!(part, Part::Reasoning(_)));
+    reasoning.fold(0, |mask, (part_index, _)| mask | 1 << part_index)
 }
 
 fn result_lines_max(item: &Item) -> u32 {

@@ -204,6 +204,12 @@ impl Strategy for StrategyConfig {
 /// Kinds that a strategy leaves alone whatever their age.
 type Kinds = BTreeSet<ItemKind>;
 
+/// Tells which kinds are preserved, without searching a set for every item.
+fn preserved(kinds: &Kinds) -> impl Fn(ItemKind) -> bool + use<> {
+    let mask = kinds.iter().fold(0_u32, |mask, &kind| mask | 1 << kind as u32);
+    move |kind| mask >> kind as u32 & 1 == 1
+}
+
 /// The position from which on the newest `count` items stand that are neither of a preserved kind
 /// nor summaries.
 fn newest_start(draft: &Draft<'_>, count: usize, preserved: &Kinds) -> usize {

@@ -1,6 +1,7 @@
 //! Summaries of folds: what is asked for, how an answer is judged, and the floor summary that
 //! answers whenever nothing better does.
 
+use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::ops::Range;
 use std::sync::Arc;
@@ -41,7 +42,9 @@ impl<'p> FoldRequest<'p> {
     /// What the model saw of the folded range so far: items, and summaries that are taken in.
     pub fn entries(&self) -> impl Iterator<Item = &'p Entry> {
         let (fold, view) = (self.fold, self.view);
-        view.iter().filter(move |entry| fold.folded().any(|range| range.contains(&entry.anchor())))
+        fold.folded().flat_map(move |range| {
+            view.range(view.position_of_anchor(range.start)..view.position_of_anchor(range.end))
+        })
     }
 
     /// Earlier summaries that the new one replaces.
@@ -121,15 +124,15 @@ impl<'p> FoldRequest<'p> {
             self.fold.handle
         );
         let prologue = self.prologue(tokens_max / 2);
-        let units = self.units();
+        let units = self.labelled_units();
         let lines_max = (tokens_max / LINE_TOKENS_MIN).max(1) as usize;
-        let mut group_len = units.len().div_ceil(lines_max).max(1);
-        while group_len <= units.len() {
+        let mut group_len = units.units.len().div_ceil(lines_max).max(1);
+        while group_len <= units.units.len() {
             let mut text = header.clone();
             text.push_str(&prologue);
-            for group in units.chunks(group_len) {
+            for group_start in (0..units.units.len()).step_by(group_len) {
                 text.push('\n');
-                self.push_line(&mut text, group);
+                self.push_line(&mut text, &units, group_start..group_start + group_len);
             }
             if meter.text(&text) <= tokens_max {
                 return text;
@@ -182,19 +185,57 @@ impl<'p> FoldRequest<'p> {
         indices.filter(|&index| transcript.unit_start(index) == index && !is_told(index)).collect()
     }
 
-    fn push_line(&self, text: &mut String, group: &[usize]) {
+    /// The units to be named, with what each is named by: the tools it calls, or the kind of its
+    /// only item. Looked up once for all attempts at a summary that fits.
+    fn labelled_units(&self) -> LabelledUnits<'p> {
+        let transcript = self.view.transcript();
+        let entries: Vec<(usize, &Entry)> =
+            self.units().into_iter().filter_map(|unit| Some((unit, transcript.get(unit)?))).collect();
+        // Items, parts and names lie scattered over the memory. A loop for each lets the processor
+        // wait for many of them at a time, where one loop for all would wait for each in turn.
+        let calls_of = |entry: &'p Entry| match entry.holds().contains(Holds::CALL) {
+            true => entry.item().parts.as_slice(),
+            false => &[],
+        };
+        let parts: Vec<&[Part]> = entries.iter().map(|(_, entry)| calls_of(entry)).collect();
+        let (mut names, mut units) = (Vec::new(), Vec::with_capacity(entries.len()));
+        for (&(unit, entry), parts) in entries.iter().zip(parts) {
+            let label_start = names.len();
+            names.extend(parts.iter().filter_map(|part| match part {
+                Part::ToolCall(call) => Some(call.name.as_str()),
+                _ => None,
+            }));
+            if names.len() == label_start {
+                names.push(entry.kind().as_str());
+            }
+            units.push(LabelledUnit { unit, label_start });
+        }
+        let (mut known, mut distinct) = (BTreeMap::new(), Vec::new());
+        let mut number = |name: &'p str| {
+            *known.entry(name).or_insert_with(|| {
+                distinct.push(name);
+                distinct.len() - 1
+            })
+        };
+        let labels = names.into_iter().map(&mut number).collect();
+        LabelledUnits { units, labels, names: distinct }
+    }
+
+    fn push_line(&self, text: &mut String, units: &LabelledUnits<'p>, group: Range<usize>) {
+        let (group, group_labels) = units.group(group);
         let transcript = self.view.transcript();
         let handle =
             |index: usize| transcript.get(index).map(|entry| Handle::of_item(index, &entry.item().id));
-        let (Some(&first), Some(&last)) = (group.first(), group.last()) else { return };
+        let (Some(first), Some(last)) = (group.first(), group.last()) else { return };
+        let (first, last) = (first.unit, last.unit);
         let Some(first_handle) = handle(first) else { return };
         // Writing into a string cannot fail.
         let _ = write!(text, "{first_handle}");
         if let Some(last_handle) = handle(last).filter(|_| first != last) {
             let _ = write!(text, "…{last_handle}");
         }
-        let mut labels: Vec<(&str, usize)> = Vec::new();
-        for label in group.iter().flat_map(|&unit| self.labels(unit)) {
+        let mut labels: Vec<(usize, usize)> = Vec::new();
+        for &label in group_labels {
             match labels.iter().position(|(known, _)| *known == label) {
                 Some(known) => labels[known].1 += 1,
                 None if labels.len() < LABELS_MAX => labels.push((label, 1)),
@@ -203,7 +244,7 @@ impl<'p> FoldRequest<'p> {
         }
         for (position, (label, count)) in labels.iter().enumerate() {
             text.push_str(if position == 0 { " " } else { ", " });
-            text.push_str(&one_line(label));
+            text.push_str(&one_line(units.names[*label]));
             if *count > 1 {
                 let _ = write!(text, " ×{count}");
             }
@@ -216,22 +257,14 @@ impl<'p> FoldRequest<'p> {
 
     /// The line that a group is remembered by: what the user said last, else what the model said
     /// last, else what a tool answered last.
-    fn quote(&self, group: &[usize]) -> Option<&'p str> {
+    fn quote(&self, group: &[LabelledUnit]) -> Option<&'p str> {
         let kind = |unit: usize| self.view.transcript().get(unit).map(Entry::kind);
         let of_kind = |is_wanted: fn(ItemKind) -> bool| {
-            let units = group.iter().rev().filter(|&&unit| kind(unit).is_some_and(is_wanted));
-            units.map(|&unit| self.first_line(unit)).find(|line| !line.is_empty())
+            let units = group.iter().rev().filter(|unit| kind(unit.unit).is_some_and(is_wanted));
+            units.map(|unit| self.first_line(unit.unit)).find(|line| !line.is_empty())
         };
         let is_user = |kind| kind == ItemKind::User;
         of_kind(is_user).or_else(|| of_kind(|_| true))
-    }
-
-    /// The tools that a unit calls, or the kind of its only item.
-    fn labels(&self, unit: usize) -> impl Iterator<Item = &'p str> {
-        let item = self.view.transcript().get(unit).map(|entry| &**entry.item());
-        let kind = item.filter(|item| item.calls().next().is_none()).map(|item| item.kind.as_str());
-        let calls = item.into_iter().flat_map(Item::calls).map(|(_, call)| call.name.as_str());
-        calls.chain(kind)
     }
 
     /// The first line of a unit's last result, or of its own text.
@@ -253,6 +286,30 @@ impl<'p> FoldRequest<'p> {
             | Part::Opaque(_) => None,
         });
         lines.into_iter().find(|line| !line.is_empty()).unwrap_or("")
+    }
+}
+
+/// Folded units and what they are named by.
+struct LabelledUnits<'p> {
+    units: Vec<LabelledUnit>,
+    /// The labels of all units in order, as indices into `names`.
+    labels: Vec<usize>,
+    names: Vec<&'p str>,
+}
+
+struct LabelledUnit {
+    /// The transcript index of its first member.
+    unit: usize,
+    label_start: usize,
+}
+
+impl LabelledUnits<'_> {
+    /// Neighbouring units and all their labels.
+    fn group(&self, group: Range<usize>) -> (&[LabelledUnit], &[usize]) {
+        let group = group.start..group.end.min(self.units.len());
+        let label_at =
+            |position: usize| self.units.get(position).map_or(self.labels.len(), |unit| unit.label_start);
+        (&self.units[group.clone()], &self.labels[label_at(group.start)..label_at(group.end)])
     }
 }
 

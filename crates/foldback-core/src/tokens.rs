@@ -10,6 +10,8 @@ mod media;
 use std::fmt::Debug;
 use std::sync::Arc;
 
+use smallvec::SmallVec;
+
 pub use calibration::{Calibration, ContextTracker, TokenBounds};
 pub use estimate::EstimatingCounter;
 pub use media::{file_tokens, media_tokens};
@@ -77,21 +79,21 @@ impl<C: TokenCounter + ?Sized> TokenCounter for Arc<C> {
 pub struct ItemTokens {
     /// The whole item, overhead included.
     pub total: Tokens,
-    /// Each part, in order.
-    pub parts: Arc<[u32]>,
+    /// Each part, in order; inline for most items, because planning reads them by the thousand.
+    pub parts: SmallVec<[u32; 4]>,
 }
 
 impl ItemTokens {
     /// Adds up parts and the item's own overhead. An item without parts is not sent and costs
     /// nothing.
     pub fn of_parts(parts: impl IntoIterator<Item = u32>) -> Self {
-        let parts: Arc<[u32]> = parts.into_iter().collect();
+        let parts: SmallVec<[u32; 4]> = parts.into_iter().collect();
         Self { total: total(parts.iter().copied()), parts }
     }
 }
 
 /// What an item of such parts costs.
-pub(crate) fn total(parts: impl IntoIterator<Item = u32>) -> Tokens {
+fn total(parts: impl IntoIterator<Item = u32>) -> Tokens {
     let mut parts = parts.into_iter().map(|tokens| Tokens(u64::from(tokens))).peekable();
     match parts.peek() {
         Some(_) => parts.sum::<Tokens>() + Tokens(ITEM_OVERHEAD_TOKENS),

@@ -14,7 +14,7 @@ use crate::edit::{Reason, SummarySpec};
 use crate::ids::Tokens;
 use crate::item::Item;
 use crate::plan::{PlanError, plan};
-use crate::sequence::Entry;
+use crate::sequence::{Entry, Holds};
 use crate::summary::SUMMARY_TOKENS_MIN;
 use crate::transcript::Transcript;
 use crate::view::View;
@@ -134,17 +134,30 @@ impl Strategy for DefaultCompaction {
         if draft.tokens() <= target {
             return;
         }
-        self.tool_outputs.plan(draft, budget);
-        if draft.tokens() <= target {
-            return;
+        // Where level 1 cannot be enough, what level 2 folds need not be shortened before.
+        let is_level_1_hopeless = tokens_beside_results(draft) > target;
+        if !is_level_1_hopeless {
+            self.tool_outputs.plan(draft, budget);
+            if draft.tokens() <= target {
+                return;
+            }
         }
         let middle = middle_turns(draft, self.keep_first_turns, self.keep_recent_turns);
         let reason = Reason::new(ID, "level 2: between the first and the newest turns");
         draft.fold(middle, |_, entry| entry.kind().is_instruction(), self.summary(target), reason);
+        if is_level_1_hopeless {
+            self.tool_outputs.plan(draft, budget);
+        }
         if draft.tokens() > target {
             self.widen(draft, target);
         }
     }
+}
+
+/// What shortening tool outputs cannot touch.
+fn tokens_beside_results(draft: &Draft<'_>) -> Tokens {
+    let others = draft.live().filter(|(_, entry)| !entry.holds().contains(Holds::RESULT));
+    others.map(|(position, _)| draft.tokens_at(position)).sum()
 }
 
 /// Compacts items in memory to a budget, with floor summaries: nothing to set up, nothing to store.

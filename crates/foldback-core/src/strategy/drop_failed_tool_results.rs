@@ -6,6 +6,7 @@ use super::{Strategy, call_of};
 use crate::budget::Budget;
 use crate::draft::{Draft, EmptyItems};
 use crate::edit::Reason;
+use crate::ids::Tokens;
 use crate::part::Part;
 use crate::sequence::Holds;
 
@@ -82,15 +83,21 @@ type Place = (usize, usize);
 
 /// Failed results in order, each with its call.
 fn failures(draft: &Draft<'_>) -> Vec<(Option<Place>, Place)> {
-    let failing = draft.live().filter(|(_, entry)| entry.holds().contains(Holds::FAILURE));
-    let results = failing.flat_map(|(position, _)| draft.parts(position).map(move |part| (position, part)));
-    let failed = results.filter_map(|(position, (part_index, part))| match part {
-        Part::ToolResult(result) if result.is_error => {
-            Some((call_of(draft, position, result), (position, part_index)))
+    let mut failures = Vec::new();
+    for (position, entry) in draft.live().filter(|(_, entry)| entry.holds().contains(Holds::FAILURE)) {
+        match entry.answers() {
+            // Nothing but the failed result: there is no need to look into it.
+            Some(_) if draft.tokens_at(position) == Tokens::ZERO => {}
+            Some(call) => failures.push((Some(call), (position, 0))),
+            None => failures.extend(draft.parts(position).filter_map(|(part_index, part)| match part {
+                Part::ToolResult(result) if result.is_error => {
+                    Some((call_of(draft, position, result), (position, part_index)))
+                }
+                _ => None,
+            })),
         }
-        _ => None,
-    });
-    failed.collect()
+    }
+    failures
 }
 
 #[cfg(test)]

@@ -6,7 +6,6 @@ use super::Strategy;
 use crate::budget::Budget;
 use crate::draft::{Draft, EmptyItems};
 use crate::edit::Reason;
-use crate::part::Part;
 use crate::sequence::Holds;
 
 const ID: &str = "drop-reasoning";
@@ -57,9 +56,8 @@ impl Strategy for DropReasoningStrategy {
     fn plan(&self, draft: &mut Draft<'_>, _budget: Option<&Budget>) {
         let reason = Reason::new(ID, "reasoning outside the loop in flight");
         for (position, entry) in draft.view().iter().enumerate() {
-            if entry.holds().contains(Holds::REASONING) {
-                let is_reasoning = |part: &Part| matches!(part, Part::Reasoning(_));
-                draft.remove_parts(position, is_reasoning, self.empty_items, &reason);
+            if draft.is_live(position) && entry.holds().contains(Holds::REASONING) {
+                draft.remove_reasoning(position, self.empty_items, &reason);
             }
         }
     }
@@ -69,7 +67,7 @@ impl Strategy for DropReasoningStrategy {
 mod tests {
     use super::*;
     use crate::item::Item;
-    use crate::part::ToolResult;
+    use crate::part::{Part, ToolResult};
     use crate::plan::plan;
     use crate::transcript::Transcript;
     use crate::view::View;

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Kinds, Strategy, newest_start};
+use super::{Kinds, Strategy, newest_start, preserved};
 use crate::budget::Budget;
 use crate::draft::Draft;
 use crate::edit::Reason;
@@ -44,7 +44,8 @@ impl Strategy for KeepRecentStrategy {
     fn plan(&self, draft: &mut Draft<'_>, _budget: Option<&Budget>) {
         let start = newest_start(draft, self.n, &self.preserve_kinds);
         let reason = Reason::new(ID, format!("older than the newest {} items", self.n));
-        draft.drop_units(0..start, |_, entry| self.preserve_kinds.contains(&entry.kind()), reason);
+        let is_preserved = preserved(&self.preserve_kinds);
+        draft.drop_units(0..start, |_, entry| is_preserved(entry.kind()), reason);
     }
 
     fn describe(&self) -> String {

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Kinds, SUMMARY_TOKENS_DEFAULT, Strategy, newest_start};
+use super::{Kinds, SUMMARY_TOKENS_DEFAULT, Strategy, newest_start, preserved};
 use crate::budget::Budget;
 use crate::draft::Draft;
 use crate::edit::{Reason, SummarySpec};
@@ -66,7 +66,8 @@ impl Strategy for SummarizeOlderStrategy {
         let start = newest_start(draft, self.n, &self.preserve_kinds);
         let spec = SummarySpec::new(self.summary_tokens_max).with_focus(self.focus.clone());
         let reason = Reason::new(ID, format!("older than the newest {} items", self.n));
-        draft.fold(0..start, |_, entry| self.preserve_kinds.contains(&entry.kind()), spec, reason);
+        let is_preserved = preserved(&self.preserve_kinds);
+        draft.fold(0..start, |_, entry| is_preserved(entry.kind()), spec, reason);
     }
 
     fn describe(&self) -> String {

@@ -193,6 +193,9 @@ impl Strategy for TruncateToolOutputsStrategy {
         let lines_max = self.lines_max.unwrap_or(usize::MAX);
         let tokens_max = self.tokens_max.unwrap_or(Tokens(u64::MAX));
         for (position, entry) in draft.view().iter().enumerate() {
+            if !draft.is_live(position) {
+                continue;
+            }
             let is_small = entry.result_lines_max() <= lines_max
                 && entry.tokens().total <= tokens_max
                 && !draft.is_rewritten(position);

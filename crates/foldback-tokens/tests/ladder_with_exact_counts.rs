@@ -4,9 +4,9 @@
 use std::sync::Arc;
 
 use foldback_core::{Budget, Dialect, LadderStrategy, PlanError, Tokens, Transcript, View, dialect, plan};
+use foldback_testkit::config;
 use foldback_testkit::kernel::kernel_tokens;
 use foldback_testkit::recipe::{Recipe, recipe};
-use foldback_testkit::config;
 use foldback_tokens::{BpeCounter, CachingCounter};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestCaseError};

@@ -81,7 +81,7 @@ pub struct Entry {
     span: (u32, u32),
     anchor: u32,
     lines_max: u32,
-    /// Item and part of the call that the only part answers.
+    /// Item and part of the call that the only part answers; found without following the pointer.
     answers: Option<(u32, u32)>,
     /// Where each part stood in the recorded item, if some have been removed or replaced since.
     recorded_parts: Option<Arc<Vec<u32>>>,
@@ -153,12 +153,6 @@ impl Entry {
         }
     }
 
-    /// Where the call stands that this item answers, as item and part index, if the item is one
-    /// result and nothing else.
-    pub fn answers(&self) -> Option<(usize, usize)> {
-        self.answers.map(|(item_index, part_index)| (item_index as usize, part_index as usize))
-    }
-
     /// Lines of the longest tool result in it.
     pub fn result_lines_max(&self) -> usize {
         self.lines_max as usize
@@ -198,11 +192,21 @@ pub enum Anomaly {
     },
 }
 
-#[derive(Clone, Copy, Debug)]
+/// The newest call under an id. A result answers the newest call that is still open.
+#[derive(Clone, Debug)]
 struct CallState {
     item_index: u32,
     part_index: u32,
-    answered_at: Option<u32>,
+    is_open: bool,
+    /// An older call under the same id that is open too.
+    earlier: Option<Arc<CallState>>,
+}
+
+impl CallState {
+    fn is_open_in(&self, item_index: usize) -> bool {
+        let mut states = std::iter::successors(Some(self), |state| state.earlier.as_deref());
+        states.any(|state| state.is_open && state.item_index as usize == item_index)
+    }
 }
 
 /// Call ids come from providers and hosts, not from an attacker's choice of hash inputs, and a
@@ -412,6 +416,37 @@ impl Sequence {
         item.calls().map(|(_, call)| call).find(|call| call.id == *call_id)
     }
 
+    /// Where the call stands that the result at `index`, `part_index` answers, as item and part
+    /// index; nowhere if there is none.
+    pub fn call_answered_by(&self, index: usize, part_index: usize) -> Option<(usize, usize)> {
+        if let Some((item_index, part_index)) = self.get(index)?.answers {
+            return Some((item_index as usize, part_index as usize));
+        }
+        // One of several results in an item: the unit is paired again up to it.
+        let mut open: Vec<(&CallId, usize, usize)> = Vec::new();
+        for member in self.unit_members(index) {
+            for (place, part) in self.get(member)?.item.parts.iter().enumerate() {
+                match part {
+                    Part::ToolCall(call) => open.push((&call.id, member, place)),
+                    Part::ToolResult(result) => {
+                        let answered = open.iter().rposition(|(call_id, ..)| **call_id == result.call_id);
+                        let answered = answered.map(|newest| open.remove(newest));
+                        if (member, place) == (index, part_index) {
+                            return answered.map(|(_, item_index, part_index)| (item_index, part_index));
+                        }
+                    }
+                    Part::Text(_)
+                    | Part::Reasoning(_)
+                    | Part::Media(_)
+                    | Part::File(_)
+                    | Part::Structured(_)
+                    | Part::Opaque(_) => {}
+                }
+            }
+        }
+        None
+    }
+
     /// Calls at the end that wait for their results: a round in flight, nothing wrong.
     pub fn pending_calls(&self) -> impl Iterator<Item = (usize, &CallId)> {
         self.unanswered_from(self.unit_in_flight().map_or(self.len(), |unit| unit.start))
@@ -432,8 +467,7 @@ impl Sequence {
         (start..).zip(self.range(start..self.len())).filter(makes_calls).flat_map(
             move |(item_index, entry)| {
                 entry.item.calls().filter_map(move |(_, call)| {
-                    let state = self.calls.get(&call.id)?;
-                    let is_open = state.item_index as usize == item_index && state.answered_at.is_none();
+                    let is_open = self.calls.get(&call.id)?.is_open_in(item_index);
                     is_open.then_some((item_index, &call.id))
                 })
             },
@@ -512,12 +546,15 @@ impl Sequence {
     }
 
     fn index_call(&mut self, call_id: &CallId, index: u32, part_index: u32) {
-        let call_count = self.calls.size();
-        let state = CallState { item_index: index, part_index, answered_at: None };
-        self.calls.insert_mut(call_id.clone(), state);
-        if self.calls.size() == call_count {
-            let item_index = index as usize;
-            self.anomalies.push(Anomaly::DuplicateCallId { call_id: call_id.clone(), item_index });
+        let state = CallState { item_index: index, part_index, is_open: true, earlier: None };
+        match self.calls.get_mut(call_id) {
+            None => self.calls.insert_mut(call_id.clone(), state),
+            Some(known) => {
+                let earlier = std::mem::replace(known, state);
+                known.earlier = earlier.is_open.then(|| Arc::new(earlier));
+                let item_index = index as usize;
+                self.anomalies.push(Anomaly::DuplicateCallId { call_id: call_id.clone(), item_index });
+            }
         }
     }
 
@@ -525,12 +562,15 @@ impl Sequence {
         let item_index = index as usize;
         match self.calls.get_mut(call_id) {
             None => self.anomalies.push(Anomaly::ResultWithoutCall { call_id: call_id.clone(), item_index }),
-            Some(CallState { answered_at: Some(_), .. }) => {
+            Some(CallState { is_open: false, .. }) => {
                 self.anomalies.push(Anomaly::DuplicateResult { call_id: call_id.clone(), item_index });
             }
             Some(state) => {
-                state.answered_at = Some(index);
                 let call = (state.item_index, state.part_index);
+                match state.earlier.take() {
+                    Some(earlier) => *state = CallState::clone(&earlier),
+                    None => state.is_open = false,
+                }
                 self.entries.update(item_index, |entry| {
                     entry.answers = (entry.part_count() == 1).then_some(call);
                 });

@@ -46,7 +46,6 @@ use crate::budget::Budget;
 use crate::draft::{Draft, EmptyItems};
 use crate::ids::Tokens;
 use crate::item::ItemKind;
-use crate::part::{Part, ToolResult};
 use crate::sequence::{Entry, Holds};
 
 /// What a summary may cost where nobody says otherwise.
@@ -256,18 +255,9 @@ fn tail_start(draft: &Draft<'_>, hideable: &[usize], room: Tokens) -> usize {
     0
 }
 
-/// Where the call of a result stands, as position and part index; nowhere if it was never made.
-fn call_of(draft: &Draft<'_>, position: usize, result: &ToolResult) -> Option<(usize, usize)> {
-    let mut members = draft.view().unit_members(position).filter(|&member| member < position);
-    members.find_map(|member| {
-        let is_call = |part: &Part| matches!(part, Part::ToolCall(call) if call.id == result.call_id);
-        draft.parts(member).find(|(_, part)| is_call(part)).map(|(part_index, _)| (member, part_index))
-    })
-}
-
-/// The name of the tool that a call went to.
+/// The name of the tool that a call went to. Asks the transcript: the call itself may be hidden.
 fn tool_name<'d>(draft: &Draft<'d>, call_id: &crate::ids::CallId) -> &'d str {
-    draft.view().call(call_id).map_or("tool", |call| call.name.as_str())
+    draft.view().transcript().call(call_id).map_or("tool", |call| call.name.as_str())
 }
 
 /// As serde sees [`EmptyItems`]: the `drop_empty_items` of a configuration.

@@ -50,7 +50,7 @@ fn units(items: &[&Item]) -> Vec<usize> {
         let (from, to) = (unit_of[a].max(unit_of[b]), unit_of[a].min(unit_of[b]));
         unit_of.iter_mut().filter(|unit| **unit == from).for_each(|unit| *unit = to);
     };
-    let mut open: BTreeMap<&str, Option<usize>> = BTreeMap::new();
+    let mut open: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
     for (index, item) in items.iter().enumerate() {
         let follows_thinking = index > 0
             && item.kind == ItemKind::Assistant
@@ -61,11 +61,9 @@ fn units(items: &[&Item]) -> Vec<usize> {
         }
         for part in &item.parts {
             match part {
-                Part::ToolCall(call) => {
-                    open.insert(&call.id, Some(index));
-                }
+                Part::ToolCall(call) => open.entry(&call.id).or_default().push(index),
                 Part::ToolResult(result) => {
-                    if let Some(Some(caller)) = open.insert(&result.call_id, None) {
+                    if let Some(caller) = open.get_mut(&*result.call_id).and_then(Vec::pop) {
                         merge(caller, index);
                     }
                 }
@@ -107,21 +105,19 @@ fn in_flight_start(items: &[&Item], unit_of: &[usize]) -> usize {
 }
 
 fn has_open_call(items: &[&Item], range: std::ops::Range<usize>) -> bool {
-    let mut open: BTreeMap<&str, usize> = BTreeMap::new();
+    let mut open: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
     for (index, item) in items.iter().enumerate() {
         for part in &item.parts {
             match part {
-                Part::ToolCall(call) => {
-                    open.insert(&call.id, index);
-                }
+                Part::ToolCall(call) => open.entry(&call.id).or_default().push(index),
                 Part::ToolResult(result) => {
-                    open.remove(&*result.call_id);
+                    open.get_mut(&*result.call_id).and_then(Vec::pop);
                 }
                 _ => {}
             }
         }
     }
-    open.values().any(|index| range.contains(index))
+    open.values().flatten().any(|index| range.contains(index))
 }
 
 fn add_opener(items: &[&Item], kept: &mut BTreeSet<usize>) {

@@ -4,9 +4,9 @@
 use std::sync::Arc;
 
 use foldback_core::{Budget, Dialect, LadderStrategy, PlanError, Tokens, Transcript, View, dialect, plan};
+use foldback_testkit::config;
 use foldback_testkit::kernel::kernel_tokens;
 use foldback_testkit::recipe::{Recipe, recipe};
-use foldback_testkit::{cases, config};
 use foldback_tokens::{BpeCounter, CachingCounter};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestCaseError};
@@ -51,7 +51,7 @@ fn fits_or_is_infeasible(recipe: &Recipe, counter: BpeCounter, percent: u64) -> 
 }
 
 proptest! {
-    #![proptest_config(Config { cases: (cases() / CASES_SHARE).max(1), ..config() })]
+    #![proptest_config(Config { cases: (config().cases / CASES_SHARE).max(1), ..config() })]
 
     #[test]
     fn the_ladder_fits_an_exact_budget_unless_the_kernel_does_not(

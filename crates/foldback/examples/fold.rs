@@ -18,8 +18,10 @@ use foldback::{
 };
 
 const SESSION: &[u8] = include_bytes!("session.jsonl");
+/// The window of a small model; a larger target than fits into it asks for a larger window.
 const WINDOW: Tokens = Tokens(16_000);
 const ANSWER: Tokens = Tokens(2_000);
+const TRIGGER: Tokens = Tokens(11_900);
 const TARGET: Tokens = Tokens(4_000);
 
 fn main() -> ExitCode {
@@ -70,11 +72,9 @@ fn fold(out: &mut dyn Write, target: Tokens, path: Option<&str>) -> Result<(), B
 
     // Decide: does it still fit? Triggers look at the upper bound of what was counted.
     let calibration = Calibration::new(counter.precision());
-    let budget = Budget::builder(WINDOW).output_reserve(ANSWER).target(target).build().map_err(|error| {
-        format!(
-            "{error}\nhint: the window of this example is {WINDOW} tokens, {ANSWER} of them for the answer"
-        )
-    })?;
+    let window = WINDOW.max(target + ANSWER);
+    let budget =
+        Budget::builder(window).output_reserve(ANSWER).trigger(TRIGGER.max(target)).target(target).build()?;
     let context = TriggerContext::new(&transcript, MutationPoint::AfterToolResult)
         .with_tokens(calibration.bounds(tokens));
     let Some(reason) = BudgetTrigger::new(&budget).fires(&context) else {

@@ -110,7 +110,7 @@
 // Everything by concern; what is not used by most programs stays in its module.
 pub use foldback_core::{
     budget, dialect, draft, edit, handle, ids, item, kernel, native, part, placeholder, plan, sequence,
-    strategy, summary, tokens, transcript, trigger, turns, view,
+    splice, strategy, summary, tokens, transcript, trigger, turns, view,
 };
 
 // The conversation.
@@ -125,7 +125,7 @@ pub use foldback_core::{
 pub use foldback_core::{
     Anomaly, BudgetInfeasible, Compacted, CompactionBlock, Draft, Edit, EmptyItems, Entry, Fate, Fold,
     FoldRequest, Handle, Holds, KernelItem, Overlay, OverlayError, Plan, PlanError, Reason, Recalled,
-    Rewrite, Sequence, SummaryError, SummaryPlacement, SummarySpec, View,
+    Rewrite, Sequence, Splice, SpliceError, SummaryError, SummaryPlacement, SummarySpec, View,
 };
 
 // What to compact.

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Strategy, call_of, tool_name};
+use super::{Strategy, tool_name};
 use crate::budget::Budget;
 use crate::draft::Draft;
 use crate::edit::Reason;
@@ -142,9 +142,7 @@ pub(super) fn cleared_result(draft: &Draft<'_>, position: usize, part_index: usi
 
 /// The call of a result with its input hidden, and where it stands.
 fn cleared_input(draft: &Draft<'_>, position: usize, part_index: usize) -> Option<(usize, usize, Part)> {
-    let (_, part) = draft.parts(position).find(|&(index, _)| index == part_index)?;
-    let Part::ToolResult(result) = part else { return None };
-    let (caller, call_index) = call_of(draft, position, result)?;
+    let (caller, call_index) = draft.view().call_answered_by(position, part_index)?;
     let (_, part) = draft.parts(caller).find(|&(index, _)| index == call_index)?;
     let Part::ToolCall(call) = part else { return None };
     if is_hidden_input(&call.input) {

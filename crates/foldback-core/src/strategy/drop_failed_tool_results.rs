@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Strategy, call_of};
+use super::Strategy;
 use crate::budget::Budget;
 use crate::draft::{Draft, EmptyItems};
 use crate::edit::Reason;
@@ -83,19 +83,18 @@ type Place = (usize, usize);
 
 /// Failed results in order, each with its call.
 fn failures(draft: &Draft<'_>) -> Vec<(Option<Place>, Place)> {
+    let call_of = |place: Place| (draft.view().call_answered_by(place.0, place.1), place);
     let mut failures = Vec::new();
     for (position, entry) in draft.live().filter(|(_, entry)| entry.holds().contains(Holds::FAILURE)) {
-        match entry.answers() {
+        if entry.part_count() == 1 {
             // Nothing but the failed result: there is no need to look into it.
-            Some(_) if draft.tokens_at(position) == Tokens::ZERO => {}
-            Some(call) => failures.push((Some(call), (position, 0))),
-            None => failures.extend(draft.parts(position).filter_map(|(part_index, part)| match part {
-                Part::ToolResult(result) if result.is_error => {
-                    Some((call_of(draft, position, result), (position, part_index)))
-                }
-                _ => None,
-            })),
+            let is_there = draft.tokens_at(position) > Tokens::ZERO;
+            failures.extend(is_there.then(|| call_of((position, 0))));
+            continue;
         }
+        let is_failure = |part: &Part| matches!(part, Part::ToolResult(result) if result.is_error);
+        let failed = draft.parts(position).filter(|(_, part)| is_failure(part));
+        failures.extend(failed.map(|(part_index, _)| call_of((position, part_index))));
     }
     failures
 }

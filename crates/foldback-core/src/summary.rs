@@ -125,6 +125,7 @@ impl<'p> FoldRequest<'p> {
         );
         let prologue = self.prologue(tokens_max / 2);
         let units = self.labelled_units();
+        let mut counts = vec![0; units.names.len()];
         let lines_max = (tokens_max / LINE_TOKENS_MIN).max(1) as usize;
         let mut group_len = units.units.len().div_ceil(lines_max).max(1);
         while group_len <= units.units.len() {
@@ -132,7 +133,7 @@ impl<'p> FoldRequest<'p> {
             text.push_str(&prologue);
             for group_start in (0..units.units.len()).step_by(group_len) {
                 text.push('\n');
-                self.push_line(&mut text, &units, group_start..group_start + group_len);
+                self.push_line(&mut text, &units, group_start..group_start + group_len, &mut counts);
             }
             if meter.text(&text) <= tokens_max {
                 return text;
@@ -221,7 +222,13 @@ impl<'p> FoldRequest<'p> {
         LabelledUnits { units, labels, names: distinct }
     }
 
-    fn push_line(&self, text: &mut String, units: &LabelledUnits<'p>, group: Range<usize>) {
+    fn push_line(
+        &self,
+        text: &mut String,
+        units: &LabelledUnits<'p>,
+        group: Range<usize>,
+        counts: &mut [usize],
+    ) {
         let (group, group_labels) = units.group(group);
         let transcript = self.view.transcript();
         let handle =
@@ -234,18 +241,10 @@ impl<'p> FoldRequest<'p> {
         if let Some(last_handle) = handle(last).filter(|_| first != last) {
             let _ = write!(text, "…{last_handle}");
         }
-        let mut labels: Vec<(usize, usize)> = Vec::new();
-        for &label in group_labels {
-            match labels.iter().position(|(known, _)| *known == label) {
-                Some(known) => labels[known].1 += 1,
-                None if labels.len() < LABELS_MAX => labels.push((label, 1)),
-                None => {}
-            }
-        }
-        for (position, (label, count)) in labels.iter().enumerate() {
+        for (position, (label, count)) in units.tally(group_labels, counts).into_iter().enumerate() {
             text.push_str(if position == 0 { " " } else { ", " });
-            text.push_str(&one_line(units.names[*label]));
-            if *count > 1 {
+            text.push_str(&one_line(label));
+            if count > 1 {
                 let _ = write!(text, " ×{count}");
             }
         }
@@ -303,7 +302,21 @@ struct LabelledUnit {
     label_start: usize,
 }
 
-impl LabelledUnits<'_> {
+impl<'p> LabelledUnits<'p> {
+    /// How often each label occurs, the first few in order. `counts` has a zero for every name.
+    fn tally(&self, labels: &[usize], counts: &mut [usize]) -> Vec<(&'p str, usize)> {
+        let mut first: Vec<usize> = Vec::with_capacity(LABELS_MAX);
+        for &label in labels {
+            counts[label] += 1;
+            if counts[label] == 1 && first.len() < LABELS_MAX {
+                first.push(label);
+            }
+        }
+        let tally = first.into_iter().map(|label| (self.names[label], counts[label])).collect();
+        labels.iter().for_each(|&label| counts[label] = 0);
+        tally
+    }
+
     /// Neighbouring units and all their labels.
     fn group(&self, group: Range<usize>) -> (&[LabelledUnit], &[usize]) {
         let group = group.start..group.end.min(self.units.len());

@@ -38,7 +38,7 @@ pub(crate) fn run(name: &str, work: Work, item_count: usize, effort: Effort) -> 
         Work::ThreeLevel => {
             alone(effort, &mut side(&transcript, |it| foldback_side::three_level(it, MAX_TOKENS)))
         }
-        Work::Check => alone(effort, &mut side(&items, |items| foldback_side::check(items))),
+        Work::Check => alone(effort, &mut side(&items, foldback_side::check)),
         Work::Push => alone(effort, &mut side(&items, |items| push(items))),
     };
     eprintln!("{name}: {item_count} items, {tokens} tokens{}", kept(work, &transcript));

@@ -488,8 +488,12 @@ impl<'v> Draft<'v> {
             return false;
         }
         let reason = self.intern(reason.clone());
-        for (position, part_index) in [call, result] {
-            self.change(position, part_index, 0, None, reason);
+        self.change(call.0, call.1, 0, None, reason);
+        let is_nothing_else = self.view.get(result.0).is_some_and(|entry| entry.part_count() == 1);
+        if is_nothing_else && empty_items == EmptyItems::Drop {
+            self.hide(result.0, Slot::Dropped(reason));
+        } else {
+            self.change(result.0, result.1, 0, None, reason);
         }
         self.remove_trailing_reasoning(call.0, reason);
         // Thinking recorded as an item of its own goes with what it led to.

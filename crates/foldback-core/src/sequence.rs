@@ -63,24 +63,28 @@ impl Holds {
 }
 
 /// One item with everything known about it.
+///
+/// What a pass over many entries reads comes first and fills one line of the processor's cache;
+/// what is asked of single entries fills the next.
 #[derive(Clone, Debug)]
+#[repr(C, align(64))]
 pub struct Entry {
-    item: Arc<Item>,
+    kind: ItemKind,
+    holds: Holds,
+    /// Which of the first 32 parts are reasoning.
+    reasoning: u32,
+    unit_parent: u32,
+    unit_last: u32,
     tokens: ItemTokens,
+    item: Arc<Item>,
     tokens_through: u64,
     span: (u32, u32),
     anchor: u32,
-    /// Where each part stood in the recorded item, if some have been removed or replaced since.
-    recorded_parts: Option<Arc<[u32]>>,
-    unit_parent: u32,
-    unit_last: u32,
     lines_max: u32,
-    /// Which of the first 32 parts are reasoning.
-    reasoning: u32,
     /// Item and part of the call that the only part answers; found without following the pointer.
     answers: Option<(u32, u32)>,
-    kind: ItemKind,
-    holds: Holds,
+    /// Where each part stood in the recorded item, if some have been removed or replaced since.
+    recorded_parts: Option<Arc<Vec<u32>>>,
 }
 
 impl Entry {
@@ -502,10 +506,10 @@ impl Sequence {
         item: Arc<Item>,
         tokens: ItemTokens,
         index: usize,
-        recorded_parts: Arc<[u32]>,
+        recorded_parts: Vec<u32>,
     ) {
         self.push(item, tokens, index..index + 1, index);
-        self.entries.update(self.len() - 1, |entry| entry.recorded_parts = Some(recorded_parts));
+        self.entries.update(self.len() - 1, |entry| entry.recorded_parts = Some(recorded_parts.into()));
     }
 
     fn push_entry(&mut self, entry: Entry) {

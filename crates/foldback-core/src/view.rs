@@ -343,7 +343,7 @@ fn push_rewritten(
         recorded_parts.push(part_index as u32);
     }
     let item = Item { parts, ..Item::clone(recorded) };
-    sequence.push_rewritten(item.into(), ItemTokens::of_parts(tokens), index, recorded_parts.into());
+    sequence.push_rewritten(item.into(), ItemTokens::of_parts(tokens), index, recorded_parts);
 }
 
 fn push_summary(sequence: &mut Sequence, transcript: &Transcript, fold: &Fold, items: &[Item]) {

@@ -5,7 +5,7 @@
 //! is untouched, and nothing is proposed that saves no tokens (T7). Positions are positions of the
 //! view it was made from and never shift; what has been hidden is simply not live any more.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 use smallvec::SmallVec;
@@ -13,7 +13,7 @@ use smallvec::SmallVec;
 use crate::budget::Budget;
 use crate::edit::{Drop, Edit, Fold, Reason, Rewrite, SummaryPlacement, SummarySpec};
 use crate::handle::Handle;
-use crate::ids::Tokens;
+use crate::ids::{CallId, Tokens};
 use crate::item::{Item, ItemKind};
 use crate::part::Part;
 use crate::plan::{BudgetInfeasible, Plan};
@@ -35,6 +35,8 @@ pub struct Draft<'v> {
     unit_in_flight: Range<usize>,
     loop_in_flight: Range<usize>,
     newest_user: Option<usize>,
+    /// First and last member of the units that removed pairs have changed.
+    regrouped: BTreeMap<usize, (usize, usize)>,
     change_count: u64,
     infeasible: Option<BudgetInfeasible>,
 }
@@ -95,6 +97,7 @@ impl<'v> Draft<'v> {
             unit_in_flight: view.unit_in_flight().unwrap_or(nowhere.clone()),
             loop_in_flight: view.loop_in_flight().unwrap_or(nowhere),
             newest_user: view.newest_user(),
+            regrouped: BTreeMap::new(),
             change_count: 0,
             infeasible: None,
         }
@@ -227,6 +230,60 @@ impl<'v> Draft<'v> {
         self.view.get(position).is_some_and(|entry| entry.holds().contains(Holds::PIN))
     }
 
+    /// The first and the last member of the unit that `position` belongs to now.
+    pub(crate) fn unit_ends(&self, position: usize) -> (usize, usize) {
+        self.regrouped.get(&position).copied().unwrap_or_else(|| self.view.unit_ends(position))
+    }
+
+    /// Every member of the unit that `position` belongs to now.
+    pub(crate) fn unit_members(&self, position: usize) -> impl Iterator<Item = usize> + '_ {
+        let (start, last) = self.unit_ends(position);
+        (start..=last).filter(move |&member| self.unit_ends(member).0 == start)
+    }
+
+    /// Pairs a unit again from what is left of it: without a pair that was removed it may fall
+    /// apart, as it will in the next view.
+    fn regroup(&mut self, position: usize) {
+        let members: SmallVec<[usize; 4]> =
+            self.view.unit_members(position).filter(|&member| self.is_live(member)).collect();
+        let mut groups: SmallVec<[usize; 4]> = (0..members.len()).collect();
+        let mut merge = |a: usize, b: usize| {
+            let (from, to) = (groups[a].max(groups[b]), groups[a].min(groups[b]));
+            groups.iter_mut().filter(|group| **group == from).for_each(|group| *group = to);
+        };
+        let mut open: SmallVec<[(&CallId, usize); 4]> = SmallVec::new();
+        for (place, &member) in members.iter().enumerate() {
+            if place > 0 && self.is_thinking_about(members[place - 1], member) {
+                merge(place - 1, place);
+            }
+            for (_, part) in self.parts(member) {
+                if let Part::ToolCall(call) = part {
+                    open.push((&call.id, place));
+                } else if let Part::ToolResult(result) = part
+                    && let Some(newest) = open.iter().rposition(|(call_id, _)| **call_id == result.call_id)
+                {
+                    merge(open.remove(newest).1, place);
+                }
+            }
+        }
+        drop(open);
+        for (place, &group) in groups.iter().enumerate() {
+            let last = groups.iter().rposition(|&other| other == group).unwrap_or(place);
+            self.regrouped.insert(members[place], (members[group], members[last]));
+        }
+    }
+
+    /// Whether an item ends in thinking that belongs to the assistant item after it.
+    fn is_thinking_about(&self, thought: usize, next: usize) -> bool {
+        let is_assistant = |position: usize| {
+            self.view.get(position).is_some_and(|entry| entry.kind() == ItemKind::Assistant)
+        };
+        is_assistant(thought)
+            && is_assistant(next)
+            && (thought + 1..next).all(|between| !self.is_live(between))
+            && matches!(self.parts(thought).last(), Some((_, Part::Reasoning(_))))
+    }
+
     /// Positions of whole units inside `range` that nothing forbids to hide: live, not protected,
     /// no summary, and no member for which `keep` holds. Items without parts cost nothing and are
     /// left where they are.
@@ -245,7 +302,7 @@ impl<'v> Draft<'v> {
                 || self.unit_in_flight.contains(&position)
                 || keep(position, entry);
             if is_kept || !untorn.contains(&position) {
-                let (start, last) = self.view.unit_ends(position);
+                let (start, last) = self.unit_ends(position);
                 let is_torn = start < range.start || last >= range.end;
                 if start != last && (is_torn || is_kept) {
                     kept_units.insert(start);
@@ -257,7 +314,7 @@ impl<'v> Draft<'v> {
         }
         if let Some(&first_kept) = kept_units.first() {
             let after = free.split_off(free.partition_point(|&position| position < first_kept));
-            let is_kept = |position: usize| kept_units.contains(&self.view.unit_start(position));
+            let is_kept = |position: usize| kept_units.contains(&self.unit_ends(position).0);
             free.extend(after.into_iter().filter(|&position| !is_kept(position)));
         }
         free
@@ -378,7 +435,7 @@ impl<'v> Draft<'v> {
     fn is_between_units(&self, position: usize, stays: impl Fn(usize) -> bool) -> bool {
         let segment = self.view.cut_at_or_before(position)..position;
         let straddles = |before: usize| {
-            let mut members = self.view.unit_members(before);
+            let mut members = self.unit_members(before);
             stays(before) && members.any(|member| member > position && stays(member))
         };
         !segment.into_iter().any(straddles)
@@ -511,6 +568,7 @@ impl<'v> Draft<'v> {
                 self.hide(position, Slot::Dropped(reason));
             }
         }
+        self.regroup(call.0);
         true
     }
 

@@ -5,21 +5,23 @@
 //! is untouched, and nothing is proposed that saves no tokens (T7). Positions are positions of the
 //! view it was made from and never shift; what has been hidden is simply not live any more.
 
-use std::collections::BTreeSet;
+mod finish;
+mod folding;
+mod settle;
+mod units;
+
+use std::collections::BTreeMap;
 use std::ops::Range;
 
 use smallvec::SmallVec;
 
-use crate::budget::Budget;
-use crate::edit::{Drop, Edit, Fold, Reason, Rewrite, SummaryPlacement, SummarySpec};
+use crate::edit::{Reason, SummarySpec};
 use crate::handle::Handle;
 use crate::ids::Tokens;
-use crate::item::{Item, ItemKind};
+use crate::item::Item;
 use crate::part::Part;
-use crate::plan::{BudgetInfeasible, Plan};
+use crate::plan::BudgetInfeasible;
 use crate::sequence::{Entry, Holds};
-use crate::strategy::Strategy;
-use crate::summary::SUMMARY_TOKENS_MIN;
 use crate::transcript::Meter;
 use crate::view::View;
 
@@ -35,12 +37,11 @@ pub struct Draft<'v> {
     unit_in_flight: Range<usize>,
     loop_in_flight: Range<usize>,
     newest_user: Option<usize>,
+    /// First and last member of the units that removed pairs have changed.
+    regrouped: BTreeMap<usize, (usize, usize)>,
     change_count: u64,
     infeasible: Option<BudgetInfeasible>,
 }
-
-/// Runs of one strategy over one draft.
-const PASSES_MAX: usize = 8;
 
 /// What has become of a position; numbers index into the draft's lists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -95,6 +96,7 @@ impl<'v> Draft<'v> {
             unit_in_flight: view.unit_in_flight().unwrap_or(nowhere.clone()),
             loop_in_flight: view.loop_in_flight().unwrap_or(nowhere),
             newest_user: view.newest_user(),
+            regrouped: BTreeMap::new(),
             change_count: 0,
             infeasible: None,
         }
@@ -227,42 +229,6 @@ impl<'v> Draft<'v> {
         self.view.get(position).is_some_and(|entry| entry.holds().contains(Holds::PIN))
     }
 
-    /// Positions of whole units inside `range` that nothing forbids to hide: live, not protected,
-    /// no summary, and no member for which `keep` holds. Items without parts cost nothing and are
-    /// left where they are.
-    pub fn hideable(&self, range: Range<usize>, keep: impl Fn(usize, &Entry) -> bool) -> Vec<usize> {
-        let range = range.start..range.end.min(self.len());
-        // A unit that crosses an end of the range lies between the legal cuts around it.
-        let untorn = self.view.cut_at_or_after(range.start)..self.view.cut_at_or_before(range.end);
-        let mut kept_units = BTreeSet::new();
-        let mut free = Vec::with_capacity(range.len());
-        for (position, entry) in range.clone().zip(self.view.range(range.clone())) {
-            if self.tokens_of(position, entry) == Tokens::ZERO {
-                continue;
-            }
-            let is_kept = entry.holds().intersects(Holds::SUMMARY | Holds::PIN)
-                || self.newest_user == Some(position)
-                || self.unit_in_flight.contains(&position)
-                || keep(position, entry);
-            if is_kept || !untorn.contains(&position) {
-                let (start, last) = self.view.unit_ends(position);
-                let is_torn = start < range.start || last >= range.end;
-                if start != last && (is_torn || is_kept) {
-                    kept_units.insert(start);
-                }
-            }
-            if !is_kept {
-                free.push(position);
-            }
-        }
-        if let Some(&first_kept) = kept_units.first() {
-            let after = free.split_off(free.partition_point(|&position| position < first_kept));
-            let is_kept = |position: usize| kept_units.contains(&self.view.unit_start(position));
-            free.extend(after.into_iter().filter(|&position| !is_kept(position)));
-        }
-        free
-    }
-
     /// Drops the whole units inside `range` that nothing forbids to hide. Returns how many items.
     pub fn drop_units(
         &mut self,
@@ -283,118 +249,6 @@ impl<'v> Draft<'v> {
         self.tokens = self.tokens.saturating_sub(freed);
         self.change_count += dropped.len() as u64;
         dropped.len()
-    }
-
-    /// Folds the whole units inside `range` that nothing forbids to hide into one summary.
-    ///
-    /// Other summaries, stored or asked for earlier in this draft, are taken in: an existing summary
-    /// is updated, never stacked. Returns whether it was worth it: there must be something new to
-    /// fold, and the fold must save tokens.
-    pub fn fold(
-        &mut self,
-        range: Range<usize>,
-        keep: impl Fn(usize, &Entry) -> bool,
-        spec: SummarySpec,
-        reason: Reason,
-    ) -> bool {
-        let members = self.hideable(range, keep);
-        // What is new must be worth a summary by itself: if taking in an old summary could tip the
-        // scales, a fold refused now would be proposed on the next run (T7).
-        let mut new_tokens = Tokens::ZERO;
-        let is_worth_it = members.iter().any(|&position| {
-            new_tokens += self.tokens_at(position);
-            new_tokens.0 > SUMMARY_TOKENS_MIN
-        });
-        is_worth_it && self.fold_members(members, spec, reason)
-    }
-
-    /// Like [`Draft::fold`], and also where there is nothing new to fold but a summary that would
-    /// become smaller.
-    pub fn refold(
-        &mut self,
-        range: Range<usize>,
-        keep: impl Fn(usize, &Entry) -> bool,
-        spec: SummarySpec,
-        reason: Reason,
-    ) -> bool {
-        let members = self.hideable(range, keep);
-        self.fold_members(members, spec, reason)
-    }
-
-    /// What summaries cost, stored ones and those asked for in this draft: what the next fold takes
-    /// in.
-    pub fn summary_tokens(&self) -> Tokens {
-        let stored: Tokens = self.stored_summaries().map(|position| self.tokens_at(position)).sum();
-        stored + self.open_folds().map(|(_, fold)| fold.spec.tokens_max).sum()
-    }
-
-    /// Drops every summary: the last resort where there is no room for any.
-    pub fn drop_summaries(&mut self, reason: Reason) {
-        let stored: Vec<usize> = self.stored_summaries().collect();
-        let open: Vec<u32> = self.open_folds().map(|(id, _)| id).collect();
-        let reason = self.intern(reason);
-        stored.into_iter().for_each(|position| self.hide(position, Slot::Dropped(reason)));
-        open.into_iter().for_each(|fold| self.dissolve(fold, Slot::Dropped(reason)));
-    }
-
-    fn stored_summaries(&self) -> impl Iterator<Item = usize> + '_ {
-        let is_summary = |&(position, entry): &(usize, &Entry)| {
-            entry.holds().contains(Holds::SUMMARY) && !self.is_protected(position)
-        };
-        self.live().filter(is_summary).map(|(position, _)| position)
-    }
-
-    fn fold_members(&mut self, mut members: Vec<usize>, spec: SummarySpec, reason: Reason) -> bool {
-        members.extend(self.stored_summaries());
-        members.sort_unstable();
-        let taken_in: Vec<u32> = self.open_folds().map(|(id, _)| id).collect();
-        let members_tokens: Tokens = members.iter().map(|&position| self.tokens_at(position)).sum();
-        let sum = |tokens: fn(&PendingFold) -> Tokens| {
-            taken_in.iter().map(|&id| tokens(&self.folds[id as usize])).sum::<Tokens>()
-        };
-        let freed = members_tokens + sum(|fold| fold.spec.tokens_max);
-        let tokens_before = members_tokens + sum(|fold| fold.tokens_before);
-        let tokens_max = Tokens(spec.tokens_max.0.min(freed.0.saturating_sub(1)));
-        if tokens_max.0 < SUMMARY_TOKENS_MIN {
-            return false;
-        }
-        let stays = |position: usize| self.is_live(position) && members.binary_search(&position).is_err();
-        if !members.iter().any(|&position| self.is_between_units(position, stays)) && taken_in.is_empty() {
-            return false;
-        }
-        let id = u32::try_from(self.folds.len()).expect("folds are at most as many as items");
-        taken_in.into_iter().for_each(|old| self.dissolve(old, Slot::Folded(id)));
-        members.into_iter().for_each(|position| self.slots[position] = Slot::Folded(id));
-        self.change_count += 1;
-        self.tokens = self.tokens.saturating_sub(members_tokens) + tokens_max;
-        let spec = SummarySpec { tokens_max, ..spec };
-        let reason = self.intern(reason);
-        self.folds.push(PendingFold { spec, tokens_before, reason });
-        true
-    }
-
-    /// Whether a summary may take the place of `position`: no unit that stays has members on both
-    /// sides of it.
-    fn is_between_units(&self, position: usize, stays: impl Fn(usize) -> bool) -> bool {
-        let segment = self.view.cut_at_or_before(position)..position;
-        let straddles = |before: usize| {
-            let mut members = self.view.unit_members(before);
-            stays(before) && members.any(|member| member > position && stays(member))
-        };
-        !segment.into_iter().any(straddles)
-    }
-
-    fn fold_positions(&self, id: u32) -> impl DoubleEndedIterator<Item = usize> + '_ {
-        (0..self.len()).filter(move |&position| self.slots[position] == Slot::Folded(id))
-    }
-
-    /// The position whose place the summary of a fold takes.
-    fn summary_position(&self, id: u32, placement: SummaryPlacement) -> Option<usize> {
-        let is_free = |&position: &usize| self.is_between_units(position, |other| self.is_live(other));
-        match placement {
-            SummaryPlacement::BeforeKept => self.fold_positions(id).find(is_free),
-            SummaryPlacement::AfterKept => self.fold_positions(id).rev().find(is_free),
-        }
     }
 
     /// Replaces one part. Returns whether it did: the item must be live, unprotected, and the new
@@ -511,6 +365,7 @@ impl<'v> Draft<'v> {
                 self.hide(position, Slot::Dropped(reason));
             }
         }
+        self.regroup(call.0);
         true
     }
 
@@ -529,76 +384,6 @@ impl<'v> Draft<'v> {
     /// Says that no edit can bring the view to its target; the plan becomes an error.
     pub fn declare_infeasible(&mut self, infeasible: BudgetInfeasible) {
         self.infeasible = Some(infeasible);
-    }
-
-    /// Sees to it that the draft does not begin with an assistant item where the view did not,
-    /// because a provider may reject that: a summary moves to the front, or the nearest earlier user
-    /// item is kept after all.
-    pub(crate) fn keep_user_first(&mut self) {
-        let Some(first) = self.first_sent() else { return };
-        let speaks = |position: usize| self.view.get(position).map(Entry::kind);
-        let has_user_authority = |position: usize| speaks(position).is_some_and(ItemKind::has_user_authority);
-        if has_user_authority(first) {
-            return;
-        }
-        let stands_first = |id: u32| {
-            let position = self.summary_position(id, SummaryPlacement::BeforeKept);
-            position.is_some_and(|position| position < first)
-        };
-        let leading_fold = self.open_folds().map(|(id, _)| id).find(|&id| stands_first(id));
-        if let Some(id) = leading_fold {
-            self.folds[id as usize].spec.placement = SummaryPlacement::BeforeKept;
-            return;
-        }
-        let is_dropped = |position: usize| matches!(self.slots[position], Slot::Dropped(_));
-        let is_sendable =
-            |position: usize| self.view.get(position).is_some_and(|entry| !entry.item().parts.is_empty());
-        let nearest = |is_wanted: &dyn Fn(usize) -> bool| {
-            let is_candidate = |position: &usize| is_dropped(*position) && is_sendable(*position);
-            (0..first).rev().filter(is_candidate).find(|&position| is_wanted(position))
-        };
-        let user = nearest(&|position| speaks(position) == Some(ItemKind::User));
-        if let Some(position) = user.or_else(|| nearest(&has_user_authority)) {
-            self.slots[position] = Slot::Live;
-            self.tokens += self.tokens_at(position);
-            self.change_count += 1;
-        }
-    }
-
-    /// Runs a strategy until nothing changes. One run is nearly always enough; but a step of a
-    /// pipeline may take away what an earlier step went by (the user item that began a turn), and
-    /// T7 forbids to leave the consequences to a second compaction.
-    pub(crate) fn settle(&mut self, strategy: &dyn Strategy, budget: Option<&Budget>) {
-        let mut before: Option<Vec<Slot>> = None;
-        for _ in 0..PASSES_MAX {
-            let change_count = self.change_count;
-            strategy.plan(self, budget);
-            self.keep_user_first();
-            if self.change_count == change_count || before.as_ref() == Some(&self.slots) {
-                return;
-            }
-            before = Some(self.slots.clone());
-        }
-    }
-
-    /// The first live item that is sent as part of the conversation.
-    fn first_sent(&self) -> Option<usize> {
-        let is_spoken = |entry: &Entry| !entry.kind().is_instruction();
-        let sent = self.live().filter(|&(position, _)| self.tokens_at(position) > Tokens::ZERO);
-        sent.filter(|(_, entry)| is_spoken(entry)).map(|(position, _)| position).next()
-    }
-
-    fn open_folds(&self) -> impl Iterator<Item = (u32, &PendingFold)> {
-        let is_open = |&(_, fold): &(u32, &PendingFold)| fold.spec.tokens_max > Tokens::ZERO;
-        (0..).zip(&self.folds).filter(is_open)
-    }
-
-    /// Ends a fold; its members become something else.
-    fn dissolve(&mut self, fold: u32, becomes: Slot) {
-        let members = self.slots.iter_mut().filter(|slot| **slot == Slot::Folded(fold));
-        members.for_each(|slot| *slot = becomes);
-        let reserved = std::mem::take(&mut self.folds[fold as usize].spec.tokens_max);
-        self.tokens = self.tokens.saturating_sub(reserved);
     }
 
     fn hide(&mut self, position: usize, slot: Slot) {
@@ -662,100 +447,5 @@ impl<'v> Draft<'v> {
             self.reasons.push(reason);
         }
         u32::try_from(self.reasons.len() - 1).expect("reasons are at most as many as edits")
-    }
-}
-
-/// Turning what became of each position into edits.
-impl Draft<'_> {
-    /// Ends the draft: its edits in order of the transcript, or the reason why there can be none.
-    pub(crate) fn finish(self, strategy: String) -> Result<Plan, BudgetInfeasible> {
-        if let Some(infeasible) = self.infeasible {
-            return Err(infeasible);
-        }
-        let mut edits = Vec::new();
-        let mut first_changed = self.slots.iter().position(|slot| *slot != Slot::Live);
-        let mut emitted = vec![false; self.folds.len()];
-        let mut position = 0;
-        while position < self.len() {
-            let slot = self.slots[position];
-            let run = self.slots[position..].iter().take_while(|&&other| other == slot).count();
-            match slot {
-                Slot::Live => {}
-                Slot::Rewritten(rewrite) => self.push_rewrites(&mut edits, position, rewrite),
-                Slot::Dropped(reason) => edits.push(self.drop_edit(position..position + run, reason)),
-                Slot::Folded(id) if !std::mem::replace(&mut emitted[id as usize], true) => {
-                    let fold = self.fold_edit(id);
-                    // A summary that is taken in may have stood behind items it covers the start of.
-                    let stands_at = self.view.position_of_anchor(fold.anchor);
-                    first_changed = first_changed.map(|first| first.min(stands_at));
-                    edits.push(Edit::Fold(fold));
-                }
-                Slot::Folded(_) => {}
-            }
-            position += run;
-        }
-        Ok(Plan::new(self.view.clone(), edits, self.tokens, first_changed, strategy))
-    }
-
-    fn anchor(&self, position: usize) -> usize {
-        self.view.get(position).map_or(0, Entry::anchor)
-    }
-
-    fn drop_edit(&self, positions: Range<usize>, reason: u32) -> Edit {
-        let range = self.anchor(positions.start)..self.anchor(positions.end - 1) + 1;
-        Edit::Drop(Drop { range, reason: self.reasons[reason as usize].clone() })
-    }
-
-    fn push_rewrites(&self, edits: &mut Vec<Edit>, position: usize, rewrite: u32) {
-        let Some(entry) = self.view.get(position) else { return };
-        let mut changes: Vec<&PartChange> = self.rewrites[rewrite as usize].changes.iter().collect();
-        changes.sort_by_key(|change| change.part_index);
-        edits.extend(changes.into_iter().map(|change| {
-            let part_index = entry.recorded_part(change.part_index as usize);
-            Edit::Rewrite(Rewrite {
-                item_index: entry.anchor(),
-                part_index,
-                replacement: change.replacement.as_deref().cloned(),
-                tokens: change.tokens,
-                handle: Handle::of_part(entry.anchor(), &entry.item().id, part_index),
-                reason: self.reasons[change.reason as usize].clone(),
-            })
-        }));
-    }
-
-    fn fold_edit(&self, id: u32) -> Fold {
-        let fold = &self.folds[id as usize];
-        let spans = |position: usize| self.view.get(position).map_or(0..0, Entry::span);
-        // A summary that is taken in brings along everything it stood for.
-        let covered =
-            self.fold_positions(id).map(spans).reduce(|a, b| a.start.min(b.start)..a.end.max(b.end));
-        let Range { start, end } = covered.unwrap_or(0..0);
-        let stands_at = self.summary_position(id, fold.spec.placement);
-        let mut holes: Vec<Range<usize>> = Vec::new();
-        // Visible items between the members, and those that summaries taken in left visible.
-        for (position, entry) in self.view.iter().enumerate() {
-            if self.slots[position] == Slot::Folded(id) || !(start..end).contains(&entry.anchor()) {
-                continue;
-            }
-            let anchor = entry.anchor();
-            match holes.last_mut() {
-                Some(hole) if hole.end == anchor => hole.end = anchor + 1,
-                _ => holes.push(anchor..anchor + 1),
-            }
-        }
-        let place = |index: usize| {
-            let entry = self.view.transcript().get(index).expect("a fold lies within the transcript");
-            (index, &entry.item().id)
-        };
-        let handle = Handle::of_range(place(start), place(end - 1));
-        Fold {
-            range: start..end,
-            holes,
-            anchor: stands_at.map_or(start, |position| self.anchor(position)),
-            spec: fold.spec.clone(),
-            handle,
-            tokens_before: fold.tokens_before,
-            reason: self.reasons[fold.reason as usize].clone(),
-        }
     }
 }

@@ -47,7 +47,7 @@ impl Kernel {
         };
         let mut positions = BTreeSet::new();
         for (position, _) in draft.live().filter(|&(position, entry)| is_member(position, entry)) {
-            positions.extend(draft.view().unit_members(position).filter(|&member| draft.is_live(member)));
+            positions.extend(draft.unit_members(position).filter(|&member| draft.is_live(member)));
         }
         let mut summary_tokens = Tokens::ZERO;
         if let Some(first) = opened_by_assistant(draft, &positions) {

@@ -100,7 +100,7 @@ impl PreserveRecentFractionStrategy {
             |&position: &usize| position >= start && view.cut_at_or_before(position) == position;
         let next_user = draft.turn_starts().find(is_boundary);
         // The newest unit stays, whatever its size: folding it would answer nobody.
-        let last_unit = view.cut_at_or_before(view.len().saturating_sub(1));
+        let (last_unit, _) = draft.unit_ends(draft.live_rev().next()?.0);
         Some(next_user.unwrap_or(start).min(last_unit))
     }
 }

@@ -1,0 +1,130 @@
+//! Folding: units behind one summary, which takes in every summary before it.
+
+use std::ops::Range;
+
+use super::{Draft, PendingFold, Slot};
+use crate::edit::{Reason, SummaryPlacement, SummarySpec};
+use crate::ids::Tokens;
+use crate::sequence::{Entry, Holds};
+use crate::summary::SUMMARY_TOKENS_MIN;
+
+impl Draft<'_> {
+    /// Folds the whole units inside `range` that nothing forbids to hide into one summary.
+    ///
+    /// Other summaries, stored or asked for earlier in this draft, are taken in: an existing summary
+    /// is updated, never stacked. Returns whether it was worth it: there must be something new to
+    /// fold, and the fold must save tokens.
+    pub fn fold(
+        &mut self,
+        range: Range<usize>,
+        keep: impl Fn(usize, &Entry) -> bool,
+        spec: SummarySpec,
+        reason: Reason,
+    ) -> bool {
+        let members = self.hideable(range, keep);
+        // What is new must be worth a summary by itself: if taking in an old summary could tip the
+        // scales, a fold refused now would be proposed on the next run (T7).
+        let mut new_tokens = Tokens::ZERO;
+        let is_worth_it = members.iter().any(|&position| {
+            new_tokens += self.tokens_at(position);
+            new_tokens.0 > SUMMARY_TOKENS_MIN
+        });
+        is_worth_it && self.fold_members(members, spec, reason)
+    }
+
+    /// Like [`Draft::fold`], and also where there is nothing new to fold but a summary that would
+    /// become smaller.
+    pub fn refold(
+        &mut self,
+        range: Range<usize>,
+        keep: impl Fn(usize, &Entry) -> bool,
+        spec: SummarySpec,
+        reason: Reason,
+    ) -> bool {
+        let members = self.hideable(range, keep);
+        self.fold_members(members, spec, reason)
+    }
+
+    /// What summaries cost, stored ones and those asked for in this draft: what the next fold takes
+    /// in.
+    pub fn summary_tokens(&self) -> Tokens {
+        let stored: Tokens = self.stored_summaries().map(|position| self.tokens_at(position)).sum();
+        stored + self.open_folds().map(|(_, fold)| fold.spec.tokens_max).sum()
+    }
+
+    /// Drops every summary: the last resort where there is no room for any.
+    pub fn drop_summaries(&mut self, reason: Reason) {
+        let stored: Vec<usize> = self.stored_summaries().collect();
+        let open: Vec<u32> = self.open_folds().map(|(id, _)| id).collect();
+        let reason = self.intern(reason);
+        stored.into_iter().for_each(|position| self.hide(position, Slot::Dropped(reason)));
+        open.into_iter().for_each(|fold| self.dissolve(fold, Slot::Dropped(reason)));
+    }
+
+    fn stored_summaries(&self) -> impl Iterator<Item = usize> + '_ {
+        let is_summary = |&(position, entry): &(usize, &Entry)| {
+            entry.holds().contains(Holds::SUMMARY) && !self.is_protected(position)
+        };
+        self.live().filter(is_summary).map(|(position, _)| position)
+    }
+
+    fn fold_members(
+        &mut self,
+        mut members: Vec<usize>,
+        spec: SummarySpec,
+        reason: Reason,
+    ) -> bool {
+        members.extend(self.stored_summaries());
+        members.sort_unstable();
+        let taken_in: Vec<u32> = self.open_folds().map(|(id, _)| id).collect();
+        let members_tokens: Tokens = members.iter().map(|&position| self.tokens_at(position)).sum();
+        let sum = |tokens: fn(&PendingFold) -> Tokens| {
+            taken_in.iter().map(|&id| tokens(&self.folds[id as usize])).sum::<Tokens>()
+        };
+        let freed = members_tokens + sum(|fold| fold.spec.tokens_max);
+        let tokens_before = members_tokens + sum(|fold| fold.tokens_before);
+        let tokens_max = Tokens(spec.tokens_max.0.min(freed.0.saturating_sub(1)));
+        if tokens_max.0 < SUMMARY_TOKENS_MIN {
+            return false;
+        }
+        let stays = |position: usize| self.is_live(position) && members.binary_search(&position).is_err();
+        if !members.iter().any(|&position| self.is_between_units(position, stays)) && taken_in.is_empty() {
+            return false;
+        }
+        let id = u32::try_from(self.folds.len()).expect("folds are at most as many as items");
+        taken_in.into_iter().for_each(|old| self.dissolve(old, Slot::Folded(id)));
+        members.into_iter().for_each(|position| self.slots[position] = Slot::Folded(id));
+        self.change_count += 1;
+        self.tokens = self.tokens.saturating_sub(members_tokens) + tokens_max;
+        let spec = SummarySpec { tokens_max, ..spec };
+        let reason = self.intern(reason);
+        self.folds.push(PendingFold { spec, tokens_before, reason });
+        true
+    }
+
+    pub(super) fn fold_positions(&self, id: u32) -> impl DoubleEndedIterator<Item = usize> + '_ {
+        (0..self.len()).filter(move |&position| self.slots[position] == Slot::Folded(id))
+    }
+
+    /// The position whose place the summary of a fold takes.
+    pub(super) fn summary_position(&self, id: u32, placement: SummaryPlacement) -> Option<usize> {
+        let is_free = |&position: &usize| self.is_between_units(position, |other| self.is_live(other));
+        match placement {
+            SummaryPlacement::BeforeKept => self.fold_positions(id).find(is_free),
+            SummaryPlacement::AfterKept => self.fold_positions(id).rev().find(is_free),
+        }
+    }
+
+    pub(super) fn open_folds(&self) -> impl Iterator<Item = (u32, &PendingFold)> {
+        let is_open = |&(_, fold): &(u32, &PendingFold)| fold.spec.tokens_max > Tokens::ZERO;
+        (0..).zip(&self.folds).filter(is_open)
+    }
+
+    /// Ends a fold; its members become something else.
+    pub(super) fn dissolve(&mut self, fold: u32, becomes: Slot) {
+        let members = self.slots.iter_mut().filter(|slot| **slot == Slot::Folded(fold));
+        members.for_each(|slot| *slot = becomes);
+        let reserved = std::mem::take(&mut self.folds[fold as usize].spec.tokens_max);
+        self.tokens = self.tokens.saturating_sub(reserved);
+    }
+}

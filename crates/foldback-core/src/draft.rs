@@ -10,7 +10,7 @@ mod folding;
 mod settle;
 mod units;
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 use std::ops::Range;
 
 use smallvec::SmallVec;
@@ -37,8 +37,8 @@ pub struct Draft<'v> {
     unit_in_flight: Range<usize>,
     loop_in_flight: Range<usize>,
     newest_user: Option<usize>,
-    /// First and last member of the units that removed pairs have changed.
-    regrouped: BTreeMap<usize, (usize, usize)>,
+    /// First members of the units that pairs were removed from.
+    loosened: BTreeSet<usize>,
     change_count: u64,
     infeasible: Option<BudgetInfeasible>,
 }
@@ -96,7 +96,7 @@ impl<'v> Draft<'v> {
             unit_in_flight: view.unit_in_flight().unwrap_or(nowhere.clone()),
             loop_in_flight: view.loop_in_flight().unwrap_or(nowhere),
             newest_user: view.newest_user(),
-            regrouped: BTreeMap::new(),
+            loosened: BTreeSet::new(),
             change_count: 0,
             infeasible: None,
         }
@@ -365,7 +365,7 @@ impl<'v> Draft<'v> {
                 self.hide(position, Slot::Dropped(reason));
             }
         }
-        self.regroup(call.0);
+        self.loosened.insert(self.view.unit_start(call.0));
         true
     }
 

@@ -12,23 +12,34 @@ use crate::item::ItemKind;
 use crate::part::Part;
 use crate::sequence::{Entry, Holds};
 
+type Members = SmallVec<[usize; 4]>;
+
 impl Draft<'_> {
     /// The first and the last member of the unit that `position` belongs to now.
     pub(crate) fn unit_ends(&self, position: usize) -> (usize, usize) {
-        self.regrouped.get(&position).copied().unwrap_or_else(|| self.view.unit_ends(position))
+        match self.regrouped(position).as_deref() {
+            Some([start, .., last]) => (*start, *last),
+            Some(_) => (position, position),
+            None => self.view.unit_ends(position),
+        }
     }
 
     /// Every member of the unit that `position` belongs to now.
-    pub(crate) fn unit_members(&self, position: usize) -> impl Iterator<Item = usize> + '_ {
-        let (start, last) = self.unit_ends(position);
-        (start..=last).filter(move |&member| self.unit_ends(member).0 == start)
+    pub(crate) fn unit_members(&self, position: usize) -> impl Iterator<Item = usize> + use<> {
+        let members = self.regrouped(position);
+        members.unwrap_or_else(|| self.view.unit_members(position).collect()).into_iter()
     }
 
-    /// Pairs a unit again from what is left of it: without a pair that was removed it may fall
-    /// apart, as it will in the next view.
-    pub(super) fn regroup(&mut self, position: usize) {
-        let members: SmallVec<[usize; 4]> =
+    /// The members of a live item's unit, paired again from what is left of it, if a pair was
+    /// removed: without it a unit may fall apart, as it will in the next view. Done when asked for,
+    /// because most units that lose a pair are hidden without a question.
+    fn regrouped(&self, position: usize) -> Option<Members> {
+        if !self.loosened.contains(&self.view.unit_start(position)) {
+            return None;
+        }
+        let members: Members =
             self.view.unit_members(position).filter(|&member| self.is_live(member)).collect();
+        let place = members.iter().position(|&member| member == position)?;
         let mut groups: SmallVec<[usize; 4]> = (0..members.len()).collect();
         let mut merge = |a: usize, b: usize| {
             let (from, to) = (groups[a].max(groups[b]), groups[a].min(groups[b]));
@@ -49,11 +60,8 @@ impl Draft<'_> {
                 }
             }
         }
-        drop(open);
-        for (place, &group) in groups.iter().enumerate() {
-            let last = groups.iter().rposition(|&other| other == group).unwrap_or(place);
-            self.regrouped.insert(members[place], (members[group], members[last]));
-        }
+        let is_together = |other: &usize| groups[*other] == groups[place];
+        Some((0..members.len()).filter(is_together).map(|other| members[other]).collect())
     }
 
     /// Whether an item ends in thinking that belongs to the assistant item after it.

@@ -68,12 +68,7 @@ impl Draft<'_> {
         self.live().filter(is_summary).map(|(position, _)| position)
     }
 
-    fn fold_members(
-        &mut self,
-        mut members: Vec<usize>,
-        spec: SummarySpec,
-        reason: Reason,
-    ) -> bool {
+    fn fold_members(&mut self, mut members: Vec<usize>, spec: SummarySpec, reason: Reason) -> bool {
         members.extend(self.stored_summaries());
         members.sort_unstable();
         let taken_in: Vec<u32> = self.open_folds().map(|(id, _)| id).collect();

@@ -18,10 +18,10 @@ use smallvec::SmallVec;
 use crate::edit::{Reason, SummarySpec};
 use crate::handle::Handle;
 use crate::ids::Tokens;
-use crate::item::Item;
+use crate::item::{Item, ItemKind};
 use crate::part::Part;
 use crate::plan::BudgetInfeasible;
-use crate::sequence::{Entry, Holds};
+use crate::sequence::{Entry, Holds, Mark};
 use crate::transcript::Meter;
 use crate::view::View;
 
@@ -47,6 +47,8 @@ pub struct Draft<'v> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Slot {
     Live,
+    /// Live without its reasoning, and nothing else changed: the commonest rewrite by far.
+    Thoughtless(u32),
     Rewritten(u32),
     Dropped(u32),
     Folded(u32),
@@ -134,25 +136,32 @@ impl<'v> Draft<'v> {
 
     /// Whether the item at `position` is still visible.
     pub fn is_live(&self, position: usize) -> bool {
-        matches!(self.slots.get(position), Some(Slot::Live | Slot::Rewritten(_)))
+        matches!(self.slots.get(position), Some(Slot::Live | Slot::Thoughtless(_) | Slot::Rewritten(_)))
     }
 
     /// Whether parts of the item at `position` have been rewritten in this draft, so that what the
     /// view knows about them is out of date.
     pub fn is_rewritten(&self, position: usize) -> bool {
-        matches!(self.slots.get(position), Some(Slot::Rewritten(_)))
+        matches!(self.slots.get(position), Some(Slot::Thoughtless(_) | Slot::Rewritten(_)))
     }
 
     /// What the item at `position` costs now; nothing if it is hidden.
     pub fn tokens_at(&self, position: usize) -> Tokens {
-        self.view.get(position).map_or(Tokens::ZERO, |entry| self.tokens_of(position, entry))
+        match self.slots.get(position) {
+            Some(Slot::Live) => self.view.tokens_at(position),
+            Some(Slot::Thoughtless(_)) => {
+                self.view.mark(position).map_or(Tokens::ZERO, Mark::tokens_without_reasoning)
+            }
+            Some(&Slot::Rewritten(rewrite)) => self.rewrites[rewrite as usize].tokens,
+            Some(Slot::Dropped(_) | Slot::Folded(_)) | None => Tokens::ZERO,
+        }
     }
 
-    fn tokens_of(&self, position: usize, entry: &Entry) -> Tokens {
-        match self.slots[position] {
-            Slot::Live => entry.tokens().total,
-            Slot::Rewritten(rewrite) => self.rewrites[rewrite as usize].tokens,
-            Slot::Dropped(_) | Slot::Folded(_) => Tokens::ZERO,
+    /// The same, for a pass that has the mark at hand.
+    fn tokens_of(&self, position: usize, mark: Mark) -> Tokens {
+        match (self.slots[position], mark.tokens()) {
+            (Slot::Live, Some(tokens)) => tokens,
+            _ => self.tokens_at(position),
         }
     }
 
@@ -180,12 +189,14 @@ impl<'v> Draft<'v> {
     /// The parts at `position` as they are now, with their index in the view.
     pub fn parts(&self, position: usize) -> impl Iterator<Item = (usize, &Part)> {
         let changes = self.changes(position);
+        let is_thoughtless = self.is_thoughtless(position);
         let parts = match self.is_live(position) {
             true => self.view.get(position).map_or(&[][..], |entry| &entry.item().parts),
             false => &[],
         };
         parts.iter().enumerate().filter_map(move |(part_index, part)| {
             match changes.iter().find(|change| change.part_index as usize == part_index) {
+                None if is_thoughtless && matches!(part, Part::Reasoning(_)) => None,
                 None => Some((part_index, part)),
                 Some(change) => Some((part_index, change.replacement.as_deref()?)),
             }
@@ -203,6 +214,9 @@ impl<'v> Draft<'v> {
         let mut changes = self.changes(position).iter();
         if let Some(change) = changes.find(|change| change.part_index as usize == part_index) {
             return change.tokens;
+        }
+        if self.is_removed(position, part_index) {
+            return 0;
         }
         let tokens = self.view.get(position).and_then(|entry| entry.tokens().parts.get(part_index));
         tokens.copied().unwrap_or(0)
@@ -233,13 +247,16 @@ impl<'v> Draft<'v> {
     pub fn drop_units(
         &mut self,
         range: Range<usize>,
-        keep: impl Fn(usize, &Entry) -> bool,
+        keep: impl Fn(usize, ItemKind) -> bool,
         reason: Reason,
     ) -> usize {
         let dropped = self.hideable(range, keep);
-        let freed: Tokens = dropped.iter().map(|&position| self.tokens_at(position)).sum();
         let reason = self.intern(reason);
-        dropped.iter().for_each(|&position| self.slots[position] = Slot::Dropped(reason));
+        let mut freed = Tokens::ZERO;
+        for &position in &dropped {
+            freed += self.tokens_at(position);
+            self.slots[position] = Slot::Dropped(reason);
+        }
         // Holes that earlier steps dropped would cut the range into thousands of edits; this reason
         // is as true of them.
         if let (Some(&first), Some(&last)) = (dropped.first(), dropped.last()) {
@@ -304,24 +321,37 @@ impl<'v> Draft<'v> {
     }
 
     /// Removes the reasoning at `position`, unless the item is protected or in the loop in flight.
-    /// Returns how many parts were removed.
-    pub fn remove_reasoning(&mut self, position: usize, empty_items: EmptyItems, reason: &Reason) -> usize {
-        let Some(entry) = self.view.get(position).filter(|_| self.is_live(position)) else { return 0 };
-        if self.is_protected(position) || self.loop_in_flight.contains(&position) {
-            return 0;
+    /// Returns whether there was any.
+    pub fn remove_reasoning(&mut self, position: usize, empty_items: EmptyItems, reason: &Reason) -> bool {
+        let Some(mark) = self.view.mark(position).filter(|_| self.is_live(position)) else { return false };
+        let is_fixed = mark.holds.contains(Holds::PIN)
+            || self.newest_user == Some(position)
+            || self.loop_in_flight.contains(&position);
+        if is_fixed || self.is_thoughtless(position) || !mark.holds.contains(Holds::REASONING) {
+            return false;
         }
         let reason = self.intern(reason.clone());
-        let mut removed_count = 0;
+        let change_count = self.change_count;
+        if self.slots[position] == Slot::Live && mark.tokens().is_some() {
+            self.hide(position, Slot::Thoughtless(reason));
+            self.tokens += mark.tokens_without_reasoning();
+        } else {
+            self.remove_each_reasoning(position, reason);
+        }
+        let is_changed = self.change_count > change_count;
+        if is_changed && empty_items == EmptyItems::Drop && self.tokens_at(position) == Tokens::ZERO {
+            self.hide(position, Slot::Dropped(reason));
+        }
+        is_changed
+    }
+
+    fn remove_each_reasoning(&mut self, position: usize, reason: u32) {
+        let Some(entry) = self.view.get(position) else { return };
         for part_index in 0..entry.part_count() {
             if entry.is_reasoning(part_index) && !self.is_removed(position, part_index) {
                 self.change(position, part_index, 0, None, reason);
-                removed_count += 1;
             }
         }
-        if removed_count > 0 && empty_items == EmptyItems::Drop && self.is_emptied(position) {
-            self.hide(position, Slot::Dropped(reason));
-        }
-        removed_count
     }
 
     /// Removes a call and its result, each one part of an item outside the loop in flight, together
@@ -395,21 +425,26 @@ impl<'v> Draft<'v> {
     fn changes(&self, position: usize) -> &[PartChange] {
         match self.slots.get(position) {
             Some(&Slot::Rewritten(rewrite)) => &self.rewrites[rewrite as usize].changes,
-            Some(Slot::Live | Slot::Dropped(_) | Slot::Folded(_)) | None => &[],
+            Some(Slot::Live | Slot::Thoughtless(_) | Slot::Dropped(_) | Slot::Folded(_)) | None => &[],
         }
+    }
+
+    fn is_thoughtless(&self, position: usize) -> bool {
+        matches!(self.slots.get(position), Some(Slot::Thoughtless(_)))
     }
 
     fn is_removed(&self, position: usize, part_index: usize) -> bool {
         let is_removal =
             |change: &PartChange| change.part_index as usize == part_index && change.replacement.is_none();
         self.changes(position).iter().any(is_removal)
+            || (self.is_thoughtless(position)
+                && self.view.get(position).is_some_and(|entry| entry.is_reasoning(part_index)))
     }
 
     /// Whether every part of a live item has been removed.
     fn is_emptied(&self, position: usize) -> bool {
         let part_count = self.view.get(position).map_or(0, Entry::part_count);
-        let removals = self.changes(position).iter().filter(|change| change.replacement.is_none());
-        removals.count() == part_count
+        (0..part_count).all(|part_index| self.is_removed(position, part_index))
     }
 
     fn change(
@@ -421,10 +456,17 @@ impl<'v> Draft<'v> {
         reason: u32,
     ) {
         self.change_count += 1;
+        if let Slot::Thoughtless(reason) = self.slots[position] {
+            // Something else changes as well: from here on it is a rewrite like any other.
+            self.tokens =
+                self.tokens.saturating_sub(self.tokens_at(position)) + self.view.tokens_at(position);
+            self.slots[position] = Slot::Live;
+            self.remove_each_reasoning(position, reason);
+        }
         let (before, part_before) = (self.tokens_at(position), self.part_tokens(position, part_index));
         let id = match self.slots[position] {
             Slot::Rewritten(id) => id,
-            Slot::Live | Slot::Dropped(_) | Slot::Folded(_) => {
+            Slot::Live | Slot::Thoughtless(_) | Slot::Dropped(_) | Slot::Folded(_) => {
                 self.rewrites.push(PendingRewrite { tokens: before, changes: SmallVec::new() });
                 u32::try_from(self.rewrites.len() - 1).expect("rewrites are at most as many as items")
             }

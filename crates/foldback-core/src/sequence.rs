@@ -63,11 +63,7 @@ impl Holds {
 }
 
 /// One item with everything known about it.
-///
-/// What a pass over many entries reads comes first and fills one line of the processor's cache;
-/// what is asked of single entries fills the next.
 #[derive(Clone, Debug)]
-#[repr(C, align(64))]
 pub struct Entry {
     kind: ItemKind,
     holds: Holds,
@@ -159,6 +155,40 @@ impl Entry {
     }
 }
 
+/// What a pass over many items needs to know of each, twelve bytes apiece: a pass that read whole
+/// entries would mostly wait for memory.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Mark {
+    pub(crate) kind: ItemKind,
+    pub(crate) holds: Holds,
+    tokens: u32,
+    tokens_without_reasoning: u32,
+}
+
+impl Mark {
+    fn of(entry: &Entry) -> Self {
+        let narrow = |tokens: Tokens| u32::try_from(tokens.0).unwrap_or(u32::MAX);
+        let tokens = narrow(entry.tokens.total);
+        let others =
+            (0..).zip(&entry.tokens.parts).filter(|&(part_index, _)| !entry.is_reasoning(part_index));
+        let tokens_without_reasoning = match entry.holds.contains(Holds::REASONING) {
+            true => narrow(ItemTokens::of_parts(others.map(|(_, &tokens)| tokens)).total),
+            false => tokens,
+        };
+        Self { kind: entry.kind, holds: entry.holds, tokens, tokens_without_reasoning }
+    }
+
+    /// What the item costs without its reasoning: nothing, if it is nothing else.
+    pub(crate) fn tokens_without_reasoning(self) -> Tokens {
+        Tokens(u64::from(self.tokens_without_reasoning))
+    }
+
+    /// What the item costs, unless that is too much for a mark.
+    pub(crate) fn tokens(self) -> Option<Tokens> {
+        (self.tokens < u32::MAX).then_some(Tokens(u64::from(self.tokens)))
+    }
+}
+
 /// Something about calls and results that a provider would reject, found on push.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Anomaly {
@@ -217,6 +247,7 @@ type CallHasher = BuildHasherDefault<std::collections::hash_map::DefaultHasher>;
 #[derive(Clone, Debug)]
 pub struct Sequence {
     entries: ChunkedVec<Entry>,
+    marks: ChunkedVec<Mark>,
     turn_starts: ChunkedVec<u32>,
     cuts: ChunkedVec<u32>,
     calls: HashTrieMapSync<CallId, CallState, CallHasher>,
@@ -227,6 +258,7 @@ impl Default for Sequence {
     fn default() -> Self {
         Self {
             entries: ChunkedVec::default(),
+            marks: ChunkedVec::default(),
             turn_starts: ChunkedVec::default(),
             cuts: ChunkedVec::default(),
             calls: HashTrieMapSync::new_with_hasher_and_ptr_kind(CallHasher::default()),
@@ -264,6 +296,28 @@ impl Sequence {
     /// The entries of `range`.
     pub fn range(&self, range: Range<usize>) -> impl Iterator<Item = &Entry> {
         self.entries.range(range)
+    }
+
+    /// What a pass needs to know of the items of `range`.
+    pub(crate) fn marks(&self, range: Range<usize>) -> impl Iterator<Item = Mark> {
+        self.marks.range(range).copied()
+    }
+
+    /// What a pass needs to know of the item at `index`.
+    pub(crate) fn mark(&self, index: usize) -> Option<Mark> {
+        self.marks.get(index).copied()
+    }
+
+    /// What the item at `index` costs.
+    pub(crate) fn tokens_at(&self, index: usize) -> Tokens {
+        let tokens = self.marks.get(index).and_then(|mark| mark.tokens());
+        tokens.or_else(|| self.get(index).map(|entry| entry.tokens.total)).unwrap_or(Tokens::ZERO)
+    }
+
+    /// Indices of items that hold any of these.
+    pub fn holding(&self, wanted: Holds) -> impl Iterator<Item = usize> {
+        let holding = self.marks.iter().enumerate().filter(move |(_, mark)| mark.holds.intersects(wanted));
+        holding.map(|(index, _)| index)
     }
 
     /// All items in order.
@@ -519,6 +573,7 @@ impl Sequence {
         }
         let continues_reasoning = self.entries.last().is_some_and(|last| ends_in_reasoning(last, entry.kind));
         self.cuts.push(index);
+        self.marks.push(Mark::of(&entry));
         let item = Arc::clone(&entry.item);
         let tokens_through = self.tokens().0 + entry.tokens.total.0;
         self.entries.push(Entry {

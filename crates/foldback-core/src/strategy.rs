@@ -223,11 +223,9 @@ fn newest_start(draft: &Draft<'_>, count: usize, preserved: &Kinds) -> usize {
 }
 
 /// Tells which items set the scene: instructions, and context given before the first user item.
-fn scene(draft: &Draft<'_>) -> impl Fn(usize, &Entry) -> bool + use<> {
+fn scene(draft: &Draft<'_>) -> impl Fn(usize, ItemKind) -> bool + use<> {
     let first_user = draft.turn_starts().next().unwrap_or(draft.len());
-    move |position, entry| {
-        entry.kind().is_instruction() || (entry.kind() == ItemKind::Context && position < first_user)
-    }
+    move |position, kind| kind.is_instruction() || (kind == ItemKind::Context && position < first_user)
 }
 
 /// The turns between the first and the newest ones; empty if there are none.

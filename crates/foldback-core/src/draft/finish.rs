@@ -23,6 +23,10 @@ impl Draft<'_> {
             let run = self.slots[position..].iter().take_while(|&&other| other == slot).count();
             match slot {
                 Slot::Live => {}
+                Slot::Thoughtless(reason) => {
+                    (position..position + run)
+                        .for_each(|position| self.push_removals(&mut edits, position, reason));
+                }
                 Slot::Rewritten(rewrite) => self.push_rewrites(&mut edits, position, rewrite),
                 Slot::Dropped(reason) => edits.push(self.drop_edit(position..position + run, reason)),
                 Slot::Folded(id) if !std::mem::replace(&mut emitted[id as usize], true) => {
@@ -52,17 +56,28 @@ impl Draft<'_> {
         let Some(entry) = self.view.get(position) else { return };
         let mut changes: Vec<&PartChange> = self.rewrites[rewrite as usize].changes.iter().collect();
         changes.sort_by_key(|change| change.part_index);
-        edits.extend(changes.into_iter().map(|change| {
-            let part_index = entry.recorded_part(change.part_index as usize);
-            Edit::Rewrite(Rewrite {
-                item_index: entry.anchor(),
-                part_index,
-                replacement: change.replacement.as_deref().cloned(),
-                tokens: change.tokens,
-                handle: Handle::of_part(entry.anchor(), &entry.item().id, part_index),
-                reason: self.reasons[change.reason as usize].clone(),
-            })
+        edits.extend(changes.into_iter().map(|change| self.rewrite_edit(entry, change)));
+    }
+
+    fn push_removals(&self, edits: &mut Vec<Edit>, position: usize, reason: u32) {
+        let Some(entry) = self.view.get(position) else { return };
+        let reasoning = (0..entry.part_count()).filter(|&part_index| entry.is_reasoning(part_index));
+        edits.extend(reasoning.map(|part_index| {
+            let part_index = part_index as u32;
+            self.rewrite_edit(entry, &PartChange { part_index, tokens: 0, reason, replacement: None })
         }));
+    }
+
+    fn rewrite_edit(&self, entry: &Entry, change: &PartChange) -> Edit {
+        let part_index = entry.recorded_part(change.part_index as usize);
+        Edit::Rewrite(Rewrite {
+            item_index: entry.anchor(),
+            part_index,
+            replacement: change.replacement.as_deref().cloned(),
+            tokens: change.tokens,
+            handle: Handle::of_part(entry.anchor(), &entry.item().id, part_index),
+            reason: self.reasons[change.reason as usize].clone(),
+        })
     }
 
     fn fold_edit(&self, id: u32) -> Fold {

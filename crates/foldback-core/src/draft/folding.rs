@@ -5,6 +5,7 @@ use std::ops::Range;
 use super::{Draft, PendingFold, Slot};
 use crate::edit::{Reason, SummaryPlacement, SummarySpec};
 use crate::ids::Tokens;
+use crate::item::ItemKind;
 use crate::sequence::{Entry, Holds};
 use crate::summary::SUMMARY_TOKENS_MIN;
 
@@ -17,7 +18,7 @@ impl Draft<'_> {
     pub fn fold(
         &mut self,
         range: Range<usize>,
-        keep: impl Fn(usize, &Entry) -> bool,
+        keep: impl Fn(usize, ItemKind) -> bool,
         spec: SummarySpec,
         reason: Reason,
     ) -> bool {
@@ -37,7 +38,7 @@ impl Draft<'_> {
     pub fn refold(
         &mut self,
         range: Range<usize>,
-        keep: impl Fn(usize, &Entry) -> bool,
+        keep: impl Fn(usize, ItemKind) -> bool,
         spec: SummarySpec,
         reason: Reason,
     ) -> bool {

@@ -10,7 +10,7 @@ use super::Draft;
 use crate::ids::{CallId, Tokens};
 use crate::item::ItemKind;
 use crate::part::Part;
-use crate::sequence::{Entry, Holds};
+use crate::sequence::Holds;
 
 type Members = SmallVec<[usize; 4]>;
 
@@ -78,20 +78,20 @@ impl Draft<'_> {
     /// Positions of whole units inside `range` that nothing forbids to hide: live, not protected,
     /// no summary, and no member for which `keep` holds. Items without parts cost nothing and are
     /// left where they are.
-    pub fn hideable(&self, range: Range<usize>, keep: impl Fn(usize, &Entry) -> bool) -> Vec<usize> {
+    pub fn hideable(&self, range: Range<usize>, keep: impl Fn(usize, ItemKind) -> bool) -> Vec<usize> {
         let range = range.start..range.end.min(self.len());
         // A unit that crosses an end of the range lies between the legal cuts around it.
         let untorn = self.view.cut_at_or_after(range.start)..self.view.cut_at_or_before(range.end);
         let mut kept_units = BTreeSet::new();
         let mut free = Vec::with_capacity(range.len());
-        for (position, entry) in range.clone().zip(self.view.range(range.clone())) {
-            if self.tokens_of(position, entry) == Tokens::ZERO {
+        for (position, mark) in range.clone().zip(self.view.marks(range.clone())) {
+            if self.tokens_of(position, mark) == Tokens::ZERO {
                 continue;
             }
-            let is_kept = entry.holds().intersects(Holds::SUMMARY | Holds::PIN)
+            let is_kept = mark.holds.intersects(Holds::SUMMARY | Holds::PIN)
                 || self.newest_user == Some(position)
                 || self.unit_in_flight.contains(&position)
-                || keep(position, entry);
+                || keep(position, mark.kind);
             if is_kept || !untorn.contains(&position) {
                 let (start, last) = self.unit_ends(position);
                 let is_torn = start < range.start || last >= range.end;

@@ -12,9 +12,9 @@ use crate::budget::Budget;
 use crate::draft::Draft;
 use crate::edit::{Reason, SummarySpec};
 use crate::ids::Tokens;
-use crate::item::Item;
+use crate::item::{Item, ItemKind};
 use crate::plan::{PlanError, plan};
-use crate::sequence::{Entry, Holds};
+use crate::sequence::Holds;
 use crate::summary::SUMMARY_TOKENS_MIN;
 use crate::transcript::Transcript;
 use crate::view::View;
@@ -92,7 +92,7 @@ impl DefaultCompaction {
         let first_turns_end = draft.turn_starts().nth(self.keep_first_turns).unwrap_or(0);
         let sets_the_scene = scene(draft);
         let keep_first =
-            |position: usize, entry: &Entry| position < first_turns_end || sets_the_scene(position, entry);
+            |position: usize, kind: ItemKind| position < first_turns_end || sets_the_scene(position, kind);
         if !self.fold_until(draft, target, keep_first) {
             self.fold_until(draft, target, &sets_the_scene);
         }
@@ -102,7 +102,7 @@ impl DefaultCompaction {
         &self,
         draft: &mut Draft<'_>,
         target: Tokens,
-        keep: impl Fn(usize, &Entry) -> bool,
+        keep: impl Fn(usize, ItemKind) -> bool,
     ) -> bool {
         let hideable = draft.hideable(0..draft.len(), &keep);
         let foldable: Tokens = hideable.iter().map(|&position| draft.tokens_at(position)).sum();
@@ -144,7 +144,7 @@ impl Strategy for DefaultCompaction {
         }
         let middle = middle_turns(draft, self.keep_first_turns, self.keep_recent_turns);
         let reason = Reason::new(ID, "level 2: between the first and the newest turns");
-        draft.fold(middle, |_, entry| entry.kind().is_instruction(), self.summary(target), reason);
+        draft.fold(middle, |_, kind| kind.is_instruction(), self.summary(target), reason);
         if is_level_1_hopeless {
             self.tool_outputs.plan(draft, budget);
         }

@@ -85,8 +85,9 @@ type Place = (usize, usize);
 fn failures(draft: &Draft<'_>) -> Vec<(Option<Place>, Place)> {
     let call_of = |place: Place| (draft.view().call_answered_by(place.0, place.1), place);
     let mut failures = Vec::new();
-    for (position, entry) in draft.live().filter(|(_, entry)| entry.holds().contains(Holds::FAILURE)) {
-        if entry.part_count() == 1 {
+    let holding = draft.view().holding(Holds::FAILURE).filter(|&position| draft.is_live(position));
+    for position in holding {
+        if draft.view().get(position).is_some_and(|entry| entry.part_count() == 1) {
             // Nothing but the failed result: there is no need to look into it.
             let is_there = draft.tokens_at(position) > Tokens::ZERO;
             failures.extend(is_there.then(|| call_of((position, 0))));

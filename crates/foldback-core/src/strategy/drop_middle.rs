@@ -39,7 +39,7 @@ impl Strategy for DropMiddleStrategy {
     fn plan(&self, draft: &mut Draft<'_>, _budget: Option<&Budget>) {
         let middle = middle_turns(draft, self.first_turns, self.recent_turns);
         let reason = Reason::new(ID, "between the first and the newest turns");
-        draft.drop_units(middle, |_, entry| entry.kind().is_instruction(), reason);
+        draft.drop_units(middle, |_, kind| kind.is_instruction(), reason);
     }
 
     fn describe(&self) -> String {

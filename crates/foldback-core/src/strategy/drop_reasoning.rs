@@ -55,10 +55,8 @@ impl Strategy for DropReasoningStrategy {
 
     fn plan(&self, draft: &mut Draft<'_>, _budget: Option<&Budget>) {
         let reason = Reason::new(ID, "reasoning outside the loop in flight");
-        for (position, entry) in draft.view().iter().enumerate() {
-            if draft.is_live(position) && entry.holds().contains(Holds::REASONING) {
-                draft.remove_reasoning(position, self.empty_items, &reason);
-            }
+        for position in draft.view().holding(Holds::REASONING) {
+            draft.remove_reasoning(position, self.empty_items, &reason);
         }
     }
 }

@@ -49,7 +49,7 @@ impl Strategy for KeepFirstAndRecentTurnsStrategy {
         let middle = middle_turns(draft, self.first_turns, self.recent_turns);
         let reason = Reason::new(ID, "between the first and the newest turns");
         let spec = SummarySpec::new(self.summary_tokens_max);
-        draft.fold(middle, |_, entry| entry.kind().is_instruction(), spec, reason);
+        draft.fold(middle, |_, kind| kind.is_instruction(), spec, reason);
     }
 
     fn describe(&self) -> String {

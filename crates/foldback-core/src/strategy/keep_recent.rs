@@ -45,7 +45,7 @@ impl Strategy for KeepRecentStrategy {
         let start = newest_start(draft, self.n, &self.preserve_kinds);
         let reason = Reason::new(ID, format!("older than the newest {} items", self.n));
         let is_preserved = preserved(&self.preserve_kinds);
-        draft.drop_units(0..start, |_, entry| is_preserved(entry.kind()), reason);
+        draft.drop_units(0..start, |_, kind| is_preserved(kind), reason);
     }
 
     fn describe(&self) -> String {

@@ -25,7 +25,7 @@ use crate::item::ItemKind;
 use crate::kernel::{Kernel, floor_result_part, floor_task_part};
 use crate::part::{Part, ResultPart, ToolResult};
 use crate::placeholder::{HeadPercent, is_placeholder, shorten_to_tokens};
-use crate::sequence::{Entry, Holds};
+use crate::sequence::Holds;
 use crate::summary::SUMMARY_TOKENS_MIN;
 
 const ID: &str = "ladder";
@@ -262,7 +262,7 @@ impl LadderStrategy {
         if draft.tokens() <= target {
             return true;
         }
-        let keep = |position: usize, _: &Entry| kernel.contains(position);
+        let keep = |position: usize, _: ItemKind| kernel.contains(position);
         let hideable = draft.hideable(0..draft.len(), keep);
         let foldable: Tokens = hideable.iter().map(|&position| draft.tokens_at(position)).sum();
         let fixed = draft.tokens().saturating_sub(foldable + draft.summary_tokens());

@@ -9,7 +9,8 @@ use crate::budget::Budget;
 use crate::draft::Draft;
 use crate::edit::{Reason, SummarySpec};
 use crate::ids::Tokens;
-use crate::sequence::{Entry, Holds};
+use crate::item::ItemKind;
+use crate::sequence::Holds;
 
 const ID: &str = "preserve-recent-turns";
 
@@ -207,7 +208,7 @@ impl Strategy for PreserveRecentTurnsStrategy {
         let sets_the_scene = scene(draft);
         let reason = Reason::new(ID, "before the turns that are kept");
         let spec = SummarySpec::new(self.summary_tokens_max);
-        let keep = |position: usize, entry: &Entry| kept[position] || sets_the_scene(position, entry);
+        let keep = |position: usize, kind: ItemKind| kept[position] || sets_the_scene(position, kind);
         draft.fold(0..draft.len(), keep, spec, reason);
     }
 

@@ -10,7 +10,6 @@ use crate::ids::{Text, Tokens};
 use crate::item::ItemKind;
 use crate::part::Part;
 use crate::placeholder::{HeadPercent, shorten_to_tokens};
-use crate::sequence::Entry;
 
 const ID: &str = "preserve-user-messages";
 
@@ -113,8 +112,8 @@ impl Strategy for PreserveUserMessagesStrategy {
         let spec = SummarySpec::new(self.summary_tokens_max).with_focus(self.focus.clone()).after_kept();
         let reason = Reason::new(ID, "not what the user said");
         let sets_the_scene = scene(draft);
-        let keep = |position: usize, entry: &Entry| {
-            sets_the_scene(position, entry) || (entry.kind() == ItemKind::User && position >= oldest_kept)
+        let keep = |position: usize, kind: ItemKind| {
+            sets_the_scene(position, kind) || (kind == ItemKind::User && position >= oldest_kept)
         };
         draft.fold(0..draft.len(), keep, spec, reason);
     }

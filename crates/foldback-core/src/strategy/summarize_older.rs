@@ -67,7 +67,7 @@ impl Strategy for SummarizeOlderStrategy {
         let spec = SummarySpec::new(self.summary_tokens_max).with_focus(self.focus.clone());
         let reason = Reason::new(ID, format!("older than the newest {} items", self.n));
         let is_preserved = preserved(&self.preserve_kinds);
-        draft.fold(0..start, |_, entry| is_preserved(entry.kind()), spec, reason);
+        draft.fold(0..start, |_, kind| is_preserved(kind), spec, reason);
     }
 
     fn describe(&self) -> String {

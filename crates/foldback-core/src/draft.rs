@@ -10,7 +10,6 @@ mod folding;
 mod settle;
 mod units;
 
-use std::collections::BTreeSet;
 use std::ops::Range;
 
 use smallvec::SmallVec;
@@ -37,8 +36,8 @@ pub struct Draft<'v> {
     unit_in_flight: Range<usize>,
     loop_in_flight: Range<usize>,
     newest_user: Option<usize>,
-    /// First members of the units that pairs were removed from.
-    loosened: BTreeSet<usize>,
+    /// Whether pairs were removed from the unit that begins at a position.
+    is_loosened: Vec<bool>,
     change_count: u64,
     infeasible: Option<BudgetInfeasible>,
 }
@@ -98,7 +97,7 @@ impl<'v> Draft<'v> {
             unit_in_flight: view.unit_in_flight().unwrap_or(nowhere.clone()),
             loop_in_flight: view.loop_in_flight().unwrap_or(nowhere),
             newest_user: view.newest_user(),
-            loosened: BTreeSet::new(),
+            is_loosened: vec![false; view.len()],
             change_count: 0,
             infeasible: None,
         }
@@ -395,7 +394,7 @@ impl<'v> Draft<'v> {
                 self.hide(position, Slot::Dropped(reason));
             }
         }
-        self.loosened.insert(self.view.unit_start(call.0));
+        self.is_loosened[self.view.unit_start(call.0)] = true;
         true
     }
 

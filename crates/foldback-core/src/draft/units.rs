@@ -34,7 +34,7 @@ impl Draft<'_> {
     /// removed: without it a unit may fall apart, as it will in the next view. Done when asked for,
     /// because most units that lose a pair are hidden without a question.
     fn regrouped(&self, position: usize) -> Option<Members> {
-        if !self.loosened.contains(&self.view.unit_start(position)) {
+        if !self.is_loosened.get(self.view.unit_start(position)).is_some_and(|&is_loosened| is_loosened) {
             return None;
         }
         let members: Members =

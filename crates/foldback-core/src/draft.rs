@@ -249,13 +249,9 @@ impl<'v> Draft<'v> {
         keep: impl Fn(usize, ItemKind) -> bool,
         reason: Reason,
     ) -> usize {
-        let dropped = self.hideable(range, keep);
+        let (dropped, freed) = self.hideable_with_tokens(range, keep);
         let reason = self.intern(reason);
-        let mut freed = Tokens::ZERO;
-        for &position in &dropped {
-            freed += self.tokens_at(position);
-            self.slots[position] = Slot::Dropped(reason);
-        }
+        dropped.iter().for_each(|&position| self.slots[position] = Slot::Dropped(reason));
         // Holes that earlier steps dropped would cut the range into thousands of edits; this reason
         // is as true of them.
         if let (Some(&first), Some(&last)) = (dropped.first(), dropped.last()) {
@@ -371,17 +367,17 @@ impl<'v> Draft<'v> {
             return false;
         }
         let reason = self.intern(reason.clone());
-        self.change(call.0, call.1, 0, None, reason);
-        let is_nothing_else = self.view.get(result.0).is_some_and(|entry| entry.part_count() == 1);
-        if is_nothing_else && empty_items == EmptyItems::Drop {
-            self.hide(result.0, Slot::Dropped(reason));
-        } else {
-            self.change(result.0, result.1, 0, None, reason);
+        for (position, part_index) in [call, result] {
+            if empty_items == EmptyItems::Drop && self.is_little_else(position, part_index) {
+                self.hide(position, Slot::Dropped(reason));
+            } else {
+                self.change(position, part_index, 0, None, reason);
+            }
         }
         self.remove_trailing_reasoning(call.0, reason);
         // Thinking recorded as an item of its own goes with what it led to.
         let mut emptied: SmallVec<[usize; 3]> = SmallVec::from_slice(&[call.0, result.0]);
-        while self.is_emptied(emptied[0])
+        while self.tokens_at(emptied[0]) == Tokens::ZERO
             && let Some(before) = emptied[0].checked_sub(1)
             && self.view.unit_start(before) == self.view.unit_start(call.0)
             && !is_fixed(self, before)
@@ -390,7 +386,8 @@ impl<'v> Draft<'v> {
             emptied.insert(0, before);
         }
         for position in emptied {
-            if empty_items == EmptyItems::Drop && self.is_live(position) && self.is_emptied(position) {
+            let is_empty = self.is_live(position) && self.tokens_at(position) == Tokens::ZERO;
+            if empty_items == EmptyItems::Drop && is_empty {
                 self.hide(position, Slot::Dropped(reason));
             }
         }
@@ -398,8 +395,17 @@ impl<'v> Draft<'v> {
         true
     }
 
+    /// Whether an item is this part and at most thinking that led to it.
+    fn is_little_else(&self, position: usize, part_index: usize) -> bool {
+        let Some(entry) = self.view.get(position) else { return false };
+        let is_gone = |other: usize| {
+            other == part_index || entry.is_reasoning(other) || self.is_removed(position, other)
+        };
+        (0..entry.part_count()).all(is_gone)
+    }
+
     fn remove_trailing_reasoning(&mut self, position: usize, reason: u32) {
-        let Some(entry) = self.view.get(position) else { return };
+        let Some(entry) = self.view.get(position).filter(|_| self.is_live(position)) else { return };
         for part_index in (0..entry.part_count()).rev() {
             if !self.is_removed(position, part_index) {
                 if !entry.is_reasoning(part_index) {

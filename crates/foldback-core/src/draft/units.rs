@@ -79,13 +79,24 @@ impl Draft<'_> {
     /// no summary, and no member for which `keep` holds. Items without parts cost nothing and are
     /// left where they are.
     pub fn hideable(&self, range: Range<usize>, keep: impl Fn(usize, ItemKind) -> bool) -> Vec<usize> {
+        self.hideable_with_tokens(range, keep).0
+    }
+
+    /// The same, with what they cost together.
+    pub(super) fn hideable_with_tokens(
+        &self,
+        range: Range<usize>,
+        keep: impl Fn(usize, ItemKind) -> bool,
+    ) -> (Vec<usize>, Tokens) {
         let range = range.start..range.end.min(self.len());
         // A unit that crosses an end of the range lies between the legal cuts around it.
         let untorn = self.view.cut_at_or_after(range.start)..self.view.cut_at_or_before(range.end);
         let mut kept_units = BTreeSet::new();
         let mut free = Vec::with_capacity(range.len());
+        let mut free_tokens = Tokens::ZERO;
         for (position, mark) in range.clone().zip(self.view.marks(range.clone())) {
-            if self.tokens_of(position, mark) == Tokens::ZERO {
+            let tokens = self.tokens_of(position, mark);
+            if tokens == Tokens::ZERO {
                 continue;
             }
             let is_kept = mark.holds.intersects(Holds::SUMMARY | Holds::PIN)
@@ -101,14 +112,20 @@ impl Draft<'_> {
             }
             if !is_kept {
                 free.push(position);
+                free_tokens += tokens;
             }
         }
         if let Some(&first_kept) = kept_units.first() {
             let after = free.split_off(free.partition_point(|&position| position < first_kept));
-            let is_kept = |position: usize| kept_units.contains(&self.unit_ends(position).0);
-            free.extend(after.into_iter().filter(|&position| !is_kept(position)));
+            for position in after {
+                if kept_units.contains(&self.unit_ends(position).0) {
+                    free_tokens = free_tokens.saturating_sub(self.tokens_at(position));
+                } else {
+                    free.push(position);
+                }
+            }
         }
-        free
+        (free, free_tokens)
     }
 
     /// Whether a summary may take the place of `position`: no unit that stays has members on both

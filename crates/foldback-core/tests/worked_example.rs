@@ -18,7 +18,7 @@ const CONVERSATION: &str = r#"
     say     There are two files: lib.rs and parser.rs.
     user    Read parser.rs
     call    c7 fs_read_file {"path":"src/parser.rs"}
-    ok      c7 pub fn parse(text: &str) -> Ast { todo!() }
+    ok      c7 pub fn parse(text: &str) -> Ast { Ast {} }
     say     It has one function, parse, which does nothing yet.
     user    Add error handling
     call    c11 fs_replace_in_file {"path":"src/parser.rs","old":"-> Ast","new":"-> Result<Ast>"}
@@ -120,7 +120,7 @@ const SHAPE: &str = r#"
 -   5 assistant         14t "There are two files: lib.rs and parser.r…"
 -   6 user               7t "Read parser.rs"
 -   7 assistant         22t call:fs_read_file(c7)
--   8 tool              25t result(c7) "pub fn parse(text: &str) -> Ast { todo!(…"
+-   8 tool              25t result(c7) "pub fn parse(text: &str) -> Ast { Ast {}…"
 -   9 assistant         16t "It has one function, parse, which does n…"
    10 user               8t "Add error handling"
 -  11 assistant         35t call:fs_replace_in_file(c11)

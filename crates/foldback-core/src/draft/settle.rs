@@ -51,14 +51,17 @@ impl Draft<'_> {
     /// T7 forbids to leave the consequences to a second compaction.
     pub(crate) fn settle(&mut self, strategy: &dyn Strategy, budget: Option<&Budget>) {
         let mut before: Option<Vec<Slot>> = None;
-        for _ in 0..PASSES_MAX {
+        for pass in 0..PASSES_MAX {
             let change_count = self.change_count;
             strategy.plan(self, budget);
             self.keep_user_first();
+            // An item dropped and restored in every pass counts as a change and is none.
             if self.change_count == change_count || before.as_ref() == Some(&self.slots) {
                 return;
             }
-            before = Some(self.slots.clone());
+            if pass > 0 {
+                before = Some(self.slots.clone());
+            }
         }
     }
 

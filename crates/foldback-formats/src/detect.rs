@@ -1,0 +1,158 @@
+//! Which format bytes are in, by their content.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+use crate::error::{FormatError, Problem};
+use crate::format::Format;
+use crate::jsonl;
+
+/// Lines that are looked at.
+const PROBE_LINES_MAX: usize = 60;
+
+/// Longer lines are not looked at: what a file is shows in others.
+const PROBE_LINE_BYTES_MAX: usize = 4 * 1024 * 1024;
+
+/// Elements of an array that are looked at.
+const PROBE_ELEMENTS_MAX: usize = 40;
+
+/// How well content fits a format.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Fit {
+    /// It is something else.
+    No,
+    /// It could be: nothing speaks against it, but others look the same.
+    Possible,
+    /// It shows what only this format has.
+    Sure,
+}
+
+/// What detection looks at: the beginning of the content as records, and as one value.
+#[derive(Debug)]
+pub(crate) struct Probe<'a> {
+    /// The first lines that are JSON objects.
+    pub(crate) records: Vec<Value>,
+    /// The content as one JSON value.
+    pub(crate) document: Option<Top<'a>>,
+}
+
+/// The top level of a JSON value.
+#[derive(Debug)]
+pub(crate) enum Top<'a> {
+    /// The fields of an object.
+    Object(BTreeMap<Cow<'a, str>, &'a RawValue>),
+    /// The first elements of an array, decoded.
+    Array(Vec<Value>),
+}
+
+impl<'a> Probe<'a> {
+    fn new(bytes: &'a [u8]) -> Result<Self, FormatError> {
+        let mut first_problem = None;
+        let mut records = Vec::new();
+        for (number, line) in (1..).zip(jsonl::lines(bytes)).take(PROBE_LINES_MAX) {
+            if line.len() > PROBE_LINE_BYTES_MAX {
+                continue;
+            }
+            match jsonl::parse::<Value>(line, number) {
+                Ok(Some((_, record))) if record.is_object() => records.push(record),
+                Ok(_) => {}
+                Err(problem) if problem.fault.loses_content() => {
+                    first_problem.get_or_insert(problem);
+                }
+                Err(_) => {}
+            }
+        }
+        // A file of several records is no single value; a long one is not worth trying.
+        if records.len() > 1 {
+            return Ok(Self { records, document: None });
+        }
+        let document = Top::of(bytes);
+        if records.is_empty()
+            && let Err(problem) = &document
+        {
+            let seen = first_problem.or_else(|| Some(problem.clone()));
+            return Err(FormatError::Unknown { seen });
+        }
+        Ok(Self { records, document: document.ok() })
+    }
+
+    /// Whether some record passes a test.
+    pub(crate) fn any_record(&self, test: impl Fn(&Value) -> bool) -> bool {
+        self.records.iter().any(test)
+    }
+
+    /// A field of the document, if it is an object that has it.
+    pub(crate) fn field(&self, name: &str) -> Option<&'a RawValue> {
+        match &self.document {
+            Some(Top::Object(fields)) => fields.get(name).copied(),
+            Some(Top::Array(_)) | None => None,
+        }
+    }
+
+    /// The first elements of an array that is a field of the document.
+    pub(crate) fn elements_of(&self, name: &str) -> Vec<Value> {
+        self.field(name).map_or_else(Vec::new, |array| elements(array.get()))
+    }
+
+    /// The first elements of a document that is an array.
+    pub(crate) fn elements(&self) -> &[Value] {
+        match &self.document {
+            Some(Top::Array(elements)) => elements,
+            Some(Top::Object(_)) | None => &[],
+        }
+    }
+}
+
+impl<'a> Top<'a> {
+    fn of(bytes: &'a [u8]) -> Result<Self, Problem> {
+        use crate::error::Fault;
+        let not_text = |error: std::str::Utf8Error| {
+            let line = memchr::memchr_iter(b'\n', &bytes[..error.valid_up_to()]).count() + 1;
+            Problem { line, column: None, fault: Fault::NotUtf8 }
+        };
+        let text = std::str::from_utf8(bytes).map_err(not_text)?.trim_start_matches('\u{feff}');
+        match text.trim_ascii_start().starts_with('[') {
+            true => {
+                let broken = |error: serde_json::Error| Problem::of_json(&error, 1, 0);
+                let all: Vec<&RawValue> = serde_json::from_str(text).map_err(broken)?;
+                Ok(Self::Array(decoded(&all)))
+            }
+            false => {
+                serde_json::from_str(text).map(Self::Object).map_err(|error| Problem::of_json(&error, 1, 0))
+            }
+        }
+    }
+}
+
+fn elements(array: &str) -> Vec<Value> {
+    serde_json::from_str::<Vec<&RawValue>>(array).map_or_else(|_| Vec::new(), |all| decoded(&all))
+}
+
+fn decoded(elements: &[&RawValue]) -> Vec<Value> {
+    let first = elements.iter().take(PROBE_ELEMENTS_MAX);
+    first.filter_map(|element| serde_json::from_str(element.get()).ok()).collect()
+}
+
+/// The format that the content shows.
+///
+/// Where nothing but one format's own marks occur, that is it; where several formats look the same
+/// so far, it is an error that names them.
+pub fn detect(bytes: &[u8]) -> Result<Format, FormatError> {
+    if bytes.trim_ascii().is_empty() {
+        return Err(FormatError::Empty);
+    }
+    let probe = Probe::new(bytes)?;
+    let fits: Vec<(Fit, Format)> =
+        Format::ALL.iter().map(|&format| (format.codec().fits(&probe), format)).collect();
+    let best = fits.iter().map(|(fit, _)| *fit).max().unwrap_or(Fit::No);
+    let best_fits: Vec<Format> =
+        fits.into_iter().filter(|(fit, _)| *fit == best).map(|(_, format)| format).collect();
+    match (best, &best_fits[..]) {
+        (Fit::No, _) => Err(FormatError::Unknown { seen: None }),
+        (_, [only]) => Ok(*only),
+        _ => Err(FormatError::Ambiguous { fits: best_fits }),
+    }
+}

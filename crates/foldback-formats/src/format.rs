@@ -1,0 +1,320 @@
+//! The list of formats, and what each can do: [`Format`], [`Session`], and the seam between them.
+
+use std::fmt;
+use std::str::FromStr;
+use std::sync::Arc;
+
+use foldback_core::{Dialect, Item, ItemId, Text};
+
+use crate::conversation::Conversation;
+use crate::detect::{Fit, Probe, detect};
+use crate::error::{FormatError, Problem};
+use crate::{dialect, recording, session};
+
+macro_rules! formats {
+    ($($(#[$doc:meta])* $variant:ident, $name:literal, $label:literal, $codec:expr;)+) => {
+        /// A form in which conversations are stored or sent.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        pub enum Format {
+            $($(#[$doc])* $variant,)+
+        }
+
+        impl Format {
+            /// Every format, in the order in which they are listed.
+            pub const ALL: &'static [Self] = &[$(Self::$variant,)+];
+
+            /// The name used on the command line.
+            pub fn as_str(self) -> &'static str {
+                match self { $(Self::$variant => $name,)+ }
+            }
+
+            /// The name for people.
+            pub fn label(self) -> &'static str {
+                match self { $(Self::$variant => $label,)+ }
+            }
+
+            pub(crate) fn codec(self) -> &'static dyn Codec {
+                match self { $(Self::$variant => &$codec,)+ }
+            }
+        }
+    };
+}
+
+formats! {
+    /// foldback's own JSONL.
+    Native, "native", "foldback native", session::native::Native;
+    /// Anthropic Messages requests.
+    Anthropic, "anthropic", "Anthropic Messages request", dialect::anthropic::Anthropic;
+    /// OpenAI Chat Completions requests.
+    OpenaiChat, "openai-chat", "OpenAI Chat Completions request", dialect::openai_chat::OpenaiChat;
+    /// OpenAI Responses requests.
+    OpenaiResponses, "openai-responses", "OpenAI Responses request", dialect::openai_responses::OpenaiResponses;
+    /// Gemini generateContent requests.
+    Gemini, "gemini", "Gemini request", dialect::gemini::Gemini;
+    /// Session files of Claude Code.
+    ClaudeCode, "claude-code", "Claude Code session", session::claude_code::ClaudeCode;
+    /// Rollout files of Codex CLI.
+    Codex, "codex", "Codex CLI rollout", session::codex::Codex;
+    /// Session files of Gemini CLI.
+    GeminiCli, "gemini-cli", "Gemini CLI session", session::gemini_cli::GeminiCli;
+    /// Exports of opencode.
+    Opencode, "opencode", "opencode export", session::opencode::Opencode;
+    /// Session files of pi and OpenClaw.
+    Pi, "pi", "pi or OpenClaw session", session::pi::Pi;
+    /// Event files of Copilot CLI.
+    CopilotCli, "copilot-cli", "Copilot CLI events", session::copilot_cli::CopilotCli;
+    /// Message files of Cline.
+    Cline, "cline", "Cline messages", recording::cline::Cline;
+    /// Trajectories of SWE-agent.
+    SweAgent, "swe-agent", "SWE-agent trajectory", recording::swe_agent::SweAgent;
+    /// Trajectories of mini-swe-agent.
+    MiniSweAgent, "mini-swe-agent", "mini-swe-agent trajectory", recording::mini_swe_agent::MiniSweAgent;
+    /// Events of OpenHands.
+    OpenHands, "openhands", "OpenHands events", recording::openhands::OpenHands;
+    /// Logged calls of the OpenHands SDK.
+    LlmLog, "llm-log", "OpenHands LLM log", recording::llm_log::LlmLog;
+    /// The agent trajectory interchange format.
+    Atif, "atif", "ATIF trajectory", recording::atif::Atif;
+    /// Conversations of Forge.
+    Forge, "forge", "Forge conversation", recording::forge::Forge;
+    /// Trajectories of Moatless.
+    Moatless, "moatless", "Moatless trajectory", recording::moatless::Moatless;
+    /// Results of tau-bench, several conversations each.
+    TauBench, "tau-bench", "tau-bench results", recording::tau_bench::TauBench;
+}
+
+impl Format {
+    /// Whether foldback writes it.
+    pub fn is_writable(self) -> bool {
+        self.codec().is_writable()
+    }
+
+    /// The dialect that a request of this format is, if it is one.
+    pub fn dialect(self) -> Option<Dialect> {
+        match self {
+            Self::Anthropic => Some(Dialect::Anthropic),
+            Self::OpenaiChat => Some(Dialect::OpenaiChat),
+            Self::OpenaiResponses => Some(Dialect::OpenaiResponses),
+            Self::Gemini => Some(Dialect::Gemini),
+            _ => None,
+        }
+    }
+}
+
+impl From<Dialect> for Format {
+    fn from(dialect: Dialect) -> Self {
+        match dialect {
+            Dialect::Anthropic => Self::Anthropic,
+            Dialect::OpenaiChat => Self::OpenaiChat,
+            Dialect::OpenaiResponses => Self::OpenaiResponses,
+            Dialect::Gemini => Self::Gemini,
+        }
+    }
+}
+
+impl fmt::Display for Format {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+impl FromStr for Format {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Self, String> {
+        Self::ALL.iter().copied().find(|format| format.as_str() == name).ok_or_else(|| name.to_owned())
+    }
+}
+
+/// What a format must do. An implementor never panics, whatever the bytes, and reads no clock.
+pub(crate) trait Codec: Sync {
+    /// How well the content fits.
+    fn fits(&self, probe: &Probe<'_>) -> Fit;
+
+    /// Reads all of it. Records that cannot be read are problems; only where nothing can be read
+    /// is there an error.
+    fn read(&self, bytes: &[u8]) -> Result<Reading, FormatError>;
+
+    /// Whether [`write`](Self::write) works.
+    fn is_writable(&self) -> bool {
+        false
+    }
+
+    /// A fresh file of these items. Where `like` is a session of the same format, everything in it
+    /// that is not the conversation stays as it is.
+    fn write(&self, _items: &[Arc<Item>], _like: Option<&Session>) -> Option<(Vec<u8>, Vec<Loss>)> {
+        None
+    }
+
+    /// The order in which the format's compaction record can show these items.
+    fn arrange(&self, items: Vec<Arc<Item>>) -> Vec<Arc<Item>> {
+        items
+    }
+
+    /// The session's bytes with a compaction record added, after which the model sees exactly
+    /// `items`. `None` where the format has no such record.
+    fn append(
+        &self,
+        _session: &Session,
+        _conversation: &Conversation,
+        _items: &[Arc<Item>],
+    ) -> Option<Vec<u8>> {
+        None
+    }
+}
+
+/// What a reader found.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Reading {
+    /// The main conversation first.
+    pub(crate) conversations: Vec<Conversation>,
+    /// What could not be read.
+    pub(crate) problems: Vec<Problem>,
+    /// The dialect that the agent spoke, where the file shows it.
+    pub(crate) dialect: Option<Dialect>,
+    /// The model that answered last.
+    pub(crate) model: Option<Text>,
+    /// The session's own id.
+    pub(crate) session_id: Option<Text>,
+    /// Set where the file is a sub-agent's.
+    pub(crate) sub_agent_of: Option<SubAgentOf>,
+    /// Other branches of a file that is a tree; the active one is the main conversation.
+    pub(crate) branches: Vec<Conversation>,
+}
+
+/// Whose sub-agent a session is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SubAgentOf {
+    /// The id of the session that started it.
+    pub session_id: Text,
+    /// Its own name there.
+    pub agent_id: Text,
+}
+
+/// A file or request, read: its bytes and what they mean.
+#[derive(Clone, Debug)]
+pub struct Session {
+    format: Format,
+    bytes: Vec<u8>,
+    reading: Reading,
+}
+
+impl Session {
+    /// Reads it in the format that its content shows.
+    pub fn read(bytes: Vec<u8>) -> Result<Self, FormatError> {
+        Self::read_as(detect(&bytes)?, bytes)
+    }
+
+    /// Reads it in this format.
+    pub fn read_as(format: Format, bytes: Vec<u8>) -> Result<Self, FormatError> {
+        let reading = format.codec().read(&bytes)?;
+        Ok(Self { format, bytes, reading })
+    }
+
+    /// Its format.
+    pub fn format(&self) -> Format {
+        self.format
+    }
+
+    /// Exactly the bytes it was read from.
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// The conversations in it, the main one first.
+    pub fn conversations(&self) -> &[Conversation] {
+        &self.reading.conversations
+    }
+
+    /// Branches that were left: a session that is a tree follows the one that is active.
+    pub fn branches(&self) -> &[Conversation] {
+        &self.reading.branches
+    }
+
+    /// What could not be read.
+    pub fn problems(&self) -> &[Problem] {
+        &self.reading.problems
+    }
+
+    /// The dialect that the agent spoke, where the format or the content shows it.
+    pub fn dialect(&self) -> Option<Dialect> {
+        self.format.dialect().or(self.reading.dialect)
+    }
+
+    /// The model that answered last.
+    pub fn model(&self) -> Option<&str> {
+        self.reading.model.as_deref()
+    }
+
+    /// The session's own id.
+    pub fn session_id(&self) -> Option<&str> {
+        self.reading.session_id.as_deref()
+    }
+
+    /// Whose sub-agent it is.
+    pub fn sub_agent_of(&self) -> Option<&SubAgentOf> {
+        self.reading.sub_agent_of.as_ref()
+    }
+
+    /// The order in which this session's compaction record can show these items: some agents
+    /// always show the summary first.
+    pub fn arrange(&self, items: Vec<Arc<Item>>) -> Vec<Arc<Item>> {
+        self.format.codec().arrange(items)
+    }
+
+    /// The session with a compaction after which the model sees exactly `items`: added to the
+    /// file where the format has a record for it, else a fresh file, in its own form or native.
+    pub fn compacted(&self, conversation: &Conversation, items: &[Arc<Item>]) -> Written {
+        let codec = self.format.codec();
+        if let Some(bytes) = codec.append(self, conversation, items) {
+            return Written { bytes, written_as: WrittenAs::Appended(self.format), losses: Vec::new() };
+        }
+        let own = match self.conversations().len() {
+            0 | 1 => codec.write(items, Some(self)).map(|written| (self.format, written)),
+            _ => None,
+        };
+        let (format, (bytes, losses)) = own.unwrap_or_else(|| {
+            (Format::Native, (session::native::write_compacted(conversation, items), Vec::new()))
+        });
+        Written { bytes, written_as: WrittenAs::Fresh(format), losses }
+    }
+}
+
+/// A fresh file of these items.
+pub fn write(format: Format, items: &[Arc<Item>], like: Option<&Session>) -> Result<Written, FormatError> {
+    let like = like.filter(|session| session.format == format);
+    let (bytes, losses) = format
+        .codec()
+        .write(items, like)
+        .ok_or(FormatError::NotWritable { format, reason: "foldback only reads it" })?;
+    Ok(Written { bytes, written_as: WrittenAs::Fresh(format), losses })
+}
+
+/// A file that was written.
+#[derive(Clone, Debug)]
+pub struct Written {
+    /// All of it.
+    pub bytes: Vec<u8>,
+    /// How.
+    pub written_as: WrittenAs,
+    /// What the format could not hold.
+    pub losses: Vec<Loss>,
+}
+
+/// How a session was written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WrittenAs {
+    /// Records were added after the untouched original.
+    Appended(Format),
+    /// A new file in this format.
+    Fresh(Format),
+}
+
+/// Something that a format cannot hold.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Loss {
+    /// The item, by name.
+    pub item_id: ItemId,
+    /// What is lost of it, in a clause.
+    pub what: String,
+}

@@ -1,0 +1,38 @@
+//! Ids for records that foldback adds: unlike any in the file, and the same each time (T6).
+
+use xxhash_rust::xxh3::xxh3_128_with_seed;
+
+/// Draws ids that derive from the content of a file.
+#[derive(Debug)]
+pub(crate) struct NewIds {
+    bytes_hash: [u8; 16],
+    drawn: u64,
+}
+
+impl NewIds {
+    /// Ids for records added to these bytes.
+    pub(crate) fn for_file(bytes: &[u8]) -> Self {
+        Self { bytes_hash: xxh3_128_with_seed(bytes, 0).to_be_bytes(), drawn: 0 }
+    }
+
+    fn draw(&mut self) -> u128 {
+        self.drawn += 1;
+        xxh3_128_with_seed(&self.bytes_hash, self.drawn)
+    }
+
+    /// In the form of a random UUID.
+    pub(crate) fn uuid(&mut self) -> String {
+        let random = self.draw();
+        let (version, variant) = (0x4_u128 << 76, 0x8_u128 << 60);
+        let bits = random & !(0xF << 76) & !(0xC << 60) | version | variant;
+        let hex = format!("{bits:032x}");
+        format!("{}-{}-{}-{}-{}", &hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..])
+    }
+
+    /// So many hexadecimal digits, 32 at most.
+    pub(crate) fn hex(&mut self, digits: usize) -> String {
+        let mut hex = format!("{:032x}", self.draw());
+        hex.truncate(digits);
+        hex
+    }
+}

@@ -1,0 +1,170 @@
+//! One corpus through every format: the fixtures beside this crate, and recorded sessions of real
+//! agents where a folder of them is present (`FOLDBACK_SESSIONS`, or `../shared/data` beside the
+//! repository). Folders of fixtures are named after formats. `FOLDBACK_ONLY` restricts a run to
+//! paths that contain it.
+
+mod count;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use foldback_core::{
+    Budget, EstimatingCounter, Item, LadderStrategy, PlanError, Tokens, View, check, plan, repair,
+};
+use foldback_formats::{Conversation, Format, Session, WrittenAs};
+
+/// Shares of a session's tokens that it is compacted to, in percent.
+const TARGETS: [u64; 4] = [50, 25, 10, 5];
+
+fn files_below(folder: &Path) -> Vec<PathBuf> {
+    let mut files = Vec::new();
+    let mut folders = vec![folder.to_owned()];
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(&folder).into_iter().flatten().flatten() {
+            let path = entry.path();
+            let is_session = path
+                .extension()
+                .is_some_and(|extension| ["json", "jsonl", "traj"].iter().any(|known| extension == *known));
+            match path.is_dir() {
+                true => folders.push(path),
+                false if is_session => files.push(path),
+                false => {}
+            }
+        }
+    }
+    if let Ok(part) = std::env::var("FOLDBACK_ONLY") {
+        files.retain(|path| path.to_string_lossy().contains(&part));
+    }
+    files.sort();
+    files
+}
+
+fn fixtures() -> Vec<PathBuf> {
+    let files = files_below(&Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures"));
+    let is_restricted = std::env::var_os("FOLDBACK_ONLY").is_some();
+    assert!(!files.is_empty() || is_restricted, "the fixtures are part of the repository");
+    files
+}
+
+fn recorded() -> Vec<PathBuf> {
+    let beside = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data");
+    let folder = std::env::var_os("FOLDBACK_SESSIONS").map_or(beside, PathBuf::from);
+    let files = files_below(&folder);
+    if files.is_empty() {
+        eprintln!("skipped: no recorded sessions in {}; set FOLDBACK_SESSIONS", folder.display());
+    }
+    files
+}
+
+fn read(path: &Path) -> Session {
+    let bytes = std::fs::read(path).unwrap();
+    Session::read(bytes).unwrap_or_else(|error| panic!("{}: {error}\nhint: {}", path.display(), error.hint()))
+}
+
+/// The view in its dialect, valid: real sessions were interrupted, edited and repaired by hand.
+fn valid_view(session: &Session, conversation: &Conversation) -> View {
+    let dialect = session.dialect();
+    let transcript = conversation.transcript(Arc::new(EstimatingCounter), dialect);
+    let view = conversation.view_of(&transcript);
+    if check(view.items(), dialect).is_empty() {
+        return view;
+    }
+    let items: Vec<Arc<Item>> = view.items().cloned().collect();
+    let repaired = repair(&items, dialect);
+    View::of(&repaired.items.into_iter().collect())
+}
+
+fn parts_of<'a>(items: impl Iterator<Item = &'a Arc<Item>>) -> Vec<String> {
+    let sent = items.filter(|item| !item.parts.is_empty());
+    sent.flat_map(|item| item.parts.iter().map(|part| format!("{}: {part:?}", item.kind))).collect()
+}
+
+fn assert_compacts(path: &Path) {
+    let session = read(path);
+    for conversation in session.conversations().iter().filter(|conversation| !conversation.is_empty()) {
+        let view = valid_view(&session, conversation);
+        for percent in TARGETS {
+            let target = Tokens((view.tokens().0 * percent / 100).max(1));
+            let name = format!("{} at {percent}% ({target} tokens)", path.display());
+            let budget = Budget::for_target(target).unwrap();
+            let compacted = match plan(&view, &LadderStrategy::new(), Some(&budget)) {
+                Ok(plan) => plan.apply_floor().view,
+                Err(PlanError::BudgetInfeasible(error)) => {
+                    assert!(view.tokens() < Tokens(20_000) || percent < 25, "{name}: {error}");
+                    continue;
+                }
+                Err(error) => panic!("{name}: {error}"),
+            };
+            let items = session.arrange(compacted.items().cloned().collect());
+            assert_eq!(check(&items, session.dialect()), [], "{name}");
+            assert_written_back(&name, &session, conversation, &items);
+        }
+    }
+}
+
+/// "Could resume": what the model saw last, read from the written file, is what was committed.
+fn assert_written_back(name: &str, session: &Session, conversation: &Conversation, items: &[Arc<Item>]) {
+    let written = session.compacted(conversation, items);
+    let again = Session::read(written.bytes.clone()).unwrap_or_else(|error| panic!("{name}: {error}"));
+    let [main, ..] = again.conversations() else { panic!("{name}: nothing to read") };
+    let transcript = main.transcript(Arc::new(EstimatingCounter), session.dialect());
+    let seen = main.view_of(&transcript);
+    let (expected, found) = (parts_of(items.iter()), parts_of(seen.items()));
+    for (index, (expected, found)) in expected.iter().zip(&found).enumerate() {
+        assert_eq!(expected, found, "{name}: part {index}");
+    }
+    assert_eq!(expected.len(), found.len(), "{name}: {:?}", &expected[found.len().min(expected.len())..]);
+    if let WrittenAs::Appended(format) = written.written_as {
+        assert_eq!(format, again.format(), "{name}");
+        let before: Vec<&Arc<Item>> = conversation.history().map(|recorded| &recorded.item).collect();
+        let after: Vec<&Arc<Item>> = main.history().map(|recorded| &recorded.item).collect();
+        assert_eq!(before.len(), after.len(), "{name}: the history is still there");
+        assert!(before.iter().zip(&after).all(|(before, after)| before.parts == after.parts), "{name}");
+    }
+}
+
+#[test]
+fn every_fixture_is_recognised_by_its_content() {
+    for path in fixtures() {
+        let folder = path.strip_prefix(Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures")).unwrap();
+        let expected = folder.components().next().unwrap().as_os_str().to_str().unwrap().to_owned();
+        assert_eq!(read(&path).format().as_str(), expected, "{}", path.display());
+    }
+}
+
+#[test]
+fn every_format_has_a_fixture() {
+    let folders = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures");
+    let missing: Vec<&Format> =
+        Format::ALL.iter().filter(|format| !folders.join(format.as_str()).is_dir()).collect();
+    assert!(missing.is_empty(), "{missing:?}");
+}
+
+#[test]
+fn every_recorded_session_is_read() {
+    for path in recorded() {
+        let session = read(&path);
+        let items: usize = session.conversations().iter().map(Conversation::len).sum();
+        assert!(items > 0, "{}", path.display());
+    }
+}
+
+#[test]
+fn items_calls_and_results_are_as_many_as_an_independent_count_finds() {
+    for path in fixtures().into_iter().chain(recorded()) {
+        let session = read(&path);
+        let found: Vec<count::Counts> = session.conversations().iter().map(count::of_conversation).collect();
+        let expected = count::of_bytes(session.format(), session.bytes());
+        assert_eq!(found, expected, "{}", path.display());
+    }
+}
+
+#[test]
+fn every_fixture_is_compacted_and_read_again() {
+    fixtures().iter().for_each(|path| assert_compacts(path));
+}
+
+#[test]
+fn every_recorded_session_is_compacted_and_read_again() {
+    recorded().iter().for_each(|path| assert_compacts(path));
+}

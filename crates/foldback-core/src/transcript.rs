@@ -34,8 +34,14 @@ impl Transcript {
     pub fn push(&mut self, item: impl Into<Arc<Item>>) {
         let item = item.into();
         let tokens = self.meter.item(&item);
+        self.push_counted(item, tokens);
+    }
+
+    /// Appends an item that was counted before, by this transcript's [`Meter`]: many items can be
+    /// counted on several threads and then pushed.
+    pub fn push_counted(&mut self, item: impl Into<Arc<Item>>, tokens: ItemTokens) {
         let index = self.sequence.len();
-        self.sequence.push(item, tokens, index..index + 1, index);
+        self.sequence.push(item.into(), tokens, index..index + 1, index);
     }
 
     /// What counts tokens here.

@@ -27,6 +27,7 @@
 mod bpe;
 mod caching;
 mod encoding;
+mod items;
 mod parallel;
 mod segment;
 
@@ -36,5 +37,6 @@ mod corpus;
 pub use bpe::BpeCounter;
 pub use caching::{CACHE_ENTRIES_MAX, CACHED_BYTES_MIN, CacheStats, CachingCounter};
 pub use encoding::Encoding;
+pub use items::count_items;
 pub use parallel::{PARALLEL_BYTES_MIN, THREADS_MAX};
 pub use segment::SEGMENT_BYTES_MAX;

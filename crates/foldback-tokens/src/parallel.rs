@@ -96,7 +96,7 @@ fn batches(segments: &[Segment<'_>]) -> Vec<Range<usize>> {
 }
 
 /// How many threads may count together. Asked once: the answer is read from several files.
-fn threads() -> usize {
+pub(crate) fn threads() -> usize {
     static THREADS: OnceLock<usize> = OnceLock::new();
     *THREADS.get_or_init(|| thread::available_parallelism().map_or(1, NonZero::get).min(THREADS_MAX))
 }

@@ -1,0 +1,188 @@
+//! Plan, fill, check, commit: [`compact`].
+
+use foldback_core::{
+    Budget, BudgetInfeasible, Compacted, CompactionReason, Dialect, Plan, PlanError, Repair, Strategy,
+    Timestamp, Tokens, View, Violation, check, plan,
+};
+
+use crate::mend::mend;
+
+/// What to compact, how, and for whom.
+#[derive(Clone, Copy, Debug)]
+pub struct Execution<'a> {
+    /// What the model sees now.
+    pub view: &'a View,
+    /// What to do about it.
+    pub strategy: &'a dyn Strategy,
+    /// How much room there is; structural strategies need none.
+    pub budget: Option<&'a Budget>,
+    /// Whose rules the result must keep; without one, those that all share.
+    pub dialect: Option<Dialect>,
+    /// Why it is done (T9).
+    pub cause: Option<&'a CompactionReason>,
+    /// When it is done.
+    pub now: Option<Timestamp>,
+}
+
+/// Why there is no compacted view. The view that was given is what it was (T8).
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum CompactionError {
+    /// What must stay is larger than the target.
+    #[error(transparent)]
+    BudgetInfeasible(BudgetInfeasible),
+    /// The strategy aims at a size, and none was given.
+    #[error("{strategy} works towards a budget; pass one")]
+    BudgetRequired {
+        /// The strategy or pipeline.
+        strategy: String,
+    },
+    /// The result is one that the provider would reject.
+    #[error("{strategy} led to a request that would be rejected: {}", first(.violations))]
+    Invalid {
+        /// The strategy or pipeline.
+        strategy: String,
+        /// Everything that is wrong with it.
+        violations: Vec<Violation>,
+    },
+    /// The result is larger than the target.
+    #[error("{strategy} stopped at {tokens} tokens, the target is {target}")]
+    OverTarget {
+        /// The strategy or pipeline.
+        strategy: String,
+        /// What it came to.
+        tokens: Tokens,
+        /// What was aimed at.
+        target: Tokens,
+    },
+}
+
+fn first(violations: &[Violation]) -> String {
+    violations.first().map_or_else(String::new, ToString::to_string)
+}
+
+impl From<PlanError> for CompactionError {
+    fn from(error: PlanError) -> Self {
+        match error {
+            PlanError::BudgetInfeasible(error) => Self::BudgetInfeasible(error),
+            PlanError::BudgetRequired { strategy } => Self::BudgetRequired { strategy },
+        }
+    }
+}
+
+/// A compaction that was carried out, in memory.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    /// What was planned, on the view after repairs.
+    pub plan: Plan,
+    /// The view it led to, and the block to store.
+    pub compacted: Compacted,
+    /// What had to be repaired first.
+    pub repairs: Vec<Repair>,
+}
+
+impl Outcome {
+    /// Whether anything changed.
+    pub fn is_unchanged(&self) -> bool {
+        self.plan.is_empty() && self.repairs.is_empty()
+    }
+}
+
+/// Plans, and stops there.
+pub fn dry_run(request: &Execution<'_>) -> Result<(Plan, Vec<Repair>), CompactionError> {
+    let mended = mend(request.view, request.dialect);
+    let mut plan = plan(&mended.view, request.strategy, request.budget)?;
+    if let Some(cause) = request.cause {
+        plan = plan.caused_by(cause.clone());
+    }
+    if let Some(now) = request.now {
+        plan = plan.made_at(now);
+    }
+    Ok((plan, mended.repairs))
+}
+
+/// Plans, fills, checks, commits.
+pub fn compact(request: &Execution<'_>) -> Result<Outcome, CompactionError> {
+    let (plan, repairs) = dry_run(request)?;
+    let compacted = plan.apply_floor();
+    judge(request, &plan, &compacted)?;
+    Ok(Outcome { plan, compacted, repairs })
+}
+
+/// The last look before a commit: valid for the dialect, and within the budget where the strategy
+/// works towards one.
+fn judge(request: &Execution<'_>, plan: &Plan, compacted: &Compacted) -> Result<(), CompactionError> {
+    let strategy = || plan.strategy().to_owned();
+    let violations = check(compacted.view.items(), request.dialect);
+    if !violations.is_empty() {
+        return Err(CompactionError::Invalid { strategy: strategy(), violations });
+    }
+    let target = request.budget.filter(|_| request.strategy.needs_budget()).map(Budget::target);
+    match target {
+        Some(target) if compacted.view.tokens() > target => {
+            Err(CompactionError::OverTarget { strategy: strategy(), tokens: compacted.view.tokens(), target })
+        }
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::{ProptestConfig, prop, prop_assert, prop_assert_eq, proptest};
+
+    use super::*;
+    use foldback_core::{CompactionPipeline, DropReasoningStrategy, LadderStrategy, Overlay};
+    use foldback_testkit::{config, recipe};
+
+    /// Planning itself has its own properties; here it is the road around it.
+    const CASES: u32 = 2_000;
+
+    fn request<'a>(view: &'a View, strategy: &'a dyn Strategy) -> Execution<'a> {
+        Execution { view, strategy, budget: None, dialect: None, cause: None, now: None }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: CASES, ..config() })]
+
+        /// T1, T2: whatever was recorded, what comes out is valid, and the record is untouched.
+        #[test]
+        fn every_outcome_is_valid_and_leaves_the_record_alone(
+            recipe in recipe::recipe(),
+            dialect in prop::sample::select(Dialect::ALL.to_vec()),
+            percent in 5u64..100,
+        ) {
+            let transcript = recipe.transcript();
+            let view = View::of(&transcript);
+            let budget = Budget::for_target(Tokens((view.tokens().0 * percent / 100).max(1))).unwrap();
+            let ladder = LadderStrategy::new();
+            let request = Execution {
+                budget: Some(&budget),
+                dialect: Some(dialect),
+                ..request(&view, &ladder)
+            };
+            match compact(&request) {
+                Ok(outcome) => {
+                    prop_assert_eq!(check(outcome.compacted.view.items(), Some(dialect)), []);
+                    prop_assert!(outcome.compacted.view.tokens() <= budget.target());
+                    let recorded = outcome.compacted.view.transcript();
+                    prop_assert!(recorded.items().zip(transcript.items()).all(|(now, then)| now == then));
+                    prop_assert!(recorded.len() >= transcript.len());
+                }
+                Err(CompactionError::BudgetInfeasible(error)) => {
+                    prop_assert!(error.kernel_tokens > budget.target());
+                }
+                Err(error) => prop_assert!(false, "{error}"),
+            }
+        }
+    }
+
+    #[test]
+    fn a_ladder_without_a_budget_is_refused() {
+        let view = View::of(&foldback_core::Transcript::default());
+        let ladder = LadderStrategy::new();
+        assert!(matches!(compact(&request(&view, &ladder)), Err(CompactionError::BudgetRequired { .. })));
+        let structural = CompactionPipeline::new().with_strategy(DropReasoningStrategy::new());
+        let outcome = compact(&request(&view, &structural)).unwrap();
+        assert!(outcome.is_unchanged());
+        assert_eq!(outcome.compacted.view.overlay(), &Overlay::default());
+    }
+}

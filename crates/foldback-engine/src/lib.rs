@@ -1,0 +1,12 @@
+//! The executor: the one road from a view to a compacted view.
+//!
+//! [`compact`] makes the view valid, plans, fills the summaries that the plan asks for, checks the
+//! result against the dialect and the budget, and commits it to an overlay in memory. Every program
+//! that compacts takes this road; what differs is where the view comes from and who stores the
+//! block.
+
+mod executor;
+mod mend;
+
+pub use executor::{CompactionError, Execution, Outcome, compact, dry_run};
+pub use mend::{Mended, mend};

@@ -1,0 +1,56 @@
+//! Makes a view valid before it is planned on.
+//!
+//! Recorded sessions were interrupted, cut and edited: calls without results, results without
+//! calls. A plan keeps what is valid valid; it does not repair. So the repair comes first, as a
+//! block like any other: the repaired items are recorded behind all others, and what they replace
+//! is dropped. The recorded items stay what they were (T1).
+
+use std::sync::Arc;
+
+use foldback_core::edit::{Drop, Edit};
+use foldback_core::{CompactionBlock, Dialect, Item, Reason, Repair, View, check, repair};
+
+/// A view that its dialect accepts, and what had to be done for it.
+#[derive(Clone, Debug)]
+pub struct Mended {
+    /// What to plan on.
+    pub view: View,
+    /// What was repaired; empty where there was nothing to do.
+    pub repairs: Vec<Repair>,
+}
+
+/// The view, repaired where `dialect` would reject it. Costs what is behind the first repair.
+pub fn mend(view: &View, dialect: Option<Dialect>) -> Mended {
+    if check(view.items(), dialect).is_empty() {
+        return Mended { view: view.clone(), repairs: Vec::new() };
+    }
+    let items: Vec<Arc<Item>> = view.items().cloned().collect();
+    let repaired = repair(&items, dialect);
+    let is_same = |(before, after): &(&Arc<Item>, &Arc<Item>)| Arc::ptr_eq(before, after);
+    let first = items.iter().zip(&repaired.items).take_while(is_same).count();
+    if first == items.len() && first == repaired.items.len() {
+        return Mended { view: view.clone(), repairs: repaired.repairs };
+    }
+    let mut transcript = view.transcript().clone();
+    let recorded = transcript.len();
+    transcript.extend(repaired.items[first..].iter().cloned());
+    let start = view.get(first).map_or(recorded, |entry| entry.anchor());
+    let reason = Reason::new("repair", "replaced by a form that the provider accepts");
+    let edits = match start < recorded {
+        true => vec![Edit::Drop(Drop { range: start..recorded, reason })],
+        false => Vec::new(),
+    };
+    let block = CompactionBlock {
+        edits,
+        summaries: Vec::new(),
+        strategy: "repair".into(),
+        cause: None,
+        tokens_before: view.tokens(),
+        tokens_after: view.tokens_of(0..first) + transcript.tokens_of(recorded..transcript.len()),
+        created_at: None,
+    };
+    let view =
+        View::through(&transcript, &view.overlay().with(block)).expect("the block drops recorded items only");
+    debug_assert!(view.items().eq(repaired.items.iter()), "the view shows the repaired items");
+    Mended { view, repairs: repaired.repairs }
+}

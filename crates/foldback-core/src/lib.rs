@@ -27,6 +27,7 @@ pub mod handle;
 pub mod ids;
 pub mod item;
 pub mod kernel;
+pub mod models;
 pub mod native;
 pub mod part;
 pub mod placeholder;
@@ -49,6 +50,7 @@ pub use edit::{Edit, Fold, Reason, Rewrite, SummaryPlacement, SummarySpec};
 pub use handle::Handle;
 pub use ids::{CallId, ItemId, Text, Timestamp, Tokens, TurnId};
 pub use item::{FinishReason, Item, ItemKind, Metadata, Pin, SummaryOrigin, Usage};
+pub use models::Model;
 pub use native::{NativeDocument, NativeError, NativeFault};
 pub use part::{
     Blob, File, Json, Media, Opaque, Part, Reasoning, ResultPart, ToolCall, ToolInput, ToolResult,

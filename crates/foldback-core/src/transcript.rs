@@ -44,6 +44,12 @@ impl Transcript {
         self.sequence.push(item.into(), tokens, index..index + 1, index);
     }
 
+    /// An empty transcript that counts as this one does.
+    #[must_use]
+    pub fn clone_empty(&self) -> Self {
+        Self { sequence: Sequence::default(), meter: self.meter.clone() }
+    }
+
     /// What counts tokens here.
     pub fn meter(&self) -> &Meter {
         &self.meter

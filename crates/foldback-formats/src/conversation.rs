@@ -69,6 +69,7 @@ pub struct Cleared {
 }
 
 /// One entry of what the model sees after a compaction.
+#[expect(clippy::large_enum_variant, reason = "these lists live for a moment, and boxes would cost more")]
 #[derive(Clone, Debug)]
 pub enum Shown {
     /// An item recorded before, by its index.

@@ -151,6 +151,11 @@ pub(crate) trait Codec: Sync {
         items
     }
 
+    /// Whether [`append`](Self::append) works.
+    fn has_compaction_record(&self) -> bool {
+        false
+    }
+
     /// The session's bytes with a compaction record added, after which the model sees exactly
     /// `items`. `None` where the format has no such record.
     fn append(
@@ -262,6 +267,11 @@ impl Session {
         self.format.codec().arrange(items)
     }
 
+    /// Whether the format has a record for compactions, so that they are added to the file.
+    pub fn gains_records(&self) -> bool {
+        self.format.codec().has_compaction_record()
+    }
+
     /// The session with a compaction after which the model sees exactly `items`: added to the
     /// file where the format has a record for it, else a fresh file, in its own form or native.
     pub fn compacted(&self, conversation: &Conversation, items: &[Arc<Item>]) -> Written {
@@ -269,14 +279,20 @@ impl Session {
         if let Some(bytes) = codec.append(self, conversation, items) {
             return Written { bytes, written_as: WrittenAs::Appended(self.format), losses: Vec::new() };
         }
-        let own = match self.conversations().len() {
-            0 | 1 => codec.write(items, Some(self)).map(|written| (self.format, written)),
+        let own = match self.conversations() {
+            [_] => codec.write(items, Some(self)),
             _ => None,
         };
-        let (format, (bytes, losses)) = own.unwrap_or_else(|| {
-            (Format::Native, (session::native::write_compacted(conversation, items), Vec::new()))
-        });
-        Written { bytes, written_as: WrittenAs::Fresh(format), losses }
+        match own {
+            Some((bytes, losses)) => Written { bytes, written_as: WrittenAs::Fresh(self.format), losses },
+            None => self.compacted_native(&[(conversation, Some(items))]),
+        }
+    }
+
+    /// A fresh native file of these conversations, each with a compaction where there is one.
+    pub fn compacted_native(&self, conversations: &[(&Conversation, Option<&[Arc<Item>]>)]) -> Written {
+        let bytes = session::native::write_compacted(self.dialect(), conversations);
+        Written { bytes, written_as: WrittenAs::Fresh(Format::Native), losses: Vec::new() }
     }
 }
 

@@ -2,10 +2,11 @@
 //!
 //! A compaction line says what the model sees from there on: items recorded before, by their
 //! index, and items that are new. Nothing before it changes, so taking the line out undoes it.
+//! Where a file holds several conversations, a line begins each of them.
 
 use std::sync::Arc;
 
-use foldback_core::{Item, Text, Timestamp, Tokens};
+use foldback_core::{Dialect, Item, Text, Timestamp, Tokens};
 use serde::{Deserialize, Serialize};
 
 use crate::conversation::{Compaction, Conversation, Place, Shown};
@@ -22,22 +23,42 @@ const BY: &str = "foldback";
 enum Record {
     Item(Item),
     Compaction(CompactionLine),
+    Conversation(ConversationLine),
 }
 
 impl Record {
     fn parse(json: &str) -> Result<Self, serde_json::Error> {
         // Parts carry raw JSON, which serde cannot try twice; so the line's beginning decides.
-        match json.trim_ascii_start().starts_with(COMPACTION_START) {
-            true => {
-                serde_json::from_str(json).map(|OfCompaction { compaction }| Self::Compaction(compaction))
-            }
-            false => serde_json::from_str(json).map(Self::Item),
+        let start = json.trim_ascii_start();
+        if start.starts_with(COMPACTION_START) {
+            return serde_json::from_str(json)
+                .map(|OfCompaction { compaction }| Self::Compaction(compaction));
         }
+        if start.starts_with(CONVERSATION_START) {
+            let begun = serde_json::from_str(json);
+            return begun.map(|OfConversation { conversation }| Self::Conversation(conversation));
+        }
+        serde_json::from_str(json).map(Self::Item)
     }
 }
 
 /// How the line of a compaction begins.
 const COMPACTION_START: &str = "{\"compaction\":";
+/// How the line that begins a conversation begins.
+const CONVERSATION_START: &str = "{\"conversation\":";
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct OfConversation {
+    conversation: ConversationLine,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ConversationLine {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    name: Option<Text>,
+}
 
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -49,6 +70,12 @@ struct OfCompaction {
 #[serde(deny_unknown_fields)]
 struct CompactionLine {
     by: Text,
+    /// Which conversation of the file, counted from 0.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    conversation: usize,
+    /// Whose rules it keeps; images cost what they cost there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    dialect: Option<Dialect>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     created_at: Option<Timestamp>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -56,6 +83,7 @@ struct CompactionLine {
     shown: Vec<ShownLine>,
 }
 
+#[expect(clippy::large_enum_variant, reason = "these lists live for a moment, and boxes would cost more")]
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum ShownLine {
@@ -74,30 +102,38 @@ impl Codec for Native {
 
     fn read(&self, bytes: &[u8]) -> Result<Reading, FormatError> {
         let (lines, problems) = jsonl::read_with(bytes, Record::parse);
-        let mut conversation = Conversation::new();
+        let mut conversations = vec![Conversation::new()];
+        let mut dialect = None;
         for line in lines {
             let place = Place::line(line.number);
             match line.record {
-                Record::Item(item) => drop(conversation.push(item, place)),
-                Record::Compaction(made) => {
-                    let mut compaction = Compaction::new(made.by, place);
-                    (compaction.created_at, compaction.tokens_before) = (made.created_at, made.tokens_before);
-                    let recorded = conversation.len();
-                    let shown = made.shown.into_iter().flat_map(|shown| match shown {
-                        ShownLine::Kept(start, end) => {
-                            (start.min(recorded)..end.min(recorded)).map(Shown::Kept).collect()
-                        }
-                        ShownLine::New(item) => vec![Shown::New(item)],
+                Record::Item(item) => {
+                    conversations.last_mut().map(|conversation| conversation.push(item, place));
+                }
+                Record::Conversation(begun) => {
+                    // A file's first line begins the conversation that is there already.
+                    if conversations.last().is_some_and(|last| last.is_empty() && last.name().is_none()) {
+                        conversations.pop();
+                    }
+                    let conversation = Conversation::new();
+                    conversations.push(match begun.name {
+                        Some(name) => conversation.named(name),
+                        None => conversation,
                     });
-                    conversation.replace(compaction, shown.collect::<Vec<_>>());
+                }
+                Record::Compaction(made) => {
+                    dialect = made.dialect.or(dialect);
+                    if let Some(conversation) = conversations.get_mut(made.conversation) {
+                        replace(conversation, made, place);
+                    }
                 }
             }
         }
-        match (conversation.is_empty(), problems.first()) {
+        match (conversations.iter().all(Conversation::is_empty), problems.first()) {
             (true, Some(problem)) => {
                 Err(FormatError::Broken { format: Format::Native, problem: problem.clone() })
             }
-            _ => Ok(Reading { conversations: vec![conversation], problems, ..Reading::default() }),
+            _ => Ok(Reading { conversations, problems, dialect, ..Reading::default() }),
         }
     }
 
@@ -109,15 +145,53 @@ impl Codec for Native {
         Some((jsonl::with_records(b"", items.iter().map(|item| line(&**item))), Vec::new()))
     }
 
+    fn has_compaction_record(&self) -> bool {
+        true
+    }
+
     fn append(&self, session: &Session, conversation: &Conversation, items: &[Arc<Item>]) -> Option<Vec<u8>> {
-        Some(jsonl::with_records(session.bytes(), [compaction_line(conversation, items)]))
+        let same = |other: &Conversation| std::ptr::eq(other, conversation);
+        let index = session.conversations().iter().position(same).unwrap_or(0);
+        let line = compaction_line(index, session.dialect(), conversation, items);
+        Some(jsonl::with_records(session.bytes(), [line]))
     }
 }
 
-/// A conversation of another format, and a compaction of it, as a fresh file.
-pub(crate) fn write_compacted(conversation: &Conversation, items: &[Arc<Item>]) -> Vec<u8> {
-    let recorded = conversation.recorded().iter().map(|recorded| line(&*recorded.item));
-    jsonl::with_records(b"", recorded.chain([compaction_line(conversation, items)]))
+fn replace(conversation: &mut Conversation, made: CompactionLine, place: Place) {
+    let mut compaction = Compaction::new(made.by, place);
+    (compaction.created_at, compaction.tokens_before) = (made.created_at, made.tokens_before);
+    let recorded = conversation.len();
+    let mut shown = Vec::new();
+    for entry in made.shown {
+        match entry {
+            ShownLine::Kept(start, end) => {
+                shown.extend((start.min(recorded)..end.min(recorded)).map(Shown::Kept));
+            }
+            ShownLine::New(item) => shown.push(Shown::New(item)),
+        }
+    }
+    conversation.replace(compaction, shown);
+}
+
+/// Conversations of another format as a fresh file, each with a compaction where there is one.
+pub(crate) fn write_compacted(
+    dialect: Option<Dialect>,
+    conversations: &[(&Conversation, Option<&[Arc<Item>]>)],
+) -> Vec<u8> {
+    let mut lines = Vec::new();
+    for (index, (conversation, shown)) in conversations.iter().enumerate() {
+        if conversations.len() > 1 {
+            let begun = ConversationLine { name: conversation.name().map(Text::from) };
+            lines.push(line(&OfConversation { conversation: begun }));
+        }
+        lines.extend(conversation.recorded().iter().map(|recorded| line(&*recorded.item)));
+        lines.extend(shown.map(|items| compaction_line(index, dialect, conversation, items)));
+    }
+    jsonl::with_records(b"", lines)
+}
+
+fn is_zero(index: &usize) -> bool {
+    *index == 0
 }
 
 fn line(record: &impl Serialize) -> String {
@@ -127,7 +201,12 @@ fn line(record: &impl Serialize) -> String {
     if json.contains(['\n', '\r']) { json.replace(['\n', '\r'], " ") } else { json }
 }
 
-fn compaction_line(conversation: &Conversation, items: &[Arc<Item>]) -> String {
+fn compaction_line(
+    index: usize,
+    dialect: Option<Dialect>,
+    conversation: &Conversation,
+    items: &[Arc<Item>],
+) -> String {
     let mut shown: Vec<ShownLine> = Vec::new();
     let indices = conversation.indices();
     for item in items {
@@ -137,6 +216,13 @@ fn compaction_line(conversation: &Conversation, items: &[Arc<Item>]) -> String {
             (None, _) => shown.push(ShownLine::New(Item::clone(item))),
         }
     }
-    let compaction = CompactionLine { by: BY.into(), created_at: None, tokens_before: None, shown };
+    let compaction = CompactionLine {
+        by: BY.into(),
+        conversation: index,
+        dialect,
+        created_at: None,
+        tokens_before: None,
+        shown,
+    };
     line(&OfCompaction { compaction })
 }

@@ -1,0 +1,10 @@
+//! The commands, one file each.
+
+pub(crate) mod check;
+pub(crate) mod compact;
+pub(crate) mod completions;
+pub(crate) mod convert;
+pub(crate) mod diff;
+pub(crate) mod man;
+pub(crate) mod show;
+pub(crate) mod stats;

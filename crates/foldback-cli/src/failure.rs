@@ -1,0 +1,118 @@
+//! What can go wrong, how it is told, and the exit codes.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use foldback_engine::CompactionError;
+use foldback_formats::{FormatError, Problem};
+
+use crate::terminal;
+
+/// How the program ends. Documented in the help and the README.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Exit {
+    /// All done.
+    Success = 0,
+    /// Done, and what was looked for was found: violations, differences.
+    Found = 1,
+    /// The command line or the configuration makes no sense.
+    Usage = 2,
+    /// Something could not be read.
+    Unreadable = 3,
+    /// What must stay is larger than the target.
+    Infeasible = 4,
+    /// Something could not be written.
+    Unwritable = 5,
+}
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> Self {
+        Self::from(exit as u8)
+    }
+}
+
+/// Why a command did not do what it was asked for.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    /// Nobody reads stdout any more.
+    BrokenPipe,
+    /// The command line or the configuration makes no sense.
+    Usage { what: String, hint: Option<String> },
+    /// A file could not be opened or read.
+    Read { path: PathBuf, error: io::Error, hint: Option<String> },
+    /// A file was read and is no session.
+    Format { path: PathBuf, error: FormatError },
+    /// There is nothing to work on.
+    NoSessions { path: PathBuf },
+    /// A compaction is impossible.
+    Compaction { path: PathBuf, error: Box<CompactionError> },
+    /// A file could not be written.
+    Write { path: PathBuf, error: io::Error, hint: Option<String> },
+    /// Several inputs failed, each reported when it did.
+    Reported(Exit),
+}
+
+impl Failure {
+    /// A mistake on the command line.
+    pub(crate) fn usage(what: impl Into<String>, hint: impl Into<String>) -> Self {
+        Self::Usage { what: what.into(), hint: Some(hint.into()) }
+    }
+
+    /// A failure to write to stdout.
+    pub(crate) fn stdout(error: io::Error) -> Self {
+        match error.kind() {
+            io::ErrorKind::BrokenPipe => Self::BrokenPipe,
+            _ => Self::Write { path: "stdout".into(), error, hint: None },
+        }
+    }
+
+    pub(crate) fn exit(&self) -> Exit {
+        match self {
+            Self::BrokenPipe => Exit::Success,
+            Self::Usage { .. } => Exit::Usage,
+            Self::Read { .. } | Self::Format { .. } | Self::NoSessions { .. } => Exit::Unreadable,
+            Self::Compaction { error, .. } => match **error {
+                CompactionError::BudgetInfeasible(_) => Exit::Infeasible,
+                CompactionError::BudgetRequired { .. } => Exit::Usage,
+                CompactionError::Invalid { .. } | CompactionError::OverTarget { .. } => Exit::Unwritable,
+            },
+            Self::Write { .. } => Exit::Unwritable,
+            Self::Reported(exit) => *exit,
+        }
+    }
+
+    /// Says what is wrong, where, and what to do.
+    pub(crate) fn report(&self) {
+        let (what, hint) = match self {
+            Self::BrokenPipe | Self::Reported(_) => return,
+            Self::Usage { what, hint } => (what.clone(), hint.clone()),
+            Self::Read { path, error, hint } => (format!("{}: {error}", path.display()), hint.clone()),
+            Self::Format { path, error } => (in_file(path, error), Some(error.hint())),
+            Self::NoSessions { path } => {
+                let what = format!("{}: no session in this folder", path.display());
+                (what, Some("name a session file, or a folder of them".to_owned()))
+            }
+            Self::Compaction { path, error } => (format!("{}: {error}", path.display()), None),
+            Self::Write { path, error, hint } => (format!("{}: {error}", path.display()), hint.clone()),
+        };
+        terminal::error(&what);
+        if let Some(hint) = hint {
+            terminal::hint(&hint);
+        }
+    }
+}
+
+/// `file:line:column: what`, where the error has a place.
+fn in_file(path: &Path, error: &FormatError) -> String {
+    match error {
+        FormatError::Broken { problem, .. } => at(path, problem),
+        _ => format!("{}: {error}", path.display()),
+    }
+}
+
+/// `file:line:column: what`.
+pub(crate) fn at(path: &Path, problem: &Problem) -> String {
+    let column = problem.column.map_or_else(String::new, |column| format!(":{column}"));
+    format!("{}:{}{column}: {}", path.display(), problem.line, problem.fault)
+}

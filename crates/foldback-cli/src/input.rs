@@ -1,0 +1,261 @@
+//! Where sessions come from: files, folders, stdin.
+
+use std::fs;
+use std::io::{self, IsTerminal, Read};
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use foldback_formats::{Fault, FormatError, Session};
+use indicatif::{ProgressBar, ProgressStyle};
+
+use crate::args::{Inputs, Shared, similar};
+use crate::failure::{Exit, Failure, at};
+use crate::terminal;
+
+/// The name of stdin in messages.
+const STDIN: &str = "stdin";
+
+/// Folders below each other that are looked into.
+const DEPTH_MAX: usize = 16;
+
+/// Files that are considered in one folder.
+const FILES_MAX: usize = 100_000;
+
+/// How often a file that is being written to is read again.
+const READS_MAX: usize = 3;
+
+/// Problems that are told for one file; the rest are counted.
+const PROBLEMS_TOLD_MAX: usize = 5;
+
+/// A session and where it came from.
+#[derive(Debug)]
+pub(crate) struct Opened {
+    /// The file, or `stdin`.
+    pub(crate) path: PathBuf,
+    /// What the file was when it was read.
+    pub(crate) stamp: Option<Stamp>,
+    pub(crate) session: Session,
+    /// Sessions of sub-agents that stand beside the file.
+    pub(crate) sub_agents: Vec<PathBuf>,
+}
+
+/// What tells one state of a file from another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Stamp {
+    len: u64,
+    modified: Option<SystemTime>,
+}
+
+impl Stamp {
+    pub(crate) fn of(path: &Path) -> Self {
+        let metadata = fs::metadata(path).ok();
+        let len = metadata.as_ref().map_or(0, fs::Metadata::len);
+        Self { len, modified: metadata.and_then(|metadata| metadata.modified().ok()) }
+    }
+
+    pub(crate) fn is_still(&self, path: &Path) -> bool {
+        *self == Self::of(path)
+    }
+}
+
+/// Runs `each` on every session that the inputs name. One that fails is reported, and the others
+/// still run; the worst exit is the answer.
+pub(crate) fn for_each(
+    shared: &Shared,
+    inputs: &Inputs,
+    mut each: impl FnMut(Opened) -> Result<Exit, Failure>,
+) -> Result<Exit, Failure> {
+    let sources = sources(inputs)?;
+    let bar = progress(shared, sources.len());
+    let is_single = sources.len() == 1;
+    let mut worst = Exit::Success;
+    for source in sources {
+        if let Some(bar) = &bar {
+            bar.set_message(source.path.display().to_string());
+        }
+        let done = match open(shared, &source) {
+            Ok(opened) => each(opened),
+            // In a folder, files that are no sessions are nothing to report.
+            Err(Failure::Format { error: FormatError::Unknown { .. } | FormatError::Empty, .. })
+                if source.is_found =>
+            {
+                Ok(Exit::Success)
+            }
+            Err(failure) => Err(failure),
+        };
+        match done {
+            Ok(exit) => worst = worst.max(exit),
+            Err(Failure::BrokenPipe) => return Err(Failure::BrokenPipe),
+            Err(failure) if is_single => return Err(failure),
+            Err(failure) => {
+                failure.report();
+                worst = worst.max(failure.exit());
+            }
+        }
+        if let Some(bar) = &bar {
+            bar.inc(1);
+        }
+    }
+    if let Some(bar) = bar {
+        bar.finish_and_clear();
+    }
+    Ok(worst)
+}
+
+/// The one session that a path names.
+pub(crate) fn one(shared: &Shared, path: &Path) -> Result<Opened, Failure> {
+    if path.is_dir() {
+        return Err(Failure::usage(format!("{} is a folder", path.display()), "name one session file"));
+    }
+    open(shared, &Source { path: path.to_owned(), is_found: false })
+}
+
+/// How many sessions the inputs name, before any is opened.
+pub(crate) fn count(inputs: &Inputs) -> Result<usize, Failure> {
+    sources(inputs).map(|sources| sources.len())
+}
+
+struct Source {
+    path: PathBuf,
+    /// In a folder that was named, not by name.
+    is_found: bool,
+}
+
+fn sources(inputs: &Inputs) -> Result<Vec<Source>, Failure> {
+    if inputs.paths.is_empty() {
+        if io::stdin().is_terminal() {
+            return Err(Failure::usage(
+                "no session is named",
+                "name a session file, a folder, or - for stdin",
+            ));
+        }
+        return Ok(vec![Source { path: "-".into(), is_found: false }]);
+    }
+    let mut sources = Vec::new();
+    for path in &inputs.paths {
+        if !path.is_dir() {
+            sources.push(Source { path: path.clone(), is_found: false });
+            continue;
+        }
+        let found =
+            files_below(path).map_err(|error| Failure::Read { path: path.clone(), error, hint: None })?;
+        if found.is_empty() {
+            return Err(Failure::NoSessions { path: path.clone() });
+        }
+        sources.extend(found.into_iter().map(|path| Source { path, is_found: true }));
+    }
+    Ok(sources)
+}
+
+/// Files that may be sessions: what they are shows when they are read.
+fn files_below(folder: &Path) -> io::Result<Vec<PathBuf>> {
+    let mut files = Vec::new();
+    let mut folders = vec![(folder.to_owned(), 0)];
+    while let Some((folder, depth)) = folders.pop() {
+        for entry in fs::read_dir(&folder)? {
+            let entry = entry?;
+            let (path, kind) = (entry.path(), entry.file_type()?);
+            let extension = path.extension().and_then(|extension| extension.to_str()).unwrap_or("");
+            if kind.is_dir() && depth < DEPTH_MAX {
+                folders.push((path, depth + 1));
+            } else if kind.is_file() && ["jsonl", "json", "traj"].contains(&extension) {
+                files.push(path);
+            }
+            if files.len() > FILES_MAX {
+                return Err(io::Error::other(format!("more than {FILES_MAX} files; name a smaller folder")));
+            }
+        }
+    }
+    files.sort();
+    Ok(files)
+}
+
+fn open(shared: &Shared, source: &Source) -> Result<Opened, Failure> {
+    let path = source.path.as_path();
+    if path.as_os_str() == "-" {
+        let mut bytes = Vec::new();
+        let read = io::stdin().lock().read_to_end(&mut bytes);
+        read.map_err(|error| Failure::Read { path: STDIN.into(), error, hint: None })?;
+        return parse(shared, STDIN.into(), None, bytes);
+    }
+    let (bytes, stamp) = read_file(path)?;
+    parse(shared, path.to_owned(), Some(stamp), bytes)
+}
+
+/// Reads a file that may be growing: what was read is then one state of it.
+fn read_file(path: &Path) -> Result<(Vec<u8>, Stamp), Failure> {
+    let failed =
+        |error: io::Error| Failure::Read { path: path.to_owned(), hint: hint_for(path, &error), error };
+    let mut read = (fs::read(path).map_err(failed)?, Stamp::of(path));
+    for _ in 1..READS_MAX {
+        if read.0.len() as u64 == read.1.len && read.1.is_still(path) {
+            return Ok(read);
+        }
+        read = (fs::read(path).map_err(failed)?, Stamp::of(path));
+    }
+    if read.0.len() as u64 != read.1.len {
+        terminal::warning(&format!("{}: the file is being written to; this is what it was", path.display()));
+    }
+    Ok(read)
+}
+
+/// The file that was probably meant.
+fn hint_for(path: &Path, error: &io::Error) -> Option<String> {
+    if error.kind() != io::ErrorKind::NotFound {
+        return None;
+    }
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let names: Vec<String> =
+        fs::read_dir(folder).ok()?.filter_map(|entry| entry.ok()?.file_name().into_string().ok()).collect();
+    let name = path.file_name()?.to_str()?;
+    let meant = similar(name, names.iter().map(String::as_str))?;
+    Some(format!("did you mean {}?", folder.join(meant).display()))
+}
+
+fn parse(shared: &Shared, path: PathBuf, stamp: Option<Stamp>, bytes: Vec<u8>) -> Result<Opened, Failure> {
+    let read = match shared.format {
+        Some(format) => Session::read_as(format, bytes),
+        None => Session::read(bytes),
+    };
+    let session = read.map_err(|error| Failure::Format { path: path.clone(), error })?;
+    if !shared.quiet {
+        tell_problems(&path, &session);
+    }
+    let sub_agents = sub_agents(&path);
+    Ok(Opened { path, stamp, session, sub_agents })
+}
+
+fn tell_problems(path: &Path, session: &Session) {
+    let problems = session.problems();
+    for problem in problems.iter().take(PROBLEMS_TOLD_MAX) {
+        let told = format!("{} (kept as it is, not read)", at(path, problem));
+        match problem.fault {
+            Fault::Comment => terminal::note(&told),
+            _ => terminal::warning(&told),
+        }
+    }
+    if problems.len() > PROBLEMS_TOLD_MAX {
+        terminal::warning(&format!(
+            "{}: {} more such lines",
+            path.display(),
+            problems.len() - PROBLEMS_TOLD_MAX
+        ));
+    }
+}
+
+/// `SESSION/subagents/agent-*.jsonl` beside `SESSION.jsonl`.
+fn sub_agents(path: &Path) -> Vec<PathBuf> {
+    let folder = path.with_extension("").join("subagents");
+    let mut files = files_below(&folder).unwrap_or_default();
+    files.retain(|file| file.file_name().is_some_and(|name| name.to_string_lossy().starts_with("agent-")));
+    files
+}
+
+/// Shown for several sessions, on a terminal.
+fn progress(shared: &Shared, count: usize) -> Option<ProgressBar> {
+    let is_wanted = count > 1 && terminal::stderr_is_terminal() && !shared.quiet;
+    is_wanted.then(|| {
+        let style = ProgressStyle::with_template("{bar:30} {pos}/{len} {wide_msg}");
+        ProgressBar::new(count as u64).with_style(style.expect("the template is valid"))
+    })
+}

@@ -1,0 +1,113 @@
+//! Where results go: stdout, a new file, or the place of an old one.
+
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use crate::failure::Failure;
+use crate::input::Stamp;
+
+/// Backups of one file that are kept apart by a number.
+const BACKUPS_MAX: usize = 1_000;
+
+/// Writes to stdout.
+pub(crate) fn to_stdout(bytes: &[u8]) -> Result<(), Failure> {
+    let mut stdout = io::stdout().lock();
+    stdout.write_all(bytes).and_then(|()| stdout.flush()).map_err(Failure::stdout)
+}
+
+/// Prints to stdout, in colour on a terminal.
+pub(crate) fn print(text: &str) -> Result<(), Failure> {
+    let mut stdout = anstream::stdout().lock();
+    stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()).map_err(Failure::stdout)
+}
+
+/// Prints a value as JSON on one line.
+pub(crate) fn print_json(value: &impl serde::Serialize) -> Result<(), Failure> {
+    let mut json = serde_json::to_string(value).expect("reports have string keys and finite numbers");
+    json.push('\n');
+    to_stdout(json.as_bytes())
+}
+
+/// Writes a file completely, or leaves what was there.
+pub(crate) fn to_file(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
+    let failed = |error| Failure::Write { path: path.to_owned(), error, hint: None };
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let mut file = tempfile::Builder::new().prefix(".foldback-").tempfile_in(folder).map_err(failed)?;
+    file.write_all(bytes).and_then(|()| file.as_file().sync_all()).map_err(failed)?;
+    let permissions = match std::fs::metadata(path) {
+        Ok(metadata) => Some(metadata.permissions()),
+        Err(_) => new_file_permissions(folder),
+    };
+    if let Some(permissions) = permissions {
+        file.as_file().set_permissions(permissions).map_err(failed)?;
+    }
+    file.persist(path).map_err(|error| failed(error.error))?;
+    Ok(())
+}
+
+/// A temporary file is private; the result should be what any new file here would be.
+fn new_file_permissions(folder: &Path) -> Option<std::fs::Permissions> {
+    let probe = folder.join(format!(".foldback-probe-{}", std::process::id()));
+    let metadata = File::create_new(&probe).and_then(|file| file.metadata());
+    let _left_behind = std::fs::remove_file(&probe);
+    metadata.ok().map(|metadata| metadata.permissions())
+}
+
+/// Replaces a file in one step and keeps the old one beside it; the backup's path.
+pub(crate) fn in_place(path: &Path, read: &Stamp, bytes: &[u8]) -> Result<PathBuf, Failure> {
+    let failed = |error| Failure::Write { path: path.to_owned(), error, hint: None };
+    if !read.is_still(path) {
+        return Err(Failure::Write {
+            path: path.to_owned(),
+            error: io::Error::other("the file has changed since it was read; nothing was replaced"),
+            hint: Some("run it again when the agent has stopped writing".to_owned()),
+        });
+    }
+    let backup = free_backup(path).map_err(failed)?;
+    std::fs::copy(path, &backup).map_err(failed)?;
+    File::open(&backup).and_then(|file| file.sync_all()).map_err(failed)?;
+    to_file(path, bytes)?;
+    Ok(backup)
+}
+
+fn free_backup(path: &Path) -> io::Result<PathBuf> {
+    let numbered = |number: usize| {
+        let mut name = path.file_name().map_or_else(OsString::new, ToOwned::to_owned);
+        name.push(if number == 0 { ".bak".to_owned() } else { format!(".bak{number}") });
+        path.with_file_name(name)
+    };
+    let free = (0..BACKUPS_MAX).map(numbered).find(|backup| !backup.exists());
+    free.ok_or_else(|| io::Error::other(format!("{BACKUPS_MAX} backups are there already; remove some")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_replaced_file_has_a_backup_and_no_leftovers() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("session.jsonl");
+        std::fs::write(&path, "old").unwrap();
+        for expected in ["session.jsonl.bak", "session.jsonl.bak1"] {
+            let backup = in_place(&path, &Stamp::of(&path), b"new").unwrap();
+            assert_eq!(backup.file_name().unwrap(), expected);
+        }
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "new");
+        assert_eq!(std::fs::read_to_string(folder.path().join("session.jsonl.bak")).unwrap(), "old");
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 3);
+    }
+
+    #[test]
+    fn a_file_that_changed_since_it_was_read_is_not_replaced() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("session.jsonl");
+        std::fs::write(&path, "old").unwrap();
+        let stamp = Stamp::of(&path);
+        std::fs::write(&path, "old and more").unwrap();
+        assert!(matches!(in_place(&path, &stamp, b"new"), Err(Failure::Write { .. })));
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "old and more");
+    }
+}

@@ -162,6 +162,9 @@ pub(crate) struct Compact {
 pub(crate) struct Stats {
     #[command(flatten)]
     pub(crate) inputs: Inputs,
+    /// Look at everything the file holds instead of what the model saw last
+    #[arg(long, value_enum, default_value_t = From::View)]
+    pub(crate) from: From,
     /// Draw the session as a picture into this file
     #[arg(long, value_name = "FILE")]
     pub(crate) svg: Option<PathBuf>,

@@ -49,8 +49,6 @@ pub(crate) enum Failure {
     Compaction { path: PathBuf, error: Box<CompactionError> },
     /// A file could not be written.
     Write { path: PathBuf, error: io::Error, hint: Option<String> },
-    /// Several inputs failed, each reported when it did.
-    Reported(Exit),
 }
 
 impl Failure {
@@ -78,14 +76,13 @@ impl Failure {
                 CompactionError::Invalid { .. } | CompactionError::OverTarget { .. } => Exit::Unwritable,
             },
             Self::Write { .. } => Exit::Unwritable,
-            Self::Reported(exit) => *exit,
         }
     }
 
     /// Says what is wrong, where, and what to do.
     pub(crate) fn report(&self) {
         let (what, hint) = match self {
-            Self::BrokenPipe | Self::Reported(_) => return,
+            Self::BrokenPipe => return,
             Self::Usage { what, hint } => (what.clone(), hint.clone()),
             Self::Read { path, error, hint } => (format!("{}: {error}", path.display()), hint.clone()),
             Self::Format { path, error } => (in_file(path, error), Some(error.hint())),

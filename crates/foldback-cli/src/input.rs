@@ -110,9 +110,9 @@ pub(crate) fn one(shared: &Shared, path: &Path) -> Result<Opened, Failure> {
     open(shared, &Source { path: path.to_owned(), is_found: false })
 }
 
-/// How many sessions the inputs name, before any is opened.
-pub(crate) fn count(inputs: &Inputs) -> Result<usize, Failure> {
-    sources(inputs).map(|sources| sources.len())
+/// Whether the inputs name one session and no folder.
+pub(crate) fn is_single(inputs: &Inputs) -> bool {
+    matches!(&inputs.paths[..], [] | [_]) && !inputs.paths.iter().any(|path| path.is_dir())
 }
 
 struct Source {

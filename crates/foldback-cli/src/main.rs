@@ -12,6 +12,9 @@ mod failure;
 mod input;
 mod output;
 mod picture;
+mod scene;
+mod stats;
+mod svg;
 mod terminal;
 
 use std::process::ExitCode;

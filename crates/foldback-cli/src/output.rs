@@ -5,11 +5,96 @@ use std::fs::File;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
+use crate::args::Shared;
 use crate::failure::Failure;
-use crate::input::Stamp;
+use crate::input::{Opened, Stamp};
+use crate::terminal;
 
 /// Backups of one file that are kept apart by a number.
 const BACKUPS_MAX: usize = 1_000;
+
+/// Where a session goes.
+#[derive(Debug)]
+pub(crate) enum Destination {
+    /// It is only looked at.
+    Nowhere,
+    Stdout,
+    /// Stdout, but a person sits there: a session is nothing to print.
+    Terminal,
+    File(PathBuf),
+    /// A file of the same name there.
+    Folder(PathBuf),
+    InPlace,
+}
+
+/// Where a session went.
+#[derive(Debug)]
+pub(crate) struct Place {
+    pub(crate) path: PathBuf,
+    pub(crate) backup: Option<PathBuf>,
+}
+
+impl Destination {
+    /// What the command line asks for.
+    pub(crate) fn of(
+        shared: &Shared,
+        output: Option<&Path>,
+        in_place: bool,
+        is_single: bool,
+    ) -> Result<Self, Failure> {
+        let somewhere = "give -o PATH, or --in-place where the command has it";
+        match output {
+            _ if in_place => Ok(Self::InPlace),
+            Some(path) if path.is_dir() => Ok(Self::Folder(path.to_owned())),
+            Some(path) if is_single => Ok(Self::File(path.to_owned())),
+            Some(path) => {
+                let what = format!("{} is no folder, and there are several sessions", path.display());
+                Err(Failure::usage(what, "make the folder first"))
+            }
+            None if shared.json => {
+                Err(Failure::usage("--json takes stdout, so the session needs another place", somewhere))
+            }
+            None if !is_single => Err(Failure::usage("several sessions cannot go to stdout", somewhere)),
+            None if terminal::stdout_is_terminal() => Ok(Self::Terminal),
+            None => Ok(Self::Stdout),
+        }
+    }
+
+    /// Writes a session: `changed`, or the bytes it was read from.
+    pub(crate) fn write(&self, opened: &Opened, changed: Option<&[u8]>) -> Result<Option<Place>, Failure> {
+        let bytes = changed.unwrap_or(opened.session.bytes());
+        let path = match self {
+            Self::Nowhere => return Ok(None),
+            Self::Terminal => {
+                terminal::hint("a session is not printed on a terminal: give -o FILE");
+                return Ok(None);
+            }
+            Self::Stdout => {
+                to_stdout(bytes)?;
+                PathBuf::from("stdout")
+            }
+            Self::File(file) => {
+                to_file(file, bytes)?;
+                file.clone()
+            }
+            Self::Folder(folder) => {
+                let file = folder.join(opened.path.file_name().unwrap_or(opened.path.as_os_str()));
+                to_file(&file, bytes)?;
+                file
+            }
+            Self::InPlace => {
+                let path = opened.path.clone();
+                let backup = match (changed, &opened.stamp) {
+                    (_, None) => return Err(Failure::usage("stdin has no place", "give -o FILE")),
+                    (None, Some(_)) => None,
+                    (Some(bytes), Some(stamp)) => Some(in_place(&path, stamp, bytes)?),
+                };
+                return Ok(Some(Place { path, backup }));
+            }
+        };
+        Ok(Some(Place { path, backup: None }))
+    }
+}
 
 /// Writes to stdout.
 pub(crate) fn to_stdout(bytes: &[u8]) -> Result<(), Failure> {

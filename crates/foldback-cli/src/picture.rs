@@ -1,6 +1,6 @@
 //! Pictures of sessions in characters: what became of each item, on a line of time.
 
-use foldback_core::{Edit, Part, Plan, ResultPart, ToolInput, View};
+use foldback_core::{Edit, Item, Part, Plan, ResultPart, ToolInput, View};
 
 use crate::terminal::{BLUE, FAINT, GREEN, RED, YELLOW, styled};
 
@@ -99,6 +99,33 @@ pub(crate) fn timeline(view: &View, plan: &Plan, width: usize) -> Vec<String> {
     vec![bar, legend]
 }
 
+/// Characters of the first line that are worth looking at.
+const HEADLINE_MAX: usize = 160;
+
+/// An item in a line: kind, tools, and the first thing it says.
+pub(crate) fn headline(item: &Item) -> String {
+    let what = match &item.summary {
+        Some(summary) => format!("summary of {} items", summary.item_count),
+        None => item.kind.to_string(),
+    };
+    let tools: Vec<&str> = item.calls().map(|(_, call)| call.name.as_str()).collect();
+    let tools = if tools.is_empty() { String::new() } else { format!(" → {}", tools.join(", ")) };
+    let failed = if item.results().any(|(_, result)| result.is_error) { " (failed)" } else { "" };
+    format!("{what}{tools}{failed}: {}", first_line(item))
+}
+
+/// The first line of an item that is not blank, shortened.
+pub(crate) fn first_line(item: &Item) -> String {
+    let texts = item.parts.iter().flat_map(texts);
+    let first = texts.flat_map(str::lines).map(str::trim).find(|line| !line.is_empty());
+    let label = || match item.parts.first() {
+        Some(Part::Media(media)) => format!("[{}]", media.media_type),
+        Some(Part::File(file)) => format!("[{}]", file.label()),
+        _ => String::new(),
+    };
+    first.map_or_else(label, |line| line.chars().take(HEADLINE_MAX).collect())
+}
+
 /// Everything in a part that can be read as text.
 pub(crate) fn texts(part: &Part) -> impl Iterator<Item = &str> {
     let (own, result) = match part {
@@ -121,7 +148,7 @@ pub(crate) fn texts(part: &Part) -> impl Iterator<Item = &str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use foldback_core::{Item, SummarizeOlderStrategy, Transcript, plan};
+    use foldback_core::{SummarizeOlderStrategy, Transcript, plan};
 
     #[test]
     fn the_timeline_is_as_wide_as_it_should_be_and_shows_what_was_folded() {

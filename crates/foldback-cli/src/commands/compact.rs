@@ -1,11 +1,10 @@
 //! `foldback compact`: brings sessions under a budget.
 
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use foldback_core::{
-    Budget, BudgetError, Dialect, Fate, Item, LadderStrategy, Level, Model, Plan, Repair, Strategy,
-    TokenCounter, Tokens, View, check,
+    Budget, BudgetError, Dialect, Item, LadderStrategy, Level, Model, Plan, Repair, Strategy, TokenCounter,
+    Tokens, View, check,
 };
 use foldback_engine::{CompactionError, Execution, compact, dry_run};
 use foldback_formats::{Conversation, Format, Session, Written, WrittenAs, write};
@@ -15,6 +14,8 @@ use serde::Serialize;
 use crate::args::{Compact, From, PolicyName, Shared};
 use crate::failure::{Exit, Failure};
 use crate::input::{self, Opened};
+use crate::output::{Destination, Place};
+use crate::scene::{as_recorded, recorded};
 use crate::terminal::{number, say, styled};
 use crate::{counting, output, picture, terminal};
 
@@ -25,9 +26,11 @@ const WINDOW_DEFAULT: Tokens = Tokens(200_000);
 const TOLD_MAX: usize = 5;
 
 pub(crate) fn run(shared: &Shared, arguments: &Compact) -> Result<Exit, Failure> {
-    let is_single =
-        input::count(&arguments.inputs)? == 1 && !arguments.inputs.paths.iter().any(|path| path.is_dir());
-    let destination = Destination::of(arguments, shared, is_single)?;
+    let is_single = input::is_single(&arguments.inputs);
+    let destination = match arguments.dry_run {
+        true => Destination::Nowhere,
+        false => Destination::of(shared, arguments.output.as_deref(), arguments.in_place, is_single)?,
+    };
     let keep = RegexSet::new(&arguments.keep)
         .map_err(|error| Failure::usage(format!("--keep: {error}"), "give a regular expression"))?;
     let counter = counting::counter(shared);
@@ -43,38 +46,6 @@ pub(crate) fn run(shared: &Shared, arguments: &Compact) -> Result<Exit, Failure>
         }
         Ok(Exit::Success)
     })
-}
-
-/// Where the result goes.
-enum Destination {
-    Nowhere,
-    Stdout,
-    Terminal,
-    File(PathBuf),
-    Folder(PathBuf),
-    InPlace,
-}
-
-impl Destination {
-    fn of(arguments: &Compact, shared: &Shared, is_single: bool) -> Result<Self, Failure> {
-        let somewhere = "give -o PATH or --in-place, or --dry-run to plan only";
-        match &arguments.output {
-            _ if arguments.dry_run => Ok(Self::Nowhere),
-            _ if arguments.in_place => Ok(Self::InPlace),
-            Some(path) if path.is_dir() => Ok(Self::Folder(path.clone())),
-            Some(path) if is_single => Ok(Self::File(path.clone())),
-            Some(path) => {
-                let what = format!("{} is no folder, and there are several sessions", path.display());
-                Err(Failure::usage(what, "make the folder first, or use --in-place"))
-            }
-            None if shared.json => {
-                Err(Failure::usage("--json takes stdout, so the session needs a place", somewhere))
-            }
-            None if !is_single => Err(Failure::usage("several sessions cannot go to stdout", somewhere)),
-            None if terminal::stdout_is_terminal() => Ok(Self::Terminal),
-            None => Ok(Self::Stdout),
-        }
-    }
 }
 
 /// One session to compact.
@@ -161,8 +132,7 @@ impl Job<'_> {
         budget: &Budget,
         dialect: Option<Dialect>,
     ) -> Result<Folded, Failure> {
-        let recorded: Vec<Arc<Item>> =
-            conversation.recorded().iter().map(|recorded| Arc::clone(&recorded.item)).collect();
+        let recorded = recorded(conversation);
         let transcript = counting::transcript(self.counter, dialect, &recorded);
         let mut before = self.start(conversation, &transcript);
         let pinned = self.pinned(&before, &recorded);
@@ -189,7 +159,7 @@ impl Job<'_> {
         }
         let outcome = compact(&execution).map_err(failed)?;
         let after = outcome.compacted.view;
-        let items = self.session().arrange(as_recorded(&after, &recorded));
+        let items = self.session().arrange(as_recorded(&after, conversation));
         let violations = check(&items, dialect);
         if !violations.is_empty() {
             let strategy = outcome.plan.strategy().to_owned();
@@ -226,23 +196,6 @@ fn matches(keep: &RegexSet, item: &Item) -> bool {
     item.parts.iter().any(|part| picture::texts(part).any(|text| keep.is_match(text)))
 }
 
-/// The view's items; those that were left alone are the recorded ones, whatever was pinned.
-fn as_recorded(view: &View, recorded: &[Arc<Item>]) -> Vec<Arc<Item>> {
-    let fates = view.fates();
-    let unpinned = |item: &Arc<Item>| match item.is_pinned() {
-        true => Arc::new(Item { pin: foldback_core::Pin::Free, ..Item::clone(item) }),
-        false => Arc::clone(item),
-    };
-    let shown = view.iter().map(|entry| {
-        let index = entry.anchor();
-        match (fates.get(index), recorded.get(index)) {
-            (Some(Fate::Visible), Some(original)) => Arc::clone(original),
-            _ => unpinned(entry.item()),
-        }
-    });
-    shown.collect()
-}
-
 impl Done {
     fn is_unchanged(&self) -> bool {
         self.folded.iter().all(Folded::is_unchanged)
@@ -274,40 +227,13 @@ impl Done {
     }
 
     fn write(&self, job: &Job<'_>, destination: &Destination) -> Result<Option<WrittenReport>, Failure> {
-        if matches!(destination, Destination::Nowhere) {
-            return Ok(None);
-        }
-        let written = self.written(job)?;
-        let bytes = written.as_ref().map_or(job.session().bytes(), |written| &written.bytes);
-        let path = &job.opened.path;
-        let (place, backup) = match destination {
-            Destination::Nowhere => (None, None),
-            Destination::Terminal => {
-                terminal::hint("the session is not printed on a terminal: give -o FILE or --in-place");
-                (None, None)
-            }
-            Destination::Stdout => {
-                output::to_stdout(bytes)?;
-                (Some(PathBuf::from("stdout")), None)
-            }
-            Destination::File(file) => {
-                output::to_file(file, bytes)?;
-                (Some(file.clone()), None)
-            }
-            Destination::Folder(folder) => {
-                let file = folder.join(path.file_name().unwrap_or(path.as_os_str()));
-                output::to_file(&file, bytes)?;
-                (Some(file), None)
-            }
-            Destination::InPlace => match (&written, &job.opened.stamp) {
-                (_, None) => return Err(Failure::usage("stdin has no place", "give -o FILE")),
-                (None, Some(_)) => (Some(path.clone()), None),
-                (Some(written), Some(stamp)) => {
-                    (Some(path.clone()), Some(output::in_place(path, stamp, &written.bytes)?))
-                }
-            },
+        let written = match destination {
+            Destination::Nowhere => return Ok(None),
+            _ => self.written(job)?,
         };
-        Ok(place.map(|place| WrittenReport::new(&place, backup.as_deref(), job.session(), written.as_ref())))
+        let bytes = written.as_ref().map(|written| &written.bytes[..]);
+        let place = destination.write(job.opened, bytes)?;
+        Ok(place.map(|place| WrittenReport::new(&place, job.session(), written.as_ref())))
     }
 
     fn report(&self, job: &Job<'_>, written: Option<WrittenReport>) -> Report {
@@ -399,7 +325,7 @@ struct WrittenReport {
 }
 
 impl WrittenReport {
-    fn new(place: &Path, backup: Option<&Path>, session: &Session, written: Option<&Written>) -> Self {
+    fn new(place: &Place, session: &Session, written: Option<&Written>) -> Self {
         let (format, how) = match written.map(|written| written.written_as) {
             None => (session.format(), "unchanged"),
             Some(WrittenAs::Appended(format)) => (format, "appended"),
@@ -407,8 +333,8 @@ impl WrittenReport {
         };
         let losses = written.into_iter().flat_map(|written| &written.losses);
         Self {
-            path: place.display().to_string(),
-            backup: backup.map(|backup| backup.display().to_string()),
+            path: place.path.display().to_string(),
+            backup: place.backup.as_ref().map(|backup| backup.display().to_string()),
             format: format.as_str(),
             how,
             losses: losses.map(|loss| format!("{}: {}", loss.item_id, loss.what)).collect(),

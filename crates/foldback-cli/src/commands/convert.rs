@@ -1,8 +1,95 @@
-//! Follows.
+//! `foldback convert`: a session in another format.
+
+use foldback_formats::{Format, Loss, Written, write};
+use serde::Serialize;
 
 use crate::args::{Convert, Shared};
 use crate::failure::{Exit, Failure};
+use crate::input::{self, Opened};
+use crate::output::{self, Destination};
+use crate::scene::{Scene, as_recorded};
+use crate::terminal::{note, warning};
 
-pub(crate) fn run(_shared: &Shared, _arguments: &Convert) -> Result<Exit, Failure> {
-    Ok(Exit::Success)
+/// Losses that are told one by one; the rest are counted.
+const LOSSES_TOLD_MAX: usize = 10;
+
+pub(crate) fn run(shared: &Shared, arguments: &Convert) -> Result<Exit, Failure> {
+    let is_single = input::is_single(&arguments.inputs);
+    let destination = Destination::of(shared, arguments.output.as_deref(), false, is_single)?;
+    input::for_each(shared, &arguments.inputs, |opened| {
+        let (written, left_out) = convert(&opened, arguments)?;
+        let is_lossy = !written.losses.is_empty() || left_out > 0;
+        if !shared.quiet && !shared.json {
+            tell(&opened, arguments.to, &written.losses, left_out);
+        }
+        let is_refused = arguments.strict && is_lossy;
+        let place = match is_refused {
+            true => None,
+            false => destination.write(&opened, Some(&written.bytes))?,
+        };
+        if shared.json {
+            output::print_json(&Report {
+                file: opened.path.display().to_string(),
+                from: opened.session.format().as_str(),
+                to: arguments.to.as_str(),
+                written: place.map(|place| place.path.display().to_string()),
+                losses: written.losses.iter().map(described).collect(),
+                conversations_left_out: left_out,
+            })?;
+        }
+        match is_refused {
+            true => Err(Failure::Write {
+                path: opened.path,
+                error: std::io::Error::other(format!("{} cannot hold all of it", arguments.to)),
+                hint: Some("leave --strict out, or choose native, which holds everything".to_owned()),
+            }),
+            false => Ok(Exit::Success),
+        }
+    })
+}
+
+#[derive(Serialize)]
+struct Report {
+    file: String,
+    from: &'static str,
+    to: &'static str,
+    written: Option<String>,
+    losses: Vec<String>,
+    conversations_left_out: usize,
+}
+
+/// The session in the other format, and how many conversations do not fit into it.
+fn convert(opened: &Opened, arguments: &Convert) -> Result<(Written, usize), Failure> {
+    let session = &opened.session;
+    let conversations = session.conversations();
+    if arguments.to == Format::Native && conversations.len() > 1 {
+        let each: Vec<_> = conversations.iter().map(|conversation| (conversation, None)).collect();
+        return Ok((session.compacted_native(&each), 0));
+    }
+    let items = conversations.first().map_or_else(Vec::new, |conversation| {
+        let scene = Scene::estimated(conversation, session.dialect());
+        as_recorded(&scene.view(arguments.from), conversation)
+    });
+    let written = write(arguments.to, &items, Some(session))
+        .map_err(|error| Failure::Format { path: opened.path.clone(), error })?;
+    Ok((written, conversations.len().saturating_sub(1)))
+}
+
+fn described(loss: &Loss) -> String {
+    format!("{}: {}", loss.item_id, loss.what)
+}
+
+fn tell(opened: &Opened, to: Format, losses: &[Loss], left_out: usize) {
+    let path = opened.path.display();
+    for loss in losses.iter().take(LOSSES_TOLD_MAX) {
+        warning(&format!("{path}: {to} cannot hold {}", described(loss)));
+    }
+    if losses.len() > LOSSES_TOLD_MAX {
+        warning(&format!("{path}: {} more such losses", losses.len() - LOSSES_TOLD_MAX));
+    }
+    if left_out > 0 {
+        note(&format!(
+            "{path}: {left_out} other conversations of the file are left out; native holds them all"
+        ));
+    }
 }

@@ -1,8 +1,304 @@
-//! Follows.
+//! `foldback stats`: what sessions are made of, as a chart, as JSON, as a picture.
 
-use crate::args::{Shared, Stats};
-use crate::failure::{Exit, Failure};
+use std::path::Path;
 
-pub(crate) fn run(_shared: &Shared, _arguments: &Stats) -> Result<Exit, Failure> {
-    Ok(Exit::Success)
+use foldback_formats::Session;
+use serde::Serialize;
+
+use crate::args::{Shared, Stats as Arguments};
+use crate::failure::{Exit, Failure, at};
+use crate::input::{self, Opened};
+use crate::scene::Scene;
+use crate::stats::{Repeated, Stats};
+use crate::terminal::{BLUE, FAINT, STRONG, number, styled, width};
+use crate::{counting, output, svg};
+
+/// Tools and turns that are listed for people; JSON has them all.
+const ROWS_MAX: usize = 12;
+
+/// Conversations of one file that are shown in full.
+const CONVERSATIONS_MAX: usize = 3;
+
+/// Columns of a bar.
+const BAR: usize = 32;
+
+pub(crate) fn run(shared: &Shared, arguments: &Arguments) -> Result<Exit, Failure> {
+    if arguments.svg.is_some() && !input::is_single(&arguments.inputs) {
+        return Err(Failure::usage("--svg draws one session", "name one session file"));
+    }
+    let counter = counting::counter(shared);
+    input::for_each(shared, &arguments.inputs, |opened| {
+        let of = |conversation| {
+            let scene = Scene::counted(conversation, &counter, opened.session.dialect());
+            Stats::of(&scene, arguments.from, arguments.top)
+        };
+        let conversations: Vec<Stats> = opened.session.conversations().iter().map(of).collect();
+        let sub_agents =
+            opened.sub_agents.iter().map(|path| SubAgent::read(shared, path, &of_session(&counter)));
+        let report = Report::new(&opened, counter.name(), conversations, sub_agents.collect());
+        if let Some(path) = &arguments.svg {
+            let title = format!("{} ({})", report.file, report.format);
+            let drawn =
+                report.conversations.first().map_or_else(String::new, |stats| svg::draw(&title, stats));
+            output::to_file(path, drawn.as_bytes())?;
+        }
+        match shared.json {
+            true => output::print_json(&report)?,
+            false => output::print(&report.text())?,
+        }
+        Ok(Exit::Success)
+    })
+}
+
+type TokensOf<'a> = dyn Fn(&Session) -> (usize, u64) + 'a;
+
+/// How many items and tokens a session holds.
+fn of_session(
+    counter: &std::sync::Arc<dyn foldback_core::TokenCounter>,
+) -> impl Fn(&Session) -> (usize, u64) + '_ {
+    move |session| {
+        let views = session.conversations().iter().map(|conversation| {
+            let scene = Scene::counted(conversation, counter, session.dialect());
+            let view = scene.view(crate::args::From::View);
+            (view.len(), view.tokens().0)
+        });
+        views.fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1))
+    }
+}
+
+#[derive(Serialize)]
+struct Report {
+    file: String,
+    format: &'static str,
+    counter: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    session_id: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    sub_agent_of: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    model: Option<String>,
+    dialect: Option<&'static str>,
+    /// What the largest of its conversations holds: each has a window of its own.
+    tokens_view: u64,
+    tokens_history: u64,
+    conversations: Vec<Stats>,
+    branches: Vec<Branch>,
+    sub_agents: Vec<SubAgent>,
+    problems: Vec<String>,
+}
+
+/// A branch that was left.
+#[derive(Serialize)]
+struct Branch {
+    line: usize,
+    items: usize,
+}
+
+#[derive(Serialize)]
+struct SubAgent {
+    file: String,
+    agent_id: Option<String>,
+    items: usize,
+    tokens: u64,
+}
+
+impl SubAgent {
+    fn read(shared: &Shared, path: &Path, tokens_of: &TokensOf<'_>) -> Self {
+        let session = input::one(shared, path).ok().map(|opened| opened.session);
+        let (items, tokens) = session.as_ref().map_or((0, 0), tokens_of);
+        let parent = session.as_ref().and_then(Session::sub_agent_of);
+        let agent_id = parent.map(|parent| parent.agent_id.to_string());
+        Self { file: path.display().to_string(), agent_id, items, tokens }
+    }
+}
+
+impl Report {
+    fn new(opened: &Opened, counter: &str, conversations: Vec<Stats>, sub_agents: Vec<SubAgent>) -> Self {
+        let session = &opened.session;
+        let branches = session.branches().iter().map(|branch| Branch {
+            line: branch.recorded().first().map_or(0, |recorded| recorded.place.line),
+            items: branch.len(),
+        });
+        Self {
+            file: opened.path.display().to_string(),
+            format: session.format().as_str(),
+            counter: counter.to_owned(),
+            session_id: session.session_id().map(ToOwned::to_owned),
+            sub_agent_of: session.sub_agent_of().map(|parent| parent.session_id.to_string()),
+            model: session.model().map(ToOwned::to_owned),
+            dialect: session.dialect().map(foldback_core::Dialect::as_str),
+            tokens_view: conversations.iter().map(|stats| stats.tokens_view).max().unwrap_or(0),
+            tokens_history: conversations.iter().map(|stats| stats.tokens_history).max().unwrap_or(0),
+            conversations,
+            branches: branches.collect(),
+            sub_agents,
+            problems: session.problems().iter().map(|problem| at(&opened.path, problem)).collect(),
+        }
+    }
+
+    fn text(&self) -> String {
+        let mut page = Page::default();
+        let model = self.model.as_deref().map_or_else(String::new, |model| format!(", {model}"));
+        page.line(&styled(STRONG, format!("{} ({}{model})", self.file, self.format)));
+        if let Some(parent) = &self.sub_agent_of {
+            page.line(&format!("sub-agent of session {parent}"));
+        }
+        for stats in self.conversations.iter().take(CONVERSATIONS_MAX) {
+            page.conversation(stats, &self.counter);
+        }
+        if self.conversations.len() > CONVERSATIONS_MAX {
+            let sum: u64 = self.conversations.iter().map(|stats| stats.tokens_view).sum();
+            let more = self.conversations.len() - CONVERSATIONS_MAX;
+            let (sum, largest) = (number(sum), number(self.tokens_view));
+            page.line(&format!("{more} more conversations; all hold {sum} tokens, the largest {largest}"));
+        }
+        for branch in &self.branches {
+            page.line(&format!("a branch that was left: {} items from line {}", branch.items, branch.line));
+        }
+        for agent in &self.sub_agents {
+            let name = agent.agent_id.as_deref().unwrap_or("unnamed");
+            let tokens = number(agent.tokens);
+            page.line(&format!("sub-agent {name}: {} items, {tokens} tokens, {}", agent.items, agent.file));
+        }
+        page.text.push('\n');
+        page.text
+    }
+}
+
+/// Lines of a report for people.
+#[derive(Default)]
+struct Page {
+    text: String,
+}
+
+impl Page {
+    fn line(&mut self, line: &str) {
+        self.text.push_str(line);
+        self.text.push('\n');
+    }
+
+    fn conversation(&mut self, stats: &Stats, counter: &str) {
+        if let Some(name) = &stats.name {
+            self.line(&styled(STRONG, name));
+        }
+        let (view, history) = (number(stats.tokens_view), number(stats.tokens_history));
+        self.line(&format!(
+            "{} tokens in {} items is what the model saw last; {history} in {} is the history ({counter})",
+            styled(STRONG, view),
+            stats.items_view,
+            stats.items_history
+        ));
+        self.line(&format!(
+            "{} turns, {} calls, {} results ({} failed), {} unanswered",
+            stats.turns, stats.calls, stats.results, stats.failed_results, stats.unanswered_calls
+        ));
+        let total = stats.by_kind.iter().map(|share| share.tokens).sum::<u64>().max(1);
+        let kinds = stats.by_kind.iter().map(|share| (share.name.to_owned(), share.count, share.tokens));
+        self.bars("by kind", kinds, total);
+        let parts = stats.by_part.iter().map(|share| (share.name.to_owned(), share.count, share.tokens));
+        self.bars("by part", parts, total);
+        let tools = stats.by_tool.iter().map(|tool| (tool.name.clone(), tool.calls, tool.tokens()));
+        self.bars("by tool (calls and results)", tools, total);
+        let turns = stats.by_turn.iter().map(|turn| {
+            let prompt: String = turn.prompt.chars().take(40).collect();
+            (format!("{} {prompt}", turn.turn), turn.items, turn.tokens)
+        });
+        self.bars("by turn", turns, total);
+        self.over_time(stats);
+        self.largest(stats);
+        self.findings(stats);
+    }
+
+    fn bars(&mut self, heading: &str, rows: impl Iterator<Item = (String, usize, u64)>, total: u64) {
+        let rows: Vec<_> = rows.collect();
+        if rows.is_empty() {
+            return;
+        }
+        self.line("");
+        self.line(&styled(STRONG, heading));
+        for (name, count, tokens) in rows.iter().take(ROWS_MAX) {
+            let filled = (tokens * BAR as u64).div_ceil(total).min(BAR as u64) as usize;
+            let bar = format!("{}{}", "█".repeat(filled), " ".repeat(BAR - filled));
+            let name: String = name.chars().take(44).collect();
+            let percent = tokens * 100 / total;
+            self.line(&format!(
+                "  {} {:>10} {percent:>3}% {:>6}×  {name}",
+                styled(BLUE, bar),
+                number(*tokens),
+                number(*count as u64)
+            ));
+        }
+        if rows.len() > ROWS_MAX {
+            self.line(&styled(FAINT, format!("  and {} more", rows.len() - ROWS_MAX)));
+        }
+    }
+
+    fn over_time(&mut self, stats: &Stats) {
+        const LEVELS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+        let Some(most) = stats.over_time.iter().map(|point| point.tokens).max().filter(|&most| most > 0)
+        else {
+            return;
+        };
+        let columns = (width() - 4).min(stats.over_time.len()).max(1);
+        let level = |column: usize| {
+            let point = &stats.over_time[column * stats.over_time.len() / columns];
+            LEVELS[(point.tokens * 7 / most) as usize]
+        };
+        let curve: String = (0..columns).map(level).collect();
+        self.line("");
+        self.line(&styled(
+            STRONG,
+            format!("what the context held over time (at most {} tokens)", number(most)),
+        ));
+        self.line(&format!("  {}", styled(BLUE, curve)));
+    }
+
+    fn largest(&mut self, stats: &Stats) {
+        if stats.largest.is_empty() {
+            return;
+        }
+        self.line("");
+        self.line(&styled(STRONG, "largest items"));
+        let room = width().saturating_sub(48);
+        for large in &stats.largest {
+            let line = large.line.map_or_else(String::new, |line| format!("line {line}"));
+            let tool = large.tool.as_deref().unwrap_or(large.kind);
+            let first: String = large.first_line.chars().take(room).collect();
+            self.line(&format!(
+                "  {:>9} {line:<11} {tool:<14} {}",
+                number(large.tokens),
+                styled(FAINT, first)
+            ));
+        }
+    }
+
+    fn findings(&mut self, stats: &Stats) {
+        self.line("");
+        let mut found = |repeated: &Repeated, what: &str| {
+            if repeated.count > 0 {
+                self.line(&format!("{} {what}: {} tokens", repeated.count, number(repeated.tokens)));
+            }
+        };
+        found(&stats.duplicates, "results repeat an earlier one");
+        found(&stats.superseded_reads, "reads of files that were read again or written later");
+        if let Some(usage) = &stats.usage {
+            self.line(&format!(
+                "the provider reported {} tokens of context last ({} counted here), {} at most, {}% from the cache",
+                number(usage.context_tokens_last),
+                number(usage.counted_last),
+                number(usage.context_tokens_peak),
+                usage.cached_percent
+            ));
+        }
+        for made in &stats.compactions {
+            let reported = made
+                .reported_tokens_before
+                .map_or_else(String::new, |tokens| format!(" ({} reported)", number(tokens)));
+            let (before, after) = (number(made.tokens_before), number(made.tokens_after));
+            self.line(&format!(
+                "compacted by {} on line {}: {before}{reported} → {after} tokens, {} items hidden, {} parts cleared",
+                made.by, made.line, made.hidden, made.cleared
+            ));
+        }
+    }
 }

@@ -1,0 +1,70 @@
+//! A conversation with its tokens counted: what most commands look at.
+
+use std::sync::Arc;
+
+use foldback_core::view::Fate;
+use foldback_core::{Dialect, EstimatingCounter, Item, Pin, TokenCounter, Transcript, View};
+use foldback_formats::Conversation;
+
+use crate::args::From;
+use crate::counting;
+
+/// A conversation and its transcript.
+#[derive(Debug)]
+pub(crate) struct Scene<'a> {
+    pub(crate) conversation: &'a Conversation,
+    pub(crate) transcript: Transcript,
+}
+
+impl<'a> Scene<'a> {
+    /// Counted by `counter`, images by the rules of `dialect`.
+    pub(crate) fn counted(
+        conversation: &'a Conversation,
+        counter: &Arc<dyn TokenCounter>,
+        dialect: Option<Dialect>,
+    ) -> Self {
+        let items = recorded(conversation);
+        Self { conversation, transcript: counting::transcript(counter, dialect, &items) }
+    }
+
+    /// For commands that need no exact counts.
+    pub(crate) fn estimated(conversation: &'a Conversation, dialect: Option<Dialect>) -> Self {
+        let counter: Arc<dyn TokenCounter> = Arc::new(EstimatingCounter);
+        Self::counted(conversation, &counter, dialect)
+    }
+
+    pub(crate) fn view(&self, from: From) -> View {
+        match from {
+            From::View => self.conversation.view_of(&self.transcript),
+            From::History => self.conversation.history_of(&self.transcript),
+        }
+    }
+
+    /// The line of the file on which the item behind an entry of a view stands.
+    pub(crate) fn line(&self, anchor: usize) -> Option<usize> {
+        self.conversation.recorded().get(anchor).map(|recorded| recorded.place.line)
+    }
+}
+
+/// The items of a conversation, in the order of the file.
+pub(crate) fn recorded(conversation: &Conversation) -> Vec<Arc<Item>> {
+    conversation.recorded().iter().map(|recorded| Arc::clone(&recorded.item)).collect()
+}
+
+/// The view's items; those that were left alone are the recorded ones, whatever was pinned.
+pub(crate) fn as_recorded(view: &View, conversation: &Conversation) -> Vec<Arc<Item>> {
+    let fates = view.fates();
+    let unpinned = |item: &Arc<Item>, was: Pin| match item.pin == was {
+        true => Arc::clone(item),
+        false => Arc::new(Item { pin: was, ..Item::clone(item) }),
+    };
+    let shown = view.iter().map(|entry| {
+        let original = conversation.recorded().get(entry.anchor());
+        match (fates.get(entry.anchor()), original) {
+            (Some(Fate::Visible), Some(original)) => Arc::clone(&original.item),
+            (Some(Fate::Rewritten), Some(original)) => unpinned(entry.item(), original.item.pin),
+            _ => Arc::clone(entry.item()),
+        }
+    });
+    shown.collect()
+}

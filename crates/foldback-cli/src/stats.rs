@@ -1,0 +1,396 @@
+//! What a session is made of: counted here, printed by `commands/stats.rs`, drawn by `svg.rs`.
+
+use std::collections::{BTreeMap, HashMap};
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+use foldback_core::{Item, ItemKind, Part, ResultPart, ToolCall, View};
+use serde::Serialize;
+
+use crate::args::From;
+use crate::picture::first_line;
+use crate::scene::Scene;
+
+/// Points of the curve over time.
+const POINTS_MAX: usize = 120;
+
+/// Shorter results are repeated by nature ("ok", "no matches").
+const DUPLICATE_CHARACTERS_MIN: usize = 80;
+
+/// Arguments that name the file a tool works on.
+const PATH_ARGUMENTS: [&str; 8] =
+    ["file_path", "path", "filePath", "absolute_path", "filename", "file", "target_file", "notebook_path"];
+
+/// The composition of one conversation.
+#[derive(Debug, Serialize)]
+pub(crate) struct Stats {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) name: Option<String>,
+    pub(crate) tokens_view: u64,
+    pub(crate) tokens_history: u64,
+    pub(crate) items_view: usize,
+    pub(crate) items_history: usize,
+    pub(crate) turns: usize,
+    pub(crate) calls: usize,
+    pub(crate) results: usize,
+    pub(crate) unanswered_calls: usize,
+    pub(crate) failed_results: usize,
+    pub(crate) reasoning_tokens: u64,
+    pub(crate) tool_output_tokens: u64,
+    pub(crate) image_tokens: u64,
+    pub(crate) by_kind: Vec<Share>,
+    pub(crate) by_part: Vec<Share>,
+    pub(crate) by_tool: Vec<ToolShare>,
+    pub(crate) by_turn: Vec<TurnShare>,
+    pub(crate) over_time: Vec<Point>,
+    pub(crate) largest: Vec<Large>,
+    pub(crate) duplicates: Repeated,
+    pub(crate) superseded_reads: Repeated,
+    pub(crate) usage: Option<Usage>,
+    pub(crate) compactions: Vec<Compacted>,
+}
+
+/// A part of the whole.
+#[derive(Debug, Serialize)]
+pub(crate) struct Share {
+    pub(crate) name: &'static str,
+    pub(crate) count: usize,
+    pub(crate) tokens: u64,
+}
+
+#[derive(Debug, Default, Serialize)]
+pub(crate) struct ToolShare {
+    pub(crate) name: String,
+    pub(crate) calls: usize,
+    pub(crate) failed: usize,
+    pub(crate) input_tokens: u64,
+    pub(crate) output_tokens: u64,
+}
+
+impl ToolShare {
+    pub(crate) fn tokens(&self) -> u64 {
+        self.input_tokens + self.output_tokens
+    }
+}
+
+#[derive(Debug, Serialize)]
+pub(crate) struct TurnShare {
+    pub(crate) turn: usize,
+    pub(crate) line: Option<usize>,
+    pub(crate) items: usize,
+    pub(crate) tokens: u64,
+    pub(crate) prompt: String,
+}
+
+/// What the context held after an item of the history, by kind.
+#[derive(Debug, Serialize)]
+pub(crate) struct Point {
+    pub(crate) item: usize,
+    pub(crate) at: Option<i64>,
+    pub(crate) tokens: u64,
+    pub(crate) by_kind: [u64; 7],
+}
+
+#[derive(Debug, Serialize)]
+pub(crate) struct Large {
+    pub(crate) position: usize,
+    pub(crate) line: Option<usize>,
+    pub(crate) kind: &'static str,
+    pub(crate) tool: Option<String>,
+    pub(crate) tokens: u64,
+    pub(crate) first_line: String,
+}
+
+/// Something that is there more than once.
+#[derive(Debug, Default, PartialEq, Eq, Serialize)]
+pub(crate) struct Repeated {
+    pub(crate) count: usize,
+    pub(crate) tokens: u64,
+}
+
+/// What providers reported, beside what was counted at the same place.
+#[derive(Debug, Serialize)]
+pub(crate) struct Usage {
+    pub(crate) calls: usize,
+    pub(crate) context_tokens_peak: u64,
+    pub(crate) context_tokens_last: u64,
+    pub(crate) counted_last: u64,
+    pub(crate) output_tokens: u64,
+    pub(crate) cached_percent: u64,
+}
+
+#[derive(Debug, Serialize)]
+pub(crate) struct Compacted {
+    pub(crate) line: usize,
+    pub(crate) by: String,
+    pub(crate) reported_tokens_before: Option<u64>,
+    pub(crate) tokens_before: u64,
+    pub(crate) tokens_after: u64,
+    pub(crate) hidden: usize,
+    pub(crate) cleared: usize,
+}
+
+impl Stats {
+    /// The composition of what `from` means; sizes of both are always there.
+    pub(crate) fn of(scene: &Scene<'_>, from: From, top: usize) -> Self {
+        let (view, history) = (scene.view(From::View), scene.view(From::History));
+        let looked_at = if from == From::View { &view } else { &history };
+        let mut sums = Sums::default();
+        for entry in looked_at.iter() {
+            sums.add(entry.item(), &entry.tokens().parts, entry.tokens().total.0);
+        }
+        let pending = looked_at.pending_calls().count() + unanswered(looked_at);
+        Self {
+            name: scene.conversation.name().map(ToOwned::to_owned),
+            tokens_view: view.tokens().0,
+            tokens_history: history.tokens().0,
+            items_view: view.len(),
+            items_history: history.len(),
+            turns: looked_at.turn_count(),
+            calls: sums.tools.values().map(|tool| tool.calls).sum(),
+            results: sums.results,
+            unanswered_calls: pending,
+            failed_results: sums.tools.values().map(|tool| tool.failed).sum(),
+            reasoning_tokens: sums.part("reasoning"),
+            tool_output_tokens: sums.part("tool_result"),
+            image_tokens: sums.part("media"),
+            by_kind: sums.by_kind(),
+            by_part: sums.by_part(),
+            by_tool: sums.by_tool(),
+            by_turn: by_turn(looked_at, scene),
+            over_time: over_time(scene),
+            largest: largest(looked_at, scene, top),
+            duplicates: duplicates(looked_at),
+            superseded_reads: superseded_reads(looked_at),
+            usage: usage(scene),
+            compactions: compactions(scene, &view),
+        }
+    }
+}
+
+fn unanswered(view: &View) -> usize {
+    use foldback_core::Anomaly;
+    view.anomalies().iter().filter(|anomaly| matches!(anomaly, Anomaly::UnansweredCall { .. })).count()
+}
+
+#[derive(Default)]
+struct Sums {
+    kinds: BTreeMap<ItemKind, (usize, u64)>,
+    parts: BTreeMap<&'static str, (usize, u64)>,
+    tools: BTreeMap<String, ToolShare>,
+    tool_of_call: HashMap<String, String>,
+    results: usize,
+}
+
+impl Sums {
+    fn add(&mut self, item: &Item, part_tokens: &[u32], total: u64) {
+        let kind = self.kinds.entry(item.kind).or_default();
+        (kind.0, kind.1) = (kind.0 + 1, kind.1 + total);
+        for (part, &tokens) in item.parts.iter().zip(part_tokens) {
+            let tokens = u64::from(tokens);
+            let share = self.parts.entry(part.kind_name()).or_default();
+            (share.0, share.1) = (share.0 + 1, share.1 + tokens);
+            match part {
+                Part::ToolCall(call) => {
+                    self.tool_of_call.insert(call.id.to_string(), call.name.to_string());
+                    let tool = self.tools.entry(call.name.to_string()).or_default();
+                    tool.calls += 1;
+                    tool.input_tokens += tokens;
+                }
+                Part::ToolResult(result) => {
+                    self.results += 1;
+                    let name = self.tool_of_call.get(result.call_id.as_str()).cloned();
+                    let tool =
+                        self.tools.entry(name.unwrap_or_else(|| "(unknown tool)".to_owned())).or_default();
+                    tool.output_tokens += tokens;
+                    tool.failed += usize::from(result.is_error);
+                }
+                _ => {}
+            }
+        }
+    }
+
+    fn part(&self, name: &str) -> u64 {
+        self.parts.get(name).map_or(0, |(_, tokens)| *tokens)
+    }
+
+    fn by_kind(&self) -> Vec<Share> {
+        let shares = self.kinds.iter();
+        sorted(shares.map(|(kind, &(count, tokens))| Share { name: kind.as_str(), count, tokens }).collect())
+    }
+
+    fn by_part(&self) -> Vec<Share> {
+        sorted(self.parts.iter().map(|(&name, &(count, tokens))| Share { name, count, tokens }).collect())
+    }
+
+    fn by_tool(self) -> Vec<ToolShare> {
+        let mut tools: Vec<ToolShare> =
+            self.tools.into_iter().map(|(name, tool)| ToolShare { name, ..tool }).collect();
+        tools.sort_by(|one, other| other.tokens().cmp(&one.tokens()).then(one.name.cmp(&other.name)));
+        tools
+    }
+}
+
+fn sorted(mut shares: Vec<Share>) -> Vec<Share> {
+    shares.sort_by(|one, other| other.tokens.cmp(&one.tokens).then(one.name.cmp(other.name)));
+    shares
+}
+
+fn by_turn(view: &View, scene: &Scene<'_>) -> Vec<TurnShare> {
+    let starts: Vec<usize> = view.turn_starts().collect();
+    let ends = starts.iter().skip(1).copied().chain([view.len()]);
+    let turns = starts.iter().copied().zip(ends).enumerate();
+    let share = |(index, (start, end)): (usize, (usize, usize))| {
+        let entry = view.get(start)?;
+        Some(TurnShare {
+            turn: index + 1,
+            line: scene.line(entry.anchor()),
+            items: end - start,
+            tokens: view.tokens_of(start..end).0,
+            prompt: first_line(entry.item()),
+        })
+    };
+    turns.filter_map(share).collect()
+}
+
+/// What the context held as the session went on: it falls where it was compacted.
+fn over_time(scene: &Scene<'_>) -> Vec<Point> {
+    let (conversation, transcript) = (scene.conversation, &scene.transcript);
+    let mut by_kind = [0; 7];
+    let mut points = Vec::new();
+    let every = transcript.len().div_ceil(POINTS_MAX).max(1);
+    let mut compactions = conversation.compactions().iter().peekable();
+    for (index, entry) in transcript.iter().enumerate() {
+        by_kind[entry.kind() as usize] += entry.tokens().total.0;
+        while let Some(made) = compactions.next_if(|made| made.inserted.end <= index + 1) {
+            for hidden in made.hidden.iter().cloned().flatten().filter_map(|index| transcript.get(index)) {
+                let kind = &mut by_kind[hidden.kind() as usize];
+                *kind = kind.saturating_sub(hidden.tokens().total.0);
+            }
+        }
+        if index % every == 0 || index + 1 == transcript.len() {
+            let at = entry.item().created_at.map(|time| time.0);
+            points.push(Point { item: index, at, tokens: by_kind.iter().sum(), by_kind });
+        }
+    }
+    points
+}
+
+fn largest(view: &View, scene: &Scene<'_>, top: usize) -> Vec<Large> {
+    let mut positions: Vec<(u64, usize)> =
+        view.iter().enumerate().map(|(position, entry)| (entry.tokens().total.0, position)).collect();
+    positions.sort_by(|one, other| other.0.cmp(&one.0).then(one.1.cmp(&other.1)));
+    let large = |(tokens, position): (u64, usize)| {
+        let entry = view.get(position)?;
+        let item = entry.item();
+        let made = item.calls().next().map(|(_, call)| call.name.to_string());
+        let answered = || {
+            let (_, result) = item.results().next()?;
+            view.call(&result.call_id).map(|call| call.name.to_string())
+        };
+        Some(Large {
+            position,
+            line: scene.line(entry.anchor()),
+            kind: item.kind.as_str(),
+            tool: made.or_else(answered),
+            tokens,
+            first_line: first_line(item),
+        })
+    };
+    positions.into_iter().take(top).filter_map(large).collect()
+}
+
+/// Results that say exactly what an earlier one said.
+fn duplicates(view: &View) -> Repeated {
+    let mut seen = HashMap::new();
+    let mut repeated = Repeated::default();
+    for entry in view.iter() {
+        for (part_index, result) in entry.item().results() {
+            let texts = || result.content.iter().filter_map(ResultPart::as_text);
+            if texts().map(str::len).sum::<usize>() < DUPLICATE_CHARACTERS_MIN {
+                continue;
+            }
+            let mut hasher = DefaultHasher::new();
+            texts().for_each(|text| text.hash(&mut hasher));
+            if seen.insert(hasher.finish(), ()).is_some() {
+                repeated.count += 1;
+                repeated.tokens += u64::from(entry.tokens().parts[part_index]);
+            }
+        }
+    }
+    repeated
+}
+
+/// Reads of a file that was read again or written later.
+fn superseded_reads(view: &View) -> Repeated {
+    let mut newest_read: HashMap<String, u64> = HashMap::new();
+    let mut tokens_of_read: HashMap<String, String> = HashMap::new();
+    let mut repeated = Repeated::default();
+    for entry in view.iter() {
+        for (_, call) in entry.item().calls() {
+            let Some(path) = path_of(call) else { continue };
+            if let Some(tokens) = newest_read.remove(&path) {
+                repeated.count += 1;
+                repeated.tokens += tokens;
+            }
+            if is_read(call) {
+                tokens_of_read.insert(call.id.to_string(), path);
+            }
+        }
+        for (part_index, result) in entry.item().results() {
+            if let Some(path) = tokens_of_read.remove(result.call_id.as_str()) {
+                newest_read.insert(path, u64::from(entry.tokens().parts[part_index]));
+            }
+        }
+    }
+    repeated
+}
+
+fn is_read(call: &ToolCall) -> bool {
+    let name = call.name.to_ascii_lowercase();
+    ["read", "view", "open", "cat"].iter().any(|word| name.contains(word)) && !name.contains("write")
+}
+
+fn path_of(call: &ToolCall) -> Option<String> {
+    let input: serde_json::Value = serde_json::from_str(call.input.as_str()).ok()?;
+    PATH_ARGUMENTS.iter().find_map(|name| input.get(name)?.as_str().map(ToOwned::to_owned))
+}
+
+fn usage(scene: &Scene<'_>) -> Option<Usage> {
+    let history = scene.view(From::History);
+    let reported: Vec<_> = history.items().filter_map(|item| item.usage).collect();
+    let last = reported.last()?;
+    let from_end = scene.transcript.iter().rev().position(|entry| entry.item().usage.is_some());
+    let last_index = from_end.map(|from_end| scene.transcript.len() - 1 - from_end);
+    let counted_last = last_index.map_or(0, |index| {
+        let mut transcript = scene.transcript.clone_empty();
+        for entry in scene.transcript.range(0..index + 1) {
+            transcript.push_counted(entry.item().clone(), entry.tokens().clone());
+        }
+        scene.conversation.view_of(&transcript).tokens().0
+    });
+    let prompt: u64 = reported.iter().map(|usage| usage.prompt_tokens().0).sum();
+    let cached: u64 = reported.iter().map(|usage| usage.cached_tokens.0).sum();
+    Some(Usage {
+        calls: reported.len(),
+        context_tokens_peak: reported.iter().map(|usage| usage.context_tokens().0).max().unwrap_or(0),
+        context_tokens_last: last.context_tokens().0,
+        counted_last,
+        output_tokens: reported.iter().map(|usage| usage.output_tokens.0).sum(),
+        cached_percent: (cached * 100).checked_div(prompt).unwrap_or(0),
+    })
+}
+
+fn compactions(scene: &Scene<'_>, view: &View) -> Vec<Compacted> {
+    let blocks = view.overlay().blocks();
+    let made = scene.conversation.compactions().iter().zip(blocks);
+    let compacted = made.map(|(made, block)| Compacted {
+        line: made.place.line,
+        by: made.by.to_string(),
+        reported_tokens_before: made.tokens_before.map(|tokens| tokens.0).filter(|&tokens| tokens > 0),
+        tokens_before: block.tokens_before.0,
+        tokens_after: block.tokens_after.0,
+        hidden: made.hidden.iter().map(ExactSizeIterator::len).sum(),
+        cleared: made.cleared.len(),
+    });
+    compacted.collect()
+}

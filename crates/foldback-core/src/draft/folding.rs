@@ -102,12 +102,20 @@ impl Draft<'_> {
         (0..self.len()).filter(move |&position| self.slots[position] == Slot::Folded(id))
     }
 
-    /// The position whose place the summary of a fold takes.
+    /// The position whose place the summary of a fold takes or, if it is live, directly after which
+    /// it stands.
     pub(super) fn summary_position(&self, id: u32, placement: SummaryPlacement) -> Option<usize> {
         let is_free = |&position: &usize| self.is_between_units(position, |other| self.is_live(other));
         match placement {
             SummaryPlacement::BeforeKept => self.fold_positions(id).find(is_free),
-            SummaryPlacement::AfterKept => self.fold_positions(id).rev().find(is_free),
+            SummaryPlacement::AfterKept => {
+                let last_folded = self.fold_positions(id).rev().find(is_free);
+                let is_sent = |&user: &usize| self.tokens_at(user) > Tokens::ZERO;
+                let user = self.turn_starts().rev().find(is_sent).filter(|&user| last_folded < Some(user));
+                // The unit in flight may have a call whose result is still to come.
+                let after_user = user.and_then(|user| (user..self.unit_in_flight.start).find(is_free));
+                after_user.or(last_folded)
+            }
         }
     }
 

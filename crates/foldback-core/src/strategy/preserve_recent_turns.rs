@@ -188,7 +188,8 @@ fn keep_newest_units(
     while unit_end > turn.start + 1 {
         let unit_start = draft.view().cut_at_or_before(unit_end - 1).max(turn.start + 1);
         let unit_tokens: Tokens = (unit_start..unit_end).map(cost).sum();
-        if used + unit_tokens > room {
+        // What is hidden, and a summary, must not split a turn: the next run may find it elsewhere (T7).
+        if unit_tokens > Tokens::ZERO && used + unit_tokens > room {
             return None;
         }
         used += unit_tokens;
@@ -276,6 +277,20 @@ mod tests {
         let tail: Tokens =
             compacted.view.iter().filter(|e| e.item().summary.is_none()).map(|e| e.tokens().total).sum();
         assert!(tail <= Tokens(15_000) && tail > Tokens(10_000), "{tail}");
+    }
+
+    #[test]
+    fn a_summary_after_a_prompt_that_does_not_fit_splits_no_turn() {
+        let mut transcript = Transcript::default();
+        turn(&mut transcript, "old", 3);
+        transcript.push(Item::user("u-new", "a long prompt ".repeat(100)));
+        let tight = TailClamp::new(25, Tokens(0), Tokens(0)).unwrap();
+        let pipeline = super::super::CompactionPipeline::new()
+            .with_strategy(super::super::PreserveUserMessagesStrategy::new())
+            .with_strategy(PreserveRecentTurnsStrategy::within_tail().clamp(tight));
+        let compacted = plan(&View::of(&transcript), &pipeline, None).unwrap().apply_floor();
+        assert_eq!(ids(&compacted.view), ["u-old", "u-new"]);
+        assert!(plan(&compacted.view, &pipeline, None).unwrap().is_empty(), "nothing was pushed (T7)");
     }
 
     #[test]

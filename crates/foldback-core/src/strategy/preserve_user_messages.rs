@@ -17,8 +17,7 @@ const ID: &str = "preserve-user-messages";
 const CUT_TOKENS_MIN: u64 = 64;
 
 /// Keeps user items, newest first, up to a number of tokens; the one that does not fit is cut in
-/// its middle. Everything else is folded into a summary after the last of them; only a prompt that
-/// has just arrived stays behind it, because it is what the model must answer.
+/// its middle. Everything else is folded into a summary after the last of them.
 ///
 /// For conversations where the prompts are the durable record and the work can be redone.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -150,6 +149,58 @@ mod tests {
         assert_eq!(ids[..6], ["u0", "u1", "u2", "u3", "u4", "u5"]);
         assert!(compacted.view.get(6).unwrap().item().summary.is_some());
         assert_eq!(compacted.view.len(), 7);
+    }
+
+    fn order(view: &View) -> String {
+        let label = |item: &Item| if item.summary.is_some() { "S".into() } else { item.id.to_string() };
+        view.items().map(|item| label(item)).collect::<Vec<_>>().join(" ")
+    }
+
+    fn compacted(view: &View, strategy: &dyn Strategy) -> View {
+        plan(view, strategy, None).unwrap().apply_floor().view
+    }
+
+    #[test]
+    fn the_summary_follows_a_prompt_that_has_just_arrived() {
+        let mut transcript = conversation();
+        transcript.push(Item::user("u6", "and now?"));
+        let strategy = PreserveUserMessagesStrategy::new();
+        let first = compacted(&View::of(&transcript), &strategy);
+        assert_eq!(order(&first), "u0 u1 u2 u3 u4 u5 u6 S");
+        assert!(plan(&first, &strategy, None).unwrap().is_empty(), "nothing was pushed");
+        transcript.push(Item::assistant("a6", vec![Part::text("working on it ".repeat(200))]));
+        transcript.push(Item::user("u7", "thank you"));
+        let grown = View::through(&transcript, first.overlay()).unwrap();
+        assert_eq!(order(&grown), "u0 u1 u2 u3 u4 u5 u6 S a6 u7");
+        assert_eq!(order(&compacted(&grown, &strategy)), "u0 u1 u2 u3 u4 u5 u6 u7 S");
+    }
+
+    #[test]
+    fn the_summary_stands_between_the_newest_prompt_and_the_work_in_flight() {
+        let mut transcript = conversation();
+        transcript.push(Item::user("u6", "and now?"));
+        transcript.push(Item::assistant("a6", vec![Part::call("c", "read", &serde_json::json!({}))]));
+        let view = compacted(&View::of(&transcript), &PreserveUserMessagesStrategy::new());
+        assert_eq!(order(&view), "u0 u1 u2 u3 u4 u5 u6 S a6");
+        transcript.push(Item::tool("t6", crate::part::ToolResult::text("c", "output")));
+        let grown = View::through(&transcript, view.overlay()).unwrap();
+        assert_eq!(order(&grown), "u0 u1 u2 u3 u4 u5 u6 S a6 t6");
+    }
+
+    #[test]
+    fn prompt_and_summary_can_go_one_without_the_other() {
+        let mut transcript = conversation();
+        transcript.push(Item::user("u6", "and now?"));
+        let view = compacted(&View::of(&transcript), &PreserveUserMessagesStrategy::new());
+        transcript.push(Item::assistant("a6", vec![Part::text("this")]));
+        transcript.push(Item::user("u7", "thank you"));
+        let grown = View::through(&transcript, view.overlay()).unwrap();
+        let recent = super::super::KeepRecentStrategy::new(2);
+        assert_eq!(order(&compacted(&grown, &recent)), "S a6 u7");
+        let mut draft = Draft::new(&grown);
+        draft.drop_summaries(Reason::new("test", "no room"));
+        let without = draft.finish("test".into()).unwrap().apply_floor().view;
+        assert_eq!(order(&without), "u0 u1 u2 u3 u4 u5 u6 a6 u7");
     }
 
     #[test]

@@ -22,15 +22,10 @@ impl Draft<'_> {
         spec: SummarySpec,
         reason: Reason,
     ) -> bool {
-        let members = self.hideable(range, keep);
+        let (members, new_tokens) = self.hideable_with_tokens(range, keep);
         // What is new must be worth a summary by itself: if taking in an old summary could tip the
         // scales, a fold refused now would be proposed on the next run (T7).
-        let mut new_tokens = Tokens::ZERO;
-        let is_worth_it = members.iter().any(|&position| {
-            new_tokens += self.tokens_at(position);
-            new_tokens.0 > SUMMARY_TOKENS_MIN
-        });
-        is_worth_it && self.fold_members(members, spec, reason)
+        new_tokens.0 > SUMMARY_TOKENS_MIN && self.fold_members(members, spec, reason)
     }
 
     /// Like [`Draft::fold`], and also where there is nothing new to fold but a summary that would

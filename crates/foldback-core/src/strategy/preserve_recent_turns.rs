@@ -4,10 +4,11 @@ use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
 
-use super::{SUMMARY_TOKENS_DEFAULT, Strategy, scene};
+use super::summary_options::{SummaryOptions, asks_for_a_summary};
+use super::{Strategy, scene};
 use crate::budget::Budget;
 use crate::draft::Draft;
-use crate::edit::{Reason, SummarySpec};
+use crate::edit::Reason;
 use crate::ids::Tokens;
 use crate::item::ItemKind;
 use crate::sequence::Holds;
@@ -98,13 +99,11 @@ pub struct PreserveRecentTurnsStrategy {
     turns_max: Option<usize>,
     clamp: TailClamp,
     clamp_on: ClampOn,
-    #[serde(default = "default_summary_tokens")]
-    summary_tokens_max: Tokens,
+    #[serde(flatten)]
+    summary: SummaryOptions,
 }
 
-fn default_summary_tokens() -> Tokens {
-    SUMMARY_TOKENS_DEFAULT
-}
+asks_for_a_summary!(PreserveRecentTurnsStrategy);
 
 impl PreserveRecentTurnsStrategy {
     /// Keeps the last `turns` turns, each within 25% of the usable context, 2,000 to 8,000 tokens.
@@ -113,7 +112,7 @@ impl PreserveRecentTurnsStrategy {
             turns_max: Some(turns),
             clamp: TailClamp { percent: 25, tokens_min: Tokens(2_000), tokens_max: Tokens(8_000) },
             clamp_on: ClampOn::EachTurn,
-            summary_tokens_max: SUMMARY_TOKENS_DEFAULT,
+            summary: SummaryOptions::default(),
         }
     }
 
@@ -129,7 +128,7 @@ impl PreserveRecentTurnsStrategy {
             turns_max: None,
             clamp: TailClamp { percent: 25, tokens_min: Tokens(2_000), tokens_max: Tokens(15_000) },
             clamp_on: ClampOn::WholeTail,
-            summary_tokens_max: SUMMARY_TOKENS_DEFAULT,
+            summary: SummaryOptions::default(),
         }
     }
 
@@ -137,13 +136,6 @@ impl PreserveRecentTurnsStrategy {
     #[must_use]
     pub fn clamp(mut self, clamp: TailClamp) -> Self {
         self.clamp = clamp;
-        self
-    }
-
-    /// Asks for a summary of at most this size.
-    #[must_use]
-    pub fn summary_tokens_max(mut self, tokens: Tokens) -> Self {
-        self.summary_tokens_max = tokens;
         self
     }
 
@@ -208,9 +200,8 @@ impl Strategy for PreserveRecentTurnsStrategy {
         let kept = self.kept(draft, budget);
         let sets_the_scene = scene(draft);
         let reason = Reason::new(ID, "before the turns that are kept");
-        let spec = SummarySpec::new(self.summary_tokens_max);
         let keep = |position: usize, kind: ItemKind| kept[position] || sets_the_scene(position, kind);
-        draft.fold(0..draft.len(), keep, spec, reason);
+        draft.fold(0..draft.len(), keep, self.summary.spec(), reason);
     }
 
     fn describe(&self) -> String {

@@ -2,11 +2,12 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{SUMMARY_TOKENS_DEFAULT, Strategy, scene};
+use super::summary_options::{SummaryOptions, asks_for_a_summary};
+use super::{Strategy, scene};
 use crate::budget::Budget;
 use crate::draft::Draft;
-use crate::edit::{Reason, SummarySpec};
-use crate::ids::{Text, Tokens};
+use crate::edit::Reason;
+use crate::ids::Tokens;
 use crate::item::ItemKind;
 use crate::part::Part;
 use crate::placeholder::{HeadPercent, shorten_to_tokens};
@@ -24,14 +25,15 @@ const CUT_TOKENS_MIN: u64 = 64;
 #[serde(default, deny_unknown_fields)]
 pub struct PreserveUserMessagesStrategy {
     tokens_max: Tokens,
-    summary_tokens_max: Tokens,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    focus: Option<Text>,
+    #[serde(flatten)]
+    summary: SummaryOptions,
 }
+
+asks_for_a_summary!(PreserveUserMessagesStrategy);
 
 impl Default for PreserveUserMessagesStrategy {
     fn default() -> Self {
-        Self { tokens_max: Tokens(20_000), summary_tokens_max: SUMMARY_TOKENS_DEFAULT, focus: None }
+        Self { tokens_max: Tokens(20_000), summary: SummaryOptions::default() }
     }
 }
 
@@ -45,20 +47,6 @@ impl PreserveUserMessagesStrategy {
     #[must_use]
     pub fn tokens_max(mut self, tokens: Tokens) -> Self {
         self.tokens_max = tokens;
-        self
-    }
-
-    /// Asks for a summary of at most this size.
-    #[must_use]
-    pub fn summary_tokens_max(mut self, tokens: Tokens) -> Self {
-        self.summary_tokens_max = tokens;
-        self
-    }
-
-    /// Asks the summary to attend to something.
-    #[must_use]
-    pub fn focus(mut self, focus: impl Into<Text>) -> Self {
-        self.focus = Some(focus.into());
         self
     }
 
@@ -108,7 +96,7 @@ impl Strategy for PreserveUserMessagesStrategy {
 
     fn plan(&self, draft: &mut Draft<'_>, _budget: Option<&Budget>) {
         let oldest_kept = self.oldest_kept(draft);
-        let spec = SummarySpec::new(self.summary_tokens_max).with_focus(self.focus.clone()).after_kept();
+        let spec = self.summary.spec().after_kept();
         let reason = Reason::new(ID, "not what the user said");
         let sets_the_scene = scene(draft);
         let keep = |position: usize, kind: ItemKind| {

@@ -104,7 +104,8 @@ pub enum SummaryPlacement {
     /// Before them: where the first folded item stood.
     #[default]
     BeforeKept,
-    /// After them: where the last folded item stood.
+    /// After the last user item among them: where the last folded item stood, or directly after that
+    /// user item if nothing behind it was folded.
     AfterKept,
 }
 
@@ -151,8 +152,8 @@ pub struct Fold {
     pub range: Range<usize>,
     /// Indices inside the range that stay visible, in order.
     pub holes: Vec<Range<usize>>,
-    /// The folded index whose place the summary takes; never between the members of a unit that
-    /// stays.
+    /// The index whose place the summary takes or, if that item is visible, directly after which it
+    /// stands; never between the members of a unit that stays.
     pub anchor: usize,
     /// What is asked of the summary.
     pub spec: SummarySpec,
@@ -170,6 +171,13 @@ impl Fold {
         let starts = std::iter::once(self.range.start).chain(self.holes.iter().map(|hole| hole.end));
         let ends = self.holes.iter().map(|hole| hole.start).chain([self.range.end]);
         starts.zip(ends).map(|(start, end)| start..end).filter(|range| !range.is_empty())
+    }
+
+    /// Whether it hides the item at `index`.
+    pub fn hides(&self, index: usize) -> bool {
+        let next_hole = self.holes.partition_point(|hole| hole.end <= index);
+        let is_hole = self.holes.get(next_hole).is_some_and(|hole| hole.contains(&index));
+        self.range.contains(&index) && !is_hole
     }
 
     /// How many transcript items it hides, those hidden before included.

@@ -109,7 +109,9 @@ impl Entry {
         Tokens(self.tokens_through)
     }
 
-    /// The transcript indices it stands for: one for an item, many for a summary.
+    /// The transcript indices it stands for: one for an item, many for a summary. The first of
+    /// them names the entry, because nothing else in a view begins there: what hides it hides the
+    /// entry.
     pub fn span(&self) -> Range<usize> {
         self.span.0 as usize..self.span.1 as usize
     }
@@ -121,8 +123,8 @@ impl Entry {
             && !self.holds.contains(Holds::SUMMARY)
     }
 
-    /// Where this entry stands on the transcript: its own index, or the place of a folded item
-    /// that a summary took. Anchors increase along a view.
+    /// Where this entry stands on the transcript: its own index, or that of the item whose place a
+    /// summary took or directly after which it stands. Anchors never decrease along a view.
     pub fn anchor(&self) -> usize {
         self.anchor as usize
     }

@@ -49,11 +49,11 @@ impl Plan {
     }
 
     fn mark(&self, entry: &Entry) -> char {
-        let anchor = entry.anchor();
+        let index = entry.span().start;
         let marks = self.edits().iter().map(|edit| match edit {
-            Edit::Drop(drop) if drop.range.contains(&anchor) => '-',
-            Edit::Rewrite(rewrite) if rewrite.item_index == anchor => '~',
-            Edit::Fold(fold) if fold.folded().any(|range| range.contains(&anchor)) => 'S',
+            Edit::Drop(drop) if drop.range.contains(&index) => '-',
+            Edit::Rewrite(rewrite) if rewrite.item_index == index => '~',
+            Edit::Fold(fold) if fold.hides(index) => 'S',
             Edit::Drop(_) | Edit::Rewrite(_) | Edit::Fold(_) => ' ',
         });
         marks.into_iter().find(|&mark| mark != ' ').unwrap_or(' ')

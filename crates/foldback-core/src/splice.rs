@@ -30,8 +30,8 @@ pub struct Splice {
     /// Kept items that are not shown as they were recorded, such as a message cut in its middle.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub rewritten: BTreeMap<usize, Item>,
-    /// The summary items, under the hidden item whose place they take. That decides the order: kept
-    /// items stand before a summary or after it as they stood before or after this item. Mostly
+    /// The summary items, each list under the item whose place it takes or, if that is kept, directly
+    /// after which it stands: kept items up to this one come before it, all others after it. Mostly
     /// there is one summary.
     pub summaries: BTreeMap<usize, Vec<Item>>,
 }
@@ -63,11 +63,15 @@ pub enum SpliceError {
         /// Where the tail starts.
         tail_start: usize,
     },
-    /// A summary has no free place.
-    #[error("a summary takes the place of item {summary_index}, which is still shown; name a hidden one")]
-    SummaryPlaceTaken {
-        /// The item.
+    /// A summary would stand in the tail, which is verbatim.
+    #[error(
+        "a summary stands at item {summary_index}, but the tail starts at {tail_start}; start the tail after it"
+    )]
+    SummaryInTail {
+        /// The item whose place the summary takes or which it follows.
         summary_index: usize,
+        /// Where the tail starts.
+        tail_start: usize,
     },
     /// A rewritten item that nothing shows.
     #[error("item {item_index} is rewritten but not kept; keep it or leave its rewritten form out")]
@@ -81,16 +85,18 @@ impl Splice {
     /// The splice that loads what `view` shows; none where no summary is in force.
     pub fn of(view: &View) -> Option<Self> {
         let fates = view.fates();
-        let fate = |entry: &Entry| fates.get(entry.anchor());
+        let fate = |entry: &Entry| fates.get(entry.span().start);
+        let is_summary = |entry: &&Entry| !fate(entry).is_some_and(Fate::is_visible);
+        let after_summaries = view.iter().rev().find(is_summary).map_or(0, |entry| entry.anchor() + 1);
         let tail_len = fates.iter().rev().take_while(|fate| **fate == Fate::Visible).count();
-        let tail_start = fates.len() - tail_len;
+        let tail_start = after_summaries.max(fates.len() - tail_len);
         let mut splice = Self { tail_start, ..Self::default() };
         for entry in view.range(0..view.position_of_anchor(tail_start)) {
             let index = entry.anchor();
             match fate(entry) {
                 Some(Fate::Visible) => {}
                 Some(Fate::Rewritten) => drop(splice.rewritten.insert(index, Item::clone(entry.item()))),
-                // What stands in the place of a hidden item is a summary.
+                // What stands for hidden items is a summary.
                 Some(Fate::Dropped(_) | Fate::Folded(_)) | None => {
                     splice.summaries.entry(index).or_default().push(Item::clone(entry.item()));
                     continue;
@@ -136,9 +142,8 @@ impl Splice {
             }
             after = range.end;
         }
-        let is_shown = |index: usize| index >= tail_start || self.is_kept(index);
-        if let Some(&summary_index) = self.summaries.keys().find(|&&index| is_shown(index)) {
-            return Err(SpliceError::SummaryPlaceTaken { summary_index });
+        if let Some((&summary_index, _)) = self.summaries.range(tail_start..).next() {
+            return Err(SpliceError::SummaryInTail { summary_index, tail_start });
         }
         match self.rewritten.keys().find(|&&item_index| !self.is_kept(item_index)) {
             Some(&item_index) => Err(SpliceError::RewrittenNotKept { item_index }),

@@ -16,6 +16,7 @@ mod preserve_recent_turns;
 mod preserve_user_messages;
 mod replace_media;
 mod summarize_older;
+mod summary_options;
 mod truncate_tool_inputs;
 mod truncate_tool_outputs;
 

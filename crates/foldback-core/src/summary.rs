@@ -42,14 +42,14 @@ impl<'p> FoldRequest<'p> {
     /// What the model saw of the folded range so far: items, and summaries that are taken in.
     pub fn entries(&self) -> impl Iterator<Item = &'p Entry> {
         let (fold, view) = (self.fold, self.view);
-        fold.folded().flat_map(move |range| {
-            view.range(view.position_of_anchor(range.start)..view.position_of_anchor(range.end))
-        })
+        view.iter().filter(|entry| fold.hides(entry.span().start))
     }
 
     /// Earlier summaries that the new one replaces.
     pub fn previous(&self) -> impl Iterator<Item = &'p Entry> {
-        self.entries().filter(|entry| entry.holds().contains(Holds::SUMMARY))
+        let (fold, view) = (self.fold, self.view);
+        let summaries = view.holding(Holds::SUMMARY).filter_map(|position| view.get(position));
+        summaries.filter(|entry| fold.hides(entry.span().start))
     }
 
     /// The range as it was recorded, without what earlier folds and drops did to it.

@@ -105,8 +105,8 @@ pub enum OverlayError {
         /// How many summaries.
         summary_count: usize,
     },
-    /// Holes outside the fold, out of order or at its ends, or a summary in the place of one.
-    #[error("block {block_index} folds {range:?} with holes or a summary that do not lie inside it")]
+    /// Holes outside the fold, out of order or at its ends.
+    #[error("block {block_index} folds {range:?} with holes that do not lie inside it")]
     Holes {
         /// Which block.
         block_index: usize,
@@ -289,7 +289,8 @@ impl<'o> Visible<'o> {
         }
         hidden.sort_by_key(|range| range.start);
         self.ranges = subtract(&self.ranges, &hidden);
-        self.summaries.retain(|(fold, _)| !covers(&hidden, fold.anchor));
+        // The first index that a summary stands for names it: no item is visible there.
+        self.summaries.retain(|(fold, _)| !covers(&hidden, fold.range.start));
         self.summaries.extend(folds.into_iter().zip(block.summaries.iter().map(Vec::as_slice)));
         self.summaries.sort_by_key(|(fold, _)| fold.anchor);
     }
@@ -300,9 +301,10 @@ impl<'o> Visible<'o> {
         for range in &self.ranges {
             let mut start = range.start;
             while let Some((fold, items)) = summaries.next_if(|(fold, _)| fold.anchor < range.end) {
-                self.push_raw(&mut sequence, transcript, start..fold.anchor.max(start));
+                let stands_at = start.max(fold.anchor + 1);
+                self.push_raw(&mut sequence, transcript, start..stands_at);
                 push_summary(&mut sequence, transcript, fold, items);
-                start = fold.anchor.max(start);
+                start = stands_at;
             }
             self.push_raw(&mut sequence, transcript, start..range.end);
         }
@@ -377,6 +379,7 @@ fn check_block(
             }
             Edit::Fold(fold) => {
                 inside(&fold.range)?;
+                inside(&(fold.anchor..fold.anchor.saturating_add(1)))?;
                 fold_count += 1;
                 if !holes_lie_inside(fold) {
                     return Err(OverlayError::Holes { block_index, range: fold.range.clone() });
@@ -398,7 +401,7 @@ fn holes_lie_inside(fold: &Fold) -> bool {
         free_from = hole.end;
         fits
     };
-    fold.holes.iter().all(lies_inside) && fold.folded().any(|range| range.contains(&fold.anchor))
+    fold.holes.iter().all(lies_inside)
 }
 
 /// `ranges` without `hidden`; both sorted and disjoint.

@@ -192,6 +192,25 @@ proptest! {
         expands_to(&view, &items[..transcript.len()])?;
     }
 
+    /// Where every result follows its call, nothing keeps the summary from standing after the last
+    /// user item, unless it has to come first because an assistant item would.
+    #[test]
+    fn preserved_user_messages_come_before_the_summary(recipe in recipe(), tokens in 0u64..2_000) {
+        let items: Vec<Arc<Item>> = recipe.items().into_iter().map(Arc::new).collect();
+        let transcript: Transcript = dialect::repair(&items, Some(Dialect::Anthropic)).items.into_iter().collect();
+        let strategy = PreserveUserMessagesStrategy::new().tokens_max(Tokens(tokens));
+        let view = plan(&View::of(&transcript), &strategy, None).expect("no budget").apply_floor().view;
+        let fates = view.fates();
+        let stands_for_hidden = |entry: &Entry| !fates[entry.span().start].is_visible();
+        let Some(summary) = view.iter().position(stands_for_hidden) else { return Ok(()) };
+        let is_spoken = |item: &&Arc<Item>| !item.kind.is_instruction() && !item.parts.is_empty();
+        let mut recorded = view.iter().filter(|entry| !stands_for_hidden(entry)).map(Entry::item);
+        let must_lead = recorded.find(is_spoken).is_some_and(|item| !item.kind.has_user_authority());
+        let is_sent = |&user: &usize| view.get(user).is_some_and(|entry| entry.part_count() > 0);
+        let last_user = view.turn_starts().rev().find(is_sent);
+        prop_assert!(must_lead || last_user < Some(summary), "{}", view.shape());
+    }
+
     /// Property 2: the ladder reaches its target, or the kernel is larger than it. No third outcome.
     #[test]
     fn the_ladder_fits_unless_the_kernel_does_not(recipe in recipe(), percent in 0u64..110) {

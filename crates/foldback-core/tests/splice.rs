@@ -110,6 +110,18 @@ fn the_same_loader_puts_the_summary_after_what_the_user_said() {
 }
 
 #[test]
+fn a_summary_that_follows_the_newest_prompt_is_loaded_there() {
+    let mut transcript = conversation();
+    transcript.push(Item::user("u8", "and now?"));
+    let view = compacted(&transcript, &PreserveUserMessagesStrategy::new());
+    loads_the_view(&view).unwrap();
+    let splice = Splice::of(&view).unwrap();
+    assert_eq!(splice.tail_start, transcript.len(), "the tail starts after the summary");
+    transcript.push(Item::assistant("a8", vec![Part::text("now this")]));
+    assert_eq!(order(&splice.load(&transcript).unwrap()), "system u0 u1 u2 u3 u4 u5 u6 u7 u8 S a8");
+}
+
+#[test]
 fn a_message_cut_in_its_middle_is_loaded_cut() {
     let transcript = conversation();
     let message = transcript.get(1).unwrap().tokens().total;
@@ -180,10 +192,9 @@ fn a_splice_that_contradicts_itself_or_its_transcript_is_refused() {
         let error = refused(&|splice| splice.kept = kept.to_vec());
         assert!(matches!(error, SpliceError::KeptOutOfOrder { .. }), "{kept:?}: {error}");
     }
-    for summary_index in [good.tail_start, 9] {
-        let error = refused(&|splice| drop(splice.summaries.insert(summary_index, Vec::new())));
-        assert_eq!(error, SpliceError::SummaryPlaceTaken { summary_index });
-    }
+    let (summary_index, tail_start) = (good.tail_start, good.tail_start);
+    let in_tail = refused(&|splice| drop(splice.summaries.insert(summary_index, Vec::new())));
+    assert_eq!(in_tail, SpliceError::SummaryInTail { summary_index, tail_start });
     let stray = refused(&|splice| drop(splice.rewritten.insert(2, Item::user("u", "hi"))));
     assert_eq!(stray, SpliceError::RewrittenNotKept { item_index: 2 });
 }

@@ -6,7 +6,31 @@ use super::{Draft, PartChange, Slot};
 use crate::edit::{Drop, Edit, Fold, Rewrite};
 use crate::handle::Handle;
 use crate::plan::{BudgetInfeasible, Plan};
-use crate::sequence::Entry;
+use crate::sequence::{Entry, Holds};
+use crate::view::View;
+
+/// The summaries that a view shows: where they stand, and the indices that name them, both in order.
+struct Summaries {
+    positions: Vec<usize>,
+    names: Vec<usize>,
+}
+
+impl Summaries {
+    fn of(view: &View) -> Self {
+        let positions: Vec<usize> = view.holding(Holds::SUMMARY).collect();
+        let entries = positions.iter().filter_map(|&position| view.get(position));
+        let mut names: Vec<usize> = entries.map(|entry| entry.span().start).collect();
+        names.sort_unstable();
+        names.dedup();
+        Self { positions, names }
+    }
+}
+
+/// The numbers of a sorted list that lie in `range`.
+fn within(sorted: &[usize], range: Range<usize>) -> &[usize] {
+    let place = |number: usize| sorted.partition_point(|&other| other < number);
+    &sorted[place(range.start)..place(range.end)]
+}
 
 impl Draft<'_> {
     /// Ends the draft: its edits in order of the transcript, or the reason why there can be none.
@@ -17,6 +41,7 @@ impl Draft<'_> {
         let mut edits = Vec::new();
         let mut first_changed = self.slots.iter().position(|slot| *slot != Slot::Live);
         let mut emitted = vec![false; self.folds.len()];
+        let summaries = Summaries::of(self.view);
         let mut position = 0;
         while position < self.len() {
             let slot = self.slots[position];
@@ -28,11 +53,15 @@ impl Draft<'_> {
                         .for_each(|position| self.push_removals(&mut edits, position, reason));
                 }
                 Slot::Rewritten(rewrite) => self.push_rewrites(&mut edits, position, rewrite),
-                Slot::Dropped(reason) => edits.push(self.drop_edit(position..position + run, reason)),
+                Slot::Dropped(reason) => {
+                    let dropped = self.dropped(position..position + run, &summaries);
+                    let reason = &self.reasons[reason as usize];
+                    let drop = |range: Range<usize>| Edit::Drop(Drop { range, reason: reason.clone() });
+                    edits.extend(dropped.into_iter().map(drop));
+                }
                 Slot::Folded(id) if !std::mem::replace(&mut emitted[id as usize], true) => {
-                    let fold = self.fold_edit(id);
-                    // A summary that is taken in may have stood behind items it covers the start of.
-                    let stands_at = self.view.position_of_anchor(fold.anchor);
+                    // It may stand before everything that goes.
+                    let (fold, stands_at) = self.fold_edit(id);
                     first_changed = first_changed.map(|first| first.min(stands_at));
                     edits.push(Edit::Fold(fold));
                 }
@@ -47,9 +76,33 @@ impl Draft<'_> {
         self.view.get(position).map_or(0, Entry::anchor)
     }
 
-    fn drop_edit(&self, positions: Range<usize>, reason: u32) -> Edit {
-        let range = self.anchor(positions.start)..self.anchor(positions.end - 1) + 1;
-        Edit::Drop(Drop { range, reason: self.reasons[reason as usize].clone() })
+    fn span(&self, position: usize) -> Range<usize> {
+        self.view.get(position).map_or(0..0, Entry::span)
+    }
+
+    /// The indices that name the entries at `positions`. A summary may stand away from the index
+    /// that names it: inside a range of items, that index is left out.
+    fn dropped(&self, positions: Range<usize>, summaries: &Summaries) -> Vec<Range<usize>> {
+        let mut dropped = Vec::new();
+        let mut first = positions.start;
+        let among = within(&summaries.positions, positions.clone());
+        for &end in among.iter().chain([&positions.end]) {
+            if first < end {
+                let (mut start, last) = (self.anchor(first), self.anchor(end - 1));
+                for &name in within(&summaries.names, start..last) {
+                    dropped.push(start..name);
+                    start = name + 1;
+                }
+                dropped.push(start..last + 1);
+            }
+            if end < positions.end {
+                let name = self.span(end).start;
+                dropped.push(name..name + 1);
+            }
+            first = end + 1;
+        }
+        dropped.retain(|range| !range.is_empty());
+        dropped
     }
 
     fn push_rewrites(&self, edits: &mut Vec<Edit>, position: usize, rewrite: u32) {
@@ -80,24 +133,28 @@ impl Draft<'_> {
         })
     }
 
-    fn fold_edit(&self, id: u32) -> Fold {
+    /// The edit, and the first position that its summary changes.
+    fn fold_edit(&self, id: u32) -> (Fold, usize) {
         let fold = &self.folds[id as usize];
-        let spans = |position: usize| self.view.get(position).map_or(0..0, Entry::span);
+        let members = self.fold_positions(id).map(|position| self.span(position));
         // A summary that is taken in brings along everything it stood for.
-        let covered =
-            self.fold_positions(id).map(spans).reduce(|a, b| a.start.min(b.start)..a.end.max(b.end));
+        let covered = members.reduce(|a, b| a.start.min(b.start)..a.end.max(b.end));
         let Range { start, end } = covered.unwrap_or(0..0);
-        let stands_at = self.summary_position(id, fold.spec.placement);
+        let (anchor, stands_at) = match self.summary_position(id, fold.spec.placement) {
+            Some(position) => (self.anchor(position), position + usize::from(self.is_live(position))),
+            None => (start, self.view.position_of_anchor(start)),
+        };
         let mut holes: Vec<Range<usize>> = Vec::new();
         // Visible items between the members, and those that summaries taken in left visible.
-        for (position, entry) in self.view.iter().enumerate() {
-            if self.slots[position] == Slot::Folded(id) || !(start..end).contains(&entry.anchor()) {
-                continue;
-            }
-            let anchor = entry.anchor();
+        let stays = self.view.iter().zip(&self.slots).filter(|(_, slot)| **slot != Slot::Folded(id));
+        let names = stays.map(|(entry, _)| entry.span().start);
+        let mut names: Vec<usize> = names.filter(|name| (start..end).contains(name)).collect();
+        names.sort_unstable();
+        names.dedup();
+        for index in names {
             match holes.last_mut() {
-                Some(hole) if hole.end == anchor => hole.end = anchor + 1,
-                _ => holes.push(anchor..anchor + 1),
+                Some(hole) if hole.end == index => hole.end = index + 1,
+                _ => holes.push(index..index + 1),
             }
         }
         let place = |index: usize| {
@@ -105,14 +162,15 @@ impl Draft<'_> {
             (index, &entry.item().id)
         };
         let handle = Handle::of_range(place(start), place(end - 1));
-        Fold {
+        let edit = Fold {
             range: start..end,
             holes,
-            anchor: stands_at.map_or(start, |position| self.anchor(position)),
+            anchor,
             spec: fold.spec.clone(),
             handle,
             tokens_before: fold.tokens_before,
             reason: self.reasons[fold.reason as usize].clone(),
-        }
+        };
+        (edit, stands_at)
     }
 }

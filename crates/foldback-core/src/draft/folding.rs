@@ -22,15 +22,10 @@ impl Draft<'_> {
         spec: SummarySpec,
         reason: Reason,
     ) -> bool {
-        let members = self.hideable(range, keep);
+        let (members, new_tokens) = self.hideable_with_tokens(range, keep);
         // What is new must be worth a summary by itself: if taking in an old summary could tip the
         // scales, a fold refused now would be proposed on the next run (T7).
-        let mut new_tokens = Tokens::ZERO;
-        let is_worth_it = members.iter().any(|&position| {
-            new_tokens += self.tokens_at(position);
-            new_tokens.0 > SUMMARY_TOKENS_MIN
-        });
-        is_worth_it && self.fold_members(members, spec, reason)
+        new_tokens.0 > SUMMARY_TOKENS_MIN && self.fold_members(members, spec, reason)
     }
 
     /// Like [`Draft::fold`], and also where there is nothing new to fold but a summary that would
@@ -102,12 +97,20 @@ impl Draft<'_> {
         (0..self.len()).filter(move |&position| self.slots[position] == Slot::Folded(id))
     }
 
-    /// The position whose place the summary of a fold takes.
+    /// The position whose place the summary of a fold takes or, if it is live, directly after which
+    /// it stands.
     pub(super) fn summary_position(&self, id: u32, placement: SummaryPlacement) -> Option<usize> {
         let is_free = |&position: &usize| self.is_between_units(position, |other| self.is_live(other));
         match placement {
             SummaryPlacement::BeforeKept => self.fold_positions(id).find(is_free),
-            SummaryPlacement::AfterKept => self.fold_positions(id).rev().find(is_free),
+            SummaryPlacement::AfterKept => {
+                let last_folded = self.fold_positions(id).rev().find(is_free);
+                let is_sent = |&user: &usize| self.tokens_at(user) > Tokens::ZERO;
+                let user = self.turn_starts().rev().find(is_sent).filter(|&user| last_folded < Some(user));
+                // The unit in flight may have a call whose result is still to come.
+                let after_user = user.and_then(|user| (user..self.unit_in_flight.start).find(is_free));
+                after_user.or(last_folded)
+            }
         }
     }
 

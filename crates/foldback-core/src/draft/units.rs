@@ -128,10 +128,10 @@ impl Draft<'_> {
         (free, free_tokens)
     }
 
-    /// Whether a summary may take the place of `position`: no unit that stays has members on both
-    /// sides of it.
+    /// Whether a summary may take the place of `position` or, if that stays, stand directly after it:
+    /// no unit that stays has members on both sides.
     pub(super) fn is_between_units(&self, position: usize, stays: impl Fn(usize) -> bool) -> bool {
-        let segment = self.view.cut_at_or_before(position)..position;
+        let segment = self.view.cut_at_or_before(position)..=position;
         let straddles = |before: usize| {
             let mut members = self.unit_members(before);
             stays(before) && members.any(|member| member > position && stays(member))

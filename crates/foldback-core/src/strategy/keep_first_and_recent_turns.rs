@@ -2,11 +2,11 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{SUMMARY_TOKENS_DEFAULT, Strategy, middle_turns};
+use super::summary_options::{SummaryOptions, asks_for_a_summary};
+use super::{Strategy, middle_turns};
 use crate::budget::Budget;
 use crate::draft::Draft;
-use crate::edit::{Reason, SummarySpec};
-use crate::ids::Tokens;
+use crate::edit::Reason;
 
 const ID: &str = "keep-first-and-recent-turns";
 
@@ -17,12 +17,15 @@ const ID: &str = "keep-first-and-recent-turns";
 pub struct KeepFirstAndRecentTurnsStrategy {
     first_turns: usize,
     recent_turns: usize,
-    summary_tokens_max: Tokens,
+    #[serde(flatten)]
+    summary: SummaryOptions,
 }
+
+asks_for_a_summary!(KeepFirstAndRecentTurnsStrategy);
 
 impl Default for KeepFirstAndRecentTurnsStrategy {
     fn default() -> Self {
-        Self { first_turns: 2, recent_turns: 10, summary_tokens_max: SUMMARY_TOKENS_DEFAULT }
+        Self { first_turns: 2, recent_turns: 10, summary: SummaryOptions::default() }
     }
 }
 
@@ -30,13 +33,6 @@ impl KeepFirstAndRecentTurnsStrategy {
     /// Keeps this many turns at either end; none is a valid number.
     pub fn new(first_turns: usize, recent_turns: usize) -> Self {
         Self { first_turns, recent_turns, ..Self::default() }
-    }
-
-    /// Asks for a summary of at most this size.
-    #[must_use]
-    pub fn summary_tokens_max(mut self, tokens: Tokens) -> Self {
-        self.summary_tokens_max = tokens;
-        self
     }
 }
 
@@ -48,8 +44,7 @@ impl Strategy for KeepFirstAndRecentTurnsStrategy {
     fn plan(&self, draft: &mut Draft<'_>, _budget: Option<&Budget>) {
         let middle = middle_turns(draft, self.first_turns, self.recent_turns);
         let reason = Reason::new(ID, "between the first and the newest turns");
-        let spec = SummarySpec::new(self.summary_tokens_max);
-        draft.fold(middle, |_, kind| kind.is_instruction(), spec, reason);
+        draft.fold(middle, |_, kind| kind.is_instruction(), self.summary.spec(), reason);
     }
 
     fn describe(&self) -> String {

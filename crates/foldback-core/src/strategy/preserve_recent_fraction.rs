@@ -1,12 +1,13 @@
 //! Keeps the newest fraction of the tokens and folds the rest.
 
-use serde::{Deserialize, Serialize};
+use serde::de::Error;
+use serde::{Deserialize, Deserializer, Serialize};
 
-use super::{SUMMARY_TOKENS_DEFAULT, Strategy, scene, tail_start};
+use super::summary_options::{SummaryOptions, asks_for_a_summary};
+use super::{Strategy, scene, tail_start};
 use crate::budget::Budget;
 use crate::draft::Draft;
-use crate::edit::{Reason, SummarySpec};
-use crate::ids::{Text, Tokens};
+use crate::edit::Reason;
 
 const ID: &str = "preserve-recent-fraction";
 
@@ -16,30 +17,23 @@ const ID: &str = "preserve-recent-fraction";
 ///
 /// For conversations where the last exchanges decide.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(try_from = "Fields", into = "Fields")]
+#[serde(deny_unknown_fields)]
 pub struct PreserveRecentFractionStrategy {
+    #[serde(default = "default_fraction", deserialize_with = "checked_fraction")]
     fraction: f64,
-    summary_tokens_max: Tokens,
-    focus: Option<Text>,
+    #[serde(flatten)]
+    summary: SummaryOptions,
 }
 
-#[derive(Clone, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Fields {
-    #[serde(default = "default_fraction")]
-    fraction: f64,
-    #[serde(default = "default_summary_tokens")]
-    summary_tokens_max: Tokens,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    focus: Option<Text>,
-}
+asks_for_a_summary!(PreserveRecentFractionStrategy);
 
 fn default_fraction() -> f64 {
     0.3
 }
 
-fn default_summary_tokens() -> Tokens {
-    SUMMARY_TOKENS_DEFAULT
+fn checked_fraction<'de, D: Deserializer<'de>>(deserializer: D) -> Result<f64, D::Error> {
+    let strategy = PreserveRecentFractionStrategy::new(f64::deserialize(deserializer)?);
+    strategy.map(|strategy| strategy.fraction).map_err(D::Error::custom)
 }
 
 /// A fraction outside 0 to 1.
@@ -50,42 +44,13 @@ pub struct FractionError {
     pub fraction: f64,
 }
 
-impl TryFrom<Fields> for PreserveRecentFractionStrategy {
-    type Error = FractionError;
-    fn try_from(fields: Fields) -> Result<Self, FractionError> {
-        let strategy = Self::new(fields.fraction)?;
-        Ok(Self { summary_tokens_max: fields.summary_tokens_max, focus: fields.focus, ..strategy })
-    }
-}
-
-impl From<PreserveRecentFractionStrategy> for Fields {
-    fn from(strategy: PreserveRecentFractionStrategy) -> Self {
-        let PreserveRecentFractionStrategy { fraction, summary_tokens_max, focus } = strategy;
-        Self { fraction, summary_tokens_max, focus }
-    }
-}
-
 impl PreserveRecentFractionStrategy {
     /// Keeps the newest `fraction` of the tokens, between 0 and 1.
     pub fn new(fraction: f64) -> Result<Self, FractionError> {
         if !(0.0..=1.0).contains(&fraction) {
             return Err(FractionError { fraction });
         }
-        Ok(Self { fraction, summary_tokens_max: SUMMARY_TOKENS_DEFAULT, focus: None })
-    }
-
-    /// Asks for a summary of at most this size.
-    #[must_use]
-    pub fn summary_tokens_max(mut self, tokens: Tokens) -> Self {
-        self.summary_tokens_max = tokens;
-        self
-    }
-
-    /// Asks the summary to attend to something.
-    #[must_use]
-    pub fn focus(mut self, focus: impl Into<Text>) -> Self {
-        self.focus = Some(focus.into());
-        self
+        Ok(Self { fraction, summary: SummaryOptions::default() })
     }
 
     /// Where the tail starts; nowhere if everything that could be folded fits into it.
@@ -112,10 +77,9 @@ impl Strategy for PreserveRecentFractionStrategy {
 
     fn plan(&self, draft: &mut Draft<'_>, _budget: Option<&Budget>) {
         let Some(split_point) = self.split_point(draft) else { return };
-        let spec = SummarySpec::new(self.summary_tokens_max).with_focus(self.focus.clone());
         let reason = Reason::new(ID, format!("before the newest {} of the tokens", self.fraction));
         let sets_the_scene = scene(draft);
-        draft.fold(0..split_point, sets_the_scene, spec, reason);
+        draft.fold(0..split_point, sets_the_scene, self.summary.spec(), reason);
     }
 
     fn describe(&self) -> String {
@@ -126,6 +90,7 @@ impl Strategy for PreserveRecentFractionStrategy {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ids::Tokens;
     use crate::item::{Item, ItemKind};
     use crate::part::{Part, ToolResult};
     use crate::plan::plan;

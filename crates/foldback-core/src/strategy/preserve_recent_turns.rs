@@ -4,10 +4,11 @@ use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
 
-use super::{SUMMARY_TOKENS_DEFAULT, Strategy, scene};
+use super::summary_options::{SummaryOptions, asks_for_a_summary};
+use super::{Strategy, scene};
 use crate::budget::Budget;
 use crate::draft::Draft;
-use crate::edit::{Reason, SummarySpec};
+use crate::edit::Reason;
 use crate::ids::Tokens;
 use crate::item::ItemKind;
 use crate::sequence::Holds;
@@ -98,13 +99,11 @@ pub struct PreserveRecentTurnsStrategy {
     turns_max: Option<usize>,
     clamp: TailClamp,
     clamp_on: ClampOn,
-    #[serde(default = "default_summary_tokens")]
-    summary_tokens_max: Tokens,
+    #[serde(flatten)]
+    summary: SummaryOptions,
 }
 
-fn default_summary_tokens() -> Tokens {
-    SUMMARY_TOKENS_DEFAULT
-}
+asks_for_a_summary!(PreserveRecentTurnsStrategy);
 
 impl PreserveRecentTurnsStrategy {
     /// Keeps the last `turns` turns, each within 25% of the usable context, 2,000 to 8,000 tokens.
@@ -113,7 +112,7 @@ impl PreserveRecentTurnsStrategy {
             turns_max: Some(turns),
             clamp: TailClamp { percent: 25, tokens_min: Tokens(2_000), tokens_max: Tokens(8_000) },
             clamp_on: ClampOn::EachTurn,
-            summary_tokens_max: SUMMARY_TOKENS_DEFAULT,
+            summary: SummaryOptions::default(),
         }
     }
 
@@ -129,7 +128,7 @@ impl PreserveRecentTurnsStrategy {
             turns_max: None,
             clamp: TailClamp { percent: 25, tokens_min: Tokens(2_000), tokens_max: Tokens(15_000) },
             clamp_on: ClampOn::WholeTail,
-            summary_tokens_max: SUMMARY_TOKENS_DEFAULT,
+            summary: SummaryOptions::default(),
         }
     }
 
@@ -137,13 +136,6 @@ impl PreserveRecentTurnsStrategy {
     #[must_use]
     pub fn clamp(mut self, clamp: TailClamp) -> Self {
         self.clamp = clamp;
-        self
-    }
-
-    /// Asks for a summary of at most this size.
-    #[must_use]
-    pub fn summary_tokens_max(mut self, tokens: Tokens) -> Self {
-        self.summary_tokens_max = tokens;
         self
     }
 
@@ -188,7 +180,8 @@ fn keep_newest_units(
     while unit_end > turn.start + 1 {
         let unit_start = draft.view().cut_at_or_before(unit_end - 1).max(turn.start + 1);
         let unit_tokens: Tokens = (unit_start..unit_end).map(cost).sum();
-        if used + unit_tokens > room {
+        // What is hidden, and a summary, must not split a turn: the next run may find it elsewhere (T7).
+        if unit_tokens > Tokens::ZERO && used + unit_tokens > room {
             return None;
         }
         used += unit_tokens;
@@ -207,9 +200,8 @@ impl Strategy for PreserveRecentTurnsStrategy {
         let kept = self.kept(draft, budget);
         let sets_the_scene = scene(draft);
         let reason = Reason::new(ID, "before the turns that are kept");
-        let spec = SummarySpec::new(self.summary_tokens_max);
         let keep = |position: usize, kind: ItemKind| kept[position] || sets_the_scene(position, kind);
-        draft.fold(0..draft.len(), keep, spec, reason);
+        draft.fold(0..draft.len(), keep, self.summary.spec(), reason);
     }
 
     fn describe(&self) -> String {
@@ -276,6 +268,20 @@ mod tests {
         let tail: Tokens =
             compacted.view.iter().filter(|e| e.item().summary.is_none()).map(|e| e.tokens().total).sum();
         assert!(tail <= Tokens(15_000) && tail > Tokens(10_000), "{tail}");
+    }
+
+    #[test]
+    fn a_summary_after_a_prompt_that_does_not_fit_splits_no_turn() {
+        let mut transcript = Transcript::default();
+        turn(&mut transcript, "old", 3);
+        transcript.push(Item::user("u-new", "a long prompt ".repeat(100)));
+        let tight = TailClamp::new(25, Tokens(0), Tokens(0)).unwrap();
+        let pipeline = super::super::CompactionPipeline::new()
+            .with_strategy(super::super::PreserveUserMessagesStrategy::new())
+            .with_strategy(PreserveRecentTurnsStrategy::within_tail().clamp(tight));
+        let compacted = plan(&View::of(&transcript), &pipeline, None).unwrap().apply_floor();
+        assert_eq!(ids(&compacted.view), ["u-old", "u-new"]);
+        assert!(plan(&compacted.view, &pipeline, None).unwrap().is_empty(), "nothing was pushed (T7)");
     }
 
     #[test]

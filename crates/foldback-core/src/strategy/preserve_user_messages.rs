@@ -2,11 +2,12 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{SUMMARY_TOKENS_DEFAULT, Strategy, scene};
+use super::summary_options::{SummaryOptions, asks_for_a_summary};
+use super::{Strategy, scene};
 use crate::budget::Budget;
 use crate::draft::Draft;
-use crate::edit::{Reason, SummarySpec};
-use crate::ids::{Text, Tokens};
+use crate::edit::Reason;
+use crate::ids::Tokens;
 use crate::item::ItemKind;
 use crate::part::Part;
 use crate::placeholder::{HeadPercent, shorten_to_tokens};
@@ -17,22 +18,22 @@ const ID: &str = "preserve-user-messages";
 const CUT_TOKENS_MIN: u64 = 64;
 
 /// Keeps user items, newest first, up to a number of tokens; the one that does not fit is cut in
-/// its middle. Everything else is folded into a summary after the last of them; only a prompt that
-/// has just arrived stays behind it, because it is what the model must answer.
+/// its middle. Everything else is folded into a summary after the last of them.
 ///
 /// For conversations where the prompts are the durable record and the work can be redone.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct PreserveUserMessagesStrategy {
     tokens_max: Tokens,
-    summary_tokens_max: Tokens,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    focus: Option<Text>,
+    #[serde(flatten)]
+    summary: SummaryOptions,
 }
+
+asks_for_a_summary!(PreserveUserMessagesStrategy);
 
 impl Default for PreserveUserMessagesStrategy {
     fn default() -> Self {
-        Self { tokens_max: Tokens(20_000), summary_tokens_max: SUMMARY_TOKENS_DEFAULT, focus: None }
+        Self { tokens_max: Tokens(20_000), summary: SummaryOptions::default() }
     }
 }
 
@@ -46,20 +47,6 @@ impl PreserveUserMessagesStrategy {
     #[must_use]
     pub fn tokens_max(mut self, tokens: Tokens) -> Self {
         self.tokens_max = tokens;
-        self
-    }
-
-    /// Asks for a summary of at most this size.
-    #[must_use]
-    pub fn summary_tokens_max(mut self, tokens: Tokens) -> Self {
-        self.summary_tokens_max = tokens;
-        self
-    }
-
-    /// Asks the summary to attend to something.
-    #[must_use]
-    pub fn focus(mut self, focus: impl Into<Text>) -> Self {
-        self.focus = Some(focus.into());
         self
     }
 
@@ -109,7 +96,7 @@ impl Strategy for PreserveUserMessagesStrategy {
 
     fn plan(&self, draft: &mut Draft<'_>, _budget: Option<&Budget>) {
         let oldest_kept = self.oldest_kept(draft);
-        let spec = SummarySpec::new(self.summary_tokens_max).with_focus(self.focus.clone()).after_kept();
+        let spec = self.summary.spec().after_kept();
         let reason = Reason::new(ID, "not what the user said");
         let sets_the_scene = scene(draft);
         let keep = |position: usize, kind: ItemKind| {
@@ -150,6 +137,58 @@ mod tests {
         assert_eq!(ids[..6], ["u0", "u1", "u2", "u3", "u4", "u5"]);
         assert!(compacted.view.get(6).unwrap().item().summary.is_some());
         assert_eq!(compacted.view.len(), 7);
+    }
+
+    fn order(view: &View) -> String {
+        let label = |item: &Item| if item.summary.is_some() { "S".into() } else { item.id.to_string() };
+        view.items().map(|item| label(item)).collect::<Vec<_>>().join(" ")
+    }
+
+    fn compacted(view: &View, strategy: &dyn Strategy) -> View {
+        plan(view, strategy, None).unwrap().apply_floor().view
+    }
+
+    #[test]
+    fn the_summary_follows_a_prompt_that_has_just_arrived() {
+        let mut transcript = conversation();
+        transcript.push(Item::user("u6", "and now?"));
+        let strategy = PreserveUserMessagesStrategy::new();
+        let first = compacted(&View::of(&transcript), &strategy);
+        assert_eq!(order(&first), "u0 u1 u2 u3 u4 u5 u6 S");
+        assert!(plan(&first, &strategy, None).unwrap().is_empty(), "nothing was pushed");
+        transcript.push(Item::assistant("a6", vec![Part::text("working on it ".repeat(200))]));
+        transcript.push(Item::user("u7", "thank you"));
+        let grown = View::through(&transcript, first.overlay()).unwrap();
+        assert_eq!(order(&grown), "u0 u1 u2 u3 u4 u5 u6 S a6 u7");
+        assert_eq!(order(&compacted(&grown, &strategy)), "u0 u1 u2 u3 u4 u5 u6 u7 S");
+    }
+
+    #[test]
+    fn the_summary_stands_between_the_newest_prompt_and_the_work_in_flight() {
+        let mut transcript = conversation();
+        transcript.push(Item::user("u6", "and now?"));
+        transcript.push(Item::assistant("a6", vec![Part::call("c", "read", &serde_json::json!({}))]));
+        let view = compacted(&View::of(&transcript), &PreserveUserMessagesStrategy::new());
+        assert_eq!(order(&view), "u0 u1 u2 u3 u4 u5 u6 S a6");
+        transcript.push(Item::tool("t6", crate::part::ToolResult::text("c", "output")));
+        let grown = View::through(&transcript, view.overlay()).unwrap();
+        assert_eq!(order(&grown), "u0 u1 u2 u3 u4 u5 u6 S a6 t6");
+    }
+
+    #[test]
+    fn prompt_and_summary_can_go_one_without_the_other() {
+        let mut transcript = conversation();
+        transcript.push(Item::user("u6", "and now?"));
+        let view = compacted(&View::of(&transcript), &PreserveUserMessagesStrategy::new());
+        transcript.push(Item::assistant("a6", vec![Part::text("this")]));
+        transcript.push(Item::user("u7", "thank you"));
+        let grown = View::through(&transcript, view.overlay()).unwrap();
+        let recent = super::super::KeepRecentStrategy::new(2);
+        assert_eq!(order(&compacted(&grown, &recent)), "S a6 u7");
+        let mut draft = Draft::new(&grown);
+        draft.drop_summaries(Reason::new("test", "no room"));
+        let without = draft.finish("test".into()).unwrap().apply_floor().view;
+        assert_eq!(order(&without), "u0 u1 u2 u3 u4 u5 u6 a6 u7");
     }
 
     #[test]

@@ -2,11 +2,11 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Kinds, SUMMARY_TOKENS_DEFAULT, Strategy, newest_start, preserved};
+use super::summary_options::{SummaryOptions, asks_for_a_summary};
+use super::{Kinds, Strategy, newest_start, preserved};
 use crate::budget::Budget;
 use crate::draft::Draft;
-use crate::edit::{Reason, SummarySpec};
-use crate::ids::{Text, Tokens};
+use crate::edit::Reason;
 use crate::item::ItemKind;
 
 const ID: &str = "summarize-older";
@@ -19,40 +19,22 @@ pub struct SummarizeOlderStrategy {
     n: usize,
     #[serde(default)]
     preserve_kinds: Kinds,
-    #[serde(default = "default_summary_tokens")]
-    summary_tokens_max: Tokens,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    focus: Option<Text>,
+    #[serde(flatten)]
+    summary: SummaryOptions,
 }
 
-fn default_summary_tokens() -> Tokens {
-    SUMMARY_TOKENS_DEFAULT
-}
+asks_for_a_summary!(SummarizeOlderStrategy);
 
 impl SummarizeOlderStrategy {
     /// Keeps the newest `n` items of any kind.
     pub fn new(n: usize) -> Self {
-        Self { n, preserve_kinds: Kinds::new(), summary_tokens_max: SUMMARY_TOKENS_DEFAULT, focus: None }
+        Self { n, preserve_kinds: Kinds::new(), summary: SummaryOptions::default() }
     }
 
     /// Keeps every item of `kind` as well.
     #[must_use]
     pub fn preserve_kind(mut self, kind: ItemKind) -> Self {
         self.preserve_kinds.insert(kind);
-        self
-    }
-
-    /// Asks for a summary of at most this size.
-    #[must_use]
-    pub fn summary_tokens_max(mut self, tokens: Tokens) -> Self {
-        self.summary_tokens_max = tokens;
-        self
-    }
-
-    /// Asks the summary to attend to something.
-    #[must_use]
-    pub fn focus(mut self, focus: impl Into<Text>) -> Self {
-        self.focus = Some(focus.into());
         self
     }
 }
@@ -64,10 +46,9 @@ impl Strategy for SummarizeOlderStrategy {
 
     fn plan(&self, draft: &mut Draft<'_>, _budget: Option<&Budget>) {
         let start = newest_start(draft, self.n, &self.preserve_kinds);
-        let spec = SummarySpec::new(self.summary_tokens_max).with_focus(self.focus.clone());
         let reason = Reason::new(ID, format!("older than the newest {} items", self.n));
         let is_preserved = preserved(&self.preserve_kinds);
-        draft.fold(0..start, |_, kind| is_preserved(kind), spec, reason);
+        draft.fold(0..start, |_, kind| is_preserved(kind), self.summary.spec(), reason);
     }
 
     fn describe(&self) -> String {

@@ -93,7 +93,7 @@ fn run_target(name: &str, binaries: &Path, seconds: u32) -> Result<(), Failure> 
     eprintln!("fuzzing {name} for {seconds} s");
     let mut child = Command::new(binaries.join(name))
         .arg(&corpus)
-        .args(Some(root().join("fuzz/seeds").join(name)).filter(|seeds| seeds.is_dir()))
+        .args(Some(seeds(name)).filter(|seeds| seeds.is_dir()))
         .arg(format!("-max_total_time={seconds}"))
         .arg(format!("-timeout={INPUT_SECONDS_MAX}"))
         .arg(format!("-artifact_prefix={}/", artifacts.display()))
@@ -117,6 +117,14 @@ fn run_target(name: &str, binaries: &Path, seconds: u32) -> Result<(), Failure> 
         log_path.display(),
         binaries.join(name).display(),
     )))
+}
+
+/// The committed inputs that a target starts from. Those of the formats are their test fixtures.
+fn seeds(name: &str) -> PathBuf {
+    match name {
+        "formats" => root().join("crates/foldback-formats/fixtures"),
+        _ => root().join("fuzz/seeds").join(name),
+    }
 }
 
 fn is_worth_showing(line: &str) -> bool {
@@ -164,7 +172,7 @@ mod tests {
         let targets = targets().unwrap();
         assert!(!targets.is_empty());
         for name in targets {
-            let seeds = fs::read_dir(root().join("fuzz/seeds").join(&name)).unwrap();
+            let seeds = fs::read_dir(seeds(&name)).unwrap();
             assert!(seeds.count() > 0, "{name}");
         }
     }

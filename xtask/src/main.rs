@@ -7,9 +7,12 @@
 mod cargo;
 mod edges;
 mod fuzz;
+mod generate;
 mod purity;
+mod sessions;
 mod suite;
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 const USAGE: &str = "\
@@ -20,6 +23,8 @@ commands:
   edges                           only the rules: which crate may use which, what core may contain
   fuzz [--seconds N] [target]     fuzz one target or all, N seconds each (default 20)
   props --cases N                 the property tests with N cases each
+  generate --megabytes N FILE     a Claude Code session of that size, the same each time
+  sessions [--megabytes N]        the command line on such a session, beside Python's json
   peers [filter…]                 compare with other compaction libraries (release build of benches/)
 ";
 
@@ -43,6 +48,8 @@ enum Command {
     Fuzz { seconds: u32, target: Option<String> },
     Props { cases: u32 },
     Peers { filters: Vec<String> },
+    Generate { megabytes: u32, path: PathBuf },
+    Sessions { megabytes: u32 },
 }
 
 fn main() -> ExitCode {
@@ -74,6 +81,8 @@ fn run(command: Command) -> Result<(), Failure> {
                 .args(PROPERTY_TESTS.iter().flat_map(|target| ["--test", target]))
                 .env("PROPTEST_CASES", cases.to_string()),
         ),
+        Command::Generate { megabytes, path } => generate::run(megabytes, &path),
+        Command::Sessions { megabytes } => sessions::run(megabytes),
         Command::Peers { filters } => cargo::run(
             cargo::cargo(&["run", "--release", "--manifest-path", "benches/Cargo.toml", "--"]).args(filters),
         ),
@@ -96,6 +105,15 @@ fn parse(arguments: &[String]) -> Result<Command, Failure> {
             Ok(Command::Props { cases: positive(flag, Some(cases))? })
         }
         ("props", _) => Err(Failure::Misuse("props wants --cases and a number".to_owned())),
+        ("generate", [flag, size, path]) if flag == "--megabytes" => {
+            Ok(Command::Generate { megabytes: positive(flag, Some(size))?, path: path.into() })
+        }
+        ("generate", _) => Err(Failure::Misuse("generate wants --megabytes, a number and a file".to_owned())),
+        ("sessions", []) => Ok(Command::Sessions { megabytes: sessions::MEGABYTES_DEFAULT }),
+        ("sessions", [flag, size]) if flag == "--megabytes" => {
+            Ok(Command::Sessions { megabytes: positive(flag, Some(size))? })
+        }
+        ("sessions", _) => Err(Failure::Misuse("sessions takes --megabytes and a number".to_owned())),
         ("peers", filters) => Ok(Command::Peers { filters: filters.to_vec() }),
         ("help" | "--help" | "-h" | "test" | "edges", [extra, ..]) => {
             Err(Failure::Misuse(format!("{name} takes no argument, but was given {extra}")))

@@ -1,0 +1,58 @@
+//! Any bytes, through every reader: no panic, the same bytes back, views that can be made, and a
+//! compaction that is read again as it was written.
+#![no_main]
+
+use std::sync::Arc;
+
+use foldback_core::{EstimatingCounter, Item, TokenCounter, Transcript};
+use foldback_formats::{Conversation, Format, Session, WrittenAs, detect, write};
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|bytes: &[u8]| {
+    if let Err(error) = detect(bytes) {
+        assert!(!error.to_string().is_empty() && !error.hint().is_empty());
+    }
+    for &format in Format::ALL {
+        match Session::read_as(format, bytes.to_vec()) {
+            Ok(session) => look_at(&session, bytes),
+            Err(error) => assert!(!error.to_string().is_empty()),
+        }
+    }
+});
+
+fn look_at(session: &Session, bytes: &[u8]) {
+    assert_eq!(session.bytes(), bytes);
+    for problem in session.problems() {
+        assert!(problem.line > 0 && !problem.to_string().is_empty());
+    }
+    for conversation in session.conversations().iter().chain(session.branches()) {
+        let transcript = transcript(conversation);
+        let view = conversation.view_of(&transcript);
+        let history = conversation.history_of(&transcript);
+        assert_eq!(history.len(), conversation.history().count());
+        let items: Vec<Arc<Item>> = view.items().cloned().collect();
+        for &format in Format::ALL.iter().filter(|format| format.is_writable()) {
+            write(format, &items, Some(session)).expect("a format that can be written is");
+        }
+    }
+    if let Some(conversation) = session.conversations().first() {
+        write_back(session, conversation);
+    }
+}
+
+/// Keeps every second item, which is enough of a compaction for a writer.
+fn write_back(session: &Session, conversation: &Conversation) {
+    let transcript = transcript(conversation);
+    let items = conversation.view_of(&transcript).items().step_by(2).cloned().collect();
+    let items = session.arrange(items);
+    let written = session.compacted(conversation, &items);
+    if let WrittenAs::Appended(format) = written.written_as {
+        let again = Session::read_as(format, written.bytes).expect("what foldback writes, it reads");
+        assert!(!again.conversations().is_empty());
+    }
+}
+
+fn transcript(conversation: &Conversation) -> Transcript {
+    let counter: Arc<dyn TokenCounter> = Arc::new(EstimatingCounter);
+    conversation.transcript(counter, None)
+}

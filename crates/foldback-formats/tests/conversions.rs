@@ -1,0 +1,74 @@
+//! From one dialect to another and back: every part that both can hold is still there.
+
+use std::sync::Arc;
+
+use foldback_core::{Dialect, Item, Part, repair};
+use foldback_formats::{Format, Session, write};
+use foldback_testkit::{config, recipe};
+use proptest::prelude::*;
+
+/// The items as a body of this format, read again, and the ids of those that lost something.
+fn through(format: Format, items: &[Arc<Item>]) -> (Vec<Arc<Item>>, Vec<String>) {
+    let written = write(format, items, None).unwrap();
+    let text = String::from_utf8_lossy(&written.bytes).into_owned();
+    let session = Session::read_as(format, written.bytes).unwrap_or_else(|error| panic!("{error}: {text}"));
+    assert_eq!(session.problems(), [], "{text}");
+    let [conversation] = session.conversations() else { panic!("{format}: one conversation") };
+    let read = conversation.recorded().iter().map(|recorded| Arc::clone(&recorded.item)).collect();
+    (read, written.losses.iter().map(|loss| loss.item_id.to_string()).collect())
+}
+
+fn shown(item: &Item, part: &Part) -> String {
+    format!("{}: {part:?}", item.kind)
+}
+
+/// Checks that `wanted` is a subsequence of `found`.
+fn first_missing(wanted: &[String], found: &[String]) -> Option<String> {
+    let mut rest = found.iter();
+    wanted.iter().find(|part| !rest.any(|other| other == *part)).cloned()
+}
+
+proptest! {
+    #![proptest_config(config())]
+
+    #[test]
+    fn what_both_dialects_can_hold_survives_there_and_back(
+        recipe in recipe::orderly(),
+        one in prop::sample::select(Dialect::ALL.to_vec()),
+        other in prop::sample::select(Dialect::ALL.to_vec()),
+    ) {
+        let items: Vec<Arc<Item>> = recipe.items().into_iter().map(Arc::new).collect();
+        let valid = repair(&items, Some(one)).items;
+        // What is read from one dialect is what that dialect can hold.
+        let (start, _) = through(one.into(), &valid);
+        let (there, lost) = through(other.into(), &start);
+        let (back, _) = through(one.into(), &there);
+        let kept = start.iter().filter(|item| !lost.iter().any(|id| *id == item.id.as_str()));
+        let wanted: Vec<String> =
+            kept.flat_map(|item| item.parts.iter().map(|part| shown(item, part))).collect();
+        let found: Vec<String> =
+            back.iter().flat_map(|item| item.parts.iter().map(|part| shown(item, part))).collect();
+        let missing = first_missing(&wanted, &found);
+        prop_assert!(
+            missing.is_none(),
+            "{} → {} → back lost {}\nfound: {found:#?}",
+            one.as_str(), other.as_str(), missing.unwrap_or_default()
+        );
+    }
+
+    #[test]
+    fn what_a_dialect_holds_it_holds_again(
+        recipe in recipe::orderly(),
+        dialect in prop::sample::select(Dialect::ALL.to_vec()),
+    ) {
+        let items: Vec<Arc<Item>> = recipe.items().into_iter().map(Arc::new).collect();
+        let valid = repair(&items, Some(dialect)).items;
+        let (once, _) = through(dialect.into(), &valid);
+        let (twice, lost) = through(dialect.into(), &once);
+        prop_assert_eq!(lost, Vec::<String>::new());
+        let parts = |items: &[Arc<Item>]| -> Vec<String> {
+            items.iter().flat_map(|item| item.parts.iter().map(|part| shown(item, part))).collect()
+        };
+        prop_assert_eq!(parts(&once), parts(&twice));
+    }
+}

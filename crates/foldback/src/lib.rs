@@ -103,14 +103,17 @@
 //!
 //! | feature | default | adds |
 //! |---|---|---|
+//! | `engine` | yes | the module `engine`: the executor that mends, plans, fills, checks and commits |
+//! | `formats` | yes | the module `formats`: requests of providers and session files of agents |
 //! | `tokens` | yes | the module `counters`: exact counts for OpenAI's encodings, counting in parallel, a counter that remembers |
 //!
-//! Without it, counts are estimates ([`EstimatingCounter`]), and nothing but the domain is compiled.
+//! Without `tokens`, counts are estimates ([`EstimatingCounter`]); without any, nothing but the domain is
+//! compiled.
 
 // Everything by concern; what is not used by most programs stays in its module.
 pub use foldback_core::{
-    budget, dialect, draft, edit, handle, ids, item, kernel, native, part, placeholder, plan, sequence,
-    splice, strategy, summary, tokens, transcript, trigger, turns, view,
+    budget, dialect, draft, edit, handle, ids, item, kernel, models, native, part, placeholder, plan,
+    sequence, splice, strategy, summary, tokens, transcript, trigger, turns, view,
 };
 
 // The conversation.
@@ -157,8 +160,20 @@ pub use foldback_core::{
 
 // What a provider accepts.
 pub use foldback_core::{
-    Dialect, Repair, RepairAction, Repaired, Rule, Violation, check, check_request, repair,
+    Dialect, Model, Repair, RepairAction, Repaired, Rule, Violation, check, check_request, repair,
 };
+
+/// The executor: mends a view, plans, fills the summaries, checks, commits.
+#[cfg(feature = "engine")]
+pub mod engine {
+    pub use foldback_engine::*;
+}
+
+/// Requests of providers and session files of agents, to and from transcripts.
+#[cfg(feature = "formats")]
+pub mod formats {
+    pub use foldback_formats::*;
+}
 
 /// Counters beside the estimating one: exact, parallel, remembering.
 ///

@@ -20,7 +20,7 @@ use crate::ids::Tokens;
 use crate::item::{Item, ItemKind};
 use crate::part::Part;
 use crate::plan::BudgetInfeasible;
-use crate::sequence::{Entry, Holds, Mark};
+use crate::sequence::{Entry, Failure, Holds, Mark};
 use crate::transcript::Meter;
 use crate::view::View;
 
@@ -56,6 +56,8 @@ enum Slot {
 #[derive(Debug)]
 struct PendingRewrite {
     tokens: Tokens,
+    /// Why its reasoning was removed before anything else changed, if it was.
+    thoughtless: Option<u32>,
     changes: SmallVec<[PartChange; 1]>,
 }
 
@@ -72,6 +74,14 @@ struct PendingFold {
     spec: SummarySpec,
     tokens_before: Tokens,
     reason: u32,
+}
+
+/// A part of an item, and what it costs in the view.
+#[derive(Clone, Copy, Debug)]
+struct Place {
+    position: usize,
+    part_index: usize,
+    tokens_recorded: u32,
 }
 
 /// What to do with an item that has no parts left.
@@ -169,6 +179,11 @@ impl<'v> Draft<'v> {
         self.view.iter().enumerate().filter(|&(position, _)| self.is_live(position))
     }
 
+    /// Live positions in order, with what a pass needs to know of them.
+    pub(crate) fn live_marks(&self) -> impl Iterator<Item = (usize, Mark)> + '_ {
+        self.view.marks(0..self.len()).enumerate().filter(|&(position, _)| self.is_live(position))
+    }
+
     /// Live positions from the newest back.
     pub fn live_rev(&self) -> impl Iterator<Item = (usize, &'v Entry)> + '_ {
         let positions = (0..self.len()).rev();
@@ -217,8 +232,7 @@ impl<'v> Draft<'v> {
         if self.is_removed(position, part_index) {
             return 0;
         }
-        let tokens = self.view.get(position).and_then(|entry| entry.tokens().parts.get(part_index));
-        tokens.copied().unwrap_or(0)
+        self.place(position, part_index).tokens_recorded
     }
 
     /// The loop in flight; empty if there is none.
@@ -239,7 +253,7 @@ impl<'v> Draft<'v> {
     }
 
     fn is_pinned(&self, position: usize) -> bool {
-        self.view.get(position).is_some_and(|entry| entry.holds().contains(Holds::PIN))
+        self.view.mark(position).is_some_and(|mark| mark.holds.contains(Holds::PIN))
     }
 
     /// Drops the whole units inside `range` that nothing forbids to hide. Returns how many items.
@@ -249,18 +263,29 @@ impl<'v> Draft<'v> {
         keep: impl Fn(usize, ItemKind) -> bool,
         reason: Reason,
     ) -> usize {
-        let (dropped, freed) = self.hideable_with_tokens(range, keep);
-        let reason = self.intern(reason);
-        dropped.iter().for_each(|&position| self.slots[position] = Slot::Dropped(reason));
-        // Holes that earlier steps dropped would cut the range into thousands of edits; this reason
-        // is as true of them.
-        if let (Some(&first), Some(&last)) = (dropped.first(), dropped.last()) {
-            let holes = self.slots[first..=last].iter_mut().filter(|slot| matches!(slot, Slot::Dropped(_)));
-            holes.for_each(|slot| *slot = Slot::Dropped(reason));
+        let (view, reason) = (self.view, self.intern(reason));
+        let (mut dropped_count, mut freed) = (0, Tokens::ZERO);
+        for free in self.free_ranges(range, keep) {
+            let dropped_before = dropped_count;
+            view.marks(free.clone()).enumerate().for_each(|(offset, mark)| {
+                let position = free.start + offset;
+                let tokens = self.tokens_of(position, mark);
+                if tokens > Tokens::ZERO {
+                    self.slots[position] = Slot::Dropped(reason);
+                    dropped_count += 1;
+                    freed += tokens;
+                }
+            });
+            // Holes that earlier steps dropped would cut the range into thousands of edits; this
+            // reason is as true of them.
+            if dropped_count > dropped_before {
+                let holes = self.slots[free].iter_mut().filter(|slot| matches!(slot, Slot::Dropped(_)));
+                holes.for_each(|slot| *slot = Slot::Dropped(reason));
+            }
         }
         self.tokens = self.tokens.saturating_sub(freed);
-        self.change_count += dropped.len() as u64;
-        dropped.len()
+        self.change_count += dropped_count as u64;
+        dropped_count
     }
 
     /// Replaces one part. Returns whether it did: the item must be live, unprotected, and the new
@@ -311,7 +336,7 @@ impl<'v> Draft<'v> {
             return false;
         }
         let reason = self.intern(reason);
-        self.change(position, part_index, tokens, Some(part), reason);
+        self.change(self.place(position, part_index), tokens, Some(part), reason);
         true
     }
 
@@ -325,7 +350,7 @@ impl<'v> Draft<'v> {
         if is_fixed || self.is_thoughtless(position) || !mark.holds.contains(Holds::REASONING) {
             return false;
         }
-        let reason = self.intern(reason.clone());
+        let reason = self.intern_shared(reason);
         let change_count = self.change_count;
         if self.slots[position] == Slot::Live && mark.tokens().is_some() {
             self.hide(position, Slot::Thoughtless(reason));
@@ -344,7 +369,7 @@ impl<'v> Draft<'v> {
         let Some(entry) = self.view.get(position) else { return };
         for part_index in 0..entry.part_count() {
             if entry.is_reasoning(part_index) && !self.is_removed(position, part_index) {
-                self.change(position, part_index, 0, None, reason);
+                self.change(self.place(position, part_index), 0, None, reason);
             }
         }
     }
@@ -358,29 +383,51 @@ impl<'v> Draft<'v> {
         empty_items: EmptyItems,
         reason: &Reason,
     ) -> bool {
-        let is_fixed = |draft: &Self, position: usize| {
-            !draft.is_live(position)
-                || draft.is_protected(position)
-                || draft.loop_in_flight.contains(&position)
-        };
-        if is_fixed(self, call.0) || is_fixed(self, result.0) {
+        let (call, result) = (self.place(call.0, call.1), self.place(result.0, result.1));
+        self.remove_places(call, result, empty_items, reason)
+    }
+
+    /// The same for a failed result and its call.
+    pub(crate) fn remove_failure(
+        &mut self,
+        failure: Failure,
+        empty_items: EmptyItems,
+        reason: &Reason,
+    ) -> bool {
+        let Some(call) = failure.call() else { return false };
+        let (position, part_index) = failure.result();
+        let call = Place { position: call.0, part_index: call.1, tokens_recorded: failure.call_tokens };
+        let result = Place { position, part_index, tokens_recorded: failure.result_tokens };
+        self.remove_places(call, result, empty_items, reason)
+    }
+
+    fn remove_places(
+        &mut self,
+        call: Place,
+        result: Place,
+        empty_items: EmptyItems,
+        reason: &Reason,
+    ) -> bool {
+        if self.is_settled(call.position) || self.is_settled(result.position) {
             return false;
         }
-        let reason = self.intern(reason.clone());
-        for (position, part_index) in [call, result] {
-            if empty_items == EmptyItems::Drop && self.is_little_else(position, part_index) {
-                self.hide(position, Slot::Dropped(reason));
+        let reason = self.intern_shared(reason);
+        for place in [call, result] {
+            if empty_items == EmptyItems::Drop && self.is_little_else(place) {
+                self.hide(place.position, Slot::Dropped(reason));
             } else {
-                self.change(position, part_index, 0, None, reason);
+                self.change(place, 0, None, reason);
             }
         }
-        self.remove_trailing_reasoning(call.0, reason);
+        self.remove_trailing_reasoning(call.position, reason);
+        let unit_start = self.view.unit_start(call.position);
+        self.is_loosened[unit_start] = true;
         // Thinking recorded as an item of its own goes with what it led to.
-        let mut emptied: SmallVec<[usize; 3]> = SmallVec::from_slice(&[call.0, result.0]);
+        let mut emptied: SmallVec<[usize; 3]> = SmallVec::from_slice(&[call.position, result.position]);
         while self.tokens_at(emptied[0]) == Tokens::ZERO
             && let Some(before) = emptied[0].checked_sub(1)
-            && self.view.unit_start(before) == self.view.unit_start(call.0)
-            && !is_fixed(self, before)
+            && self.view.unit_start(before) == unit_start
+            && !self.is_settled(before)
         {
             self.remove_trailing_reasoning(before, reason);
             emptied.insert(0, before);
@@ -391,27 +438,42 @@ impl<'v> Draft<'v> {
                 self.hide(position, Slot::Dropped(reason));
             }
         }
-        self.is_loosened[self.view.unit_start(call.0)] = true;
         true
     }
 
+    /// Whether pairs may not be removed from the item at `position`.
+    fn is_settled(&self, position: usize) -> bool {
+        !self.is_live(position) || self.is_protected(position) || self.loop_in_flight.contains(&position)
+    }
+
     /// Whether an item is this part and at most thinking that led to it.
-    fn is_little_else(&self, position: usize, part_index: usize) -> bool {
-        let Some(entry) = self.view.get(position) else { return false };
-        let is_gone = |other: usize| {
-            other == part_index || entry.is_reasoning(other) || self.is_removed(position, other)
-        };
-        (0..entry.part_count()).all(is_gone)
+    fn is_little_else(&self, Place { position, part_index, .. }: Place) -> bool {
+        match self.slots[position] {
+            Slot::Live | Slot::Thoughtless(_) => {
+                self.view.mark(position).is_some_and(Mark::is_half_of_a_pair)
+            }
+            Slot::Rewritten(_) | Slot::Dropped(_) | Slot::Folded(_) => {
+                let Some(entry) = self.view.get(position) else { return false };
+                let is_gone = |other: usize| {
+                    other == part_index || entry.is_reasoning(other) || self.is_removed(position, other)
+                };
+                (0..entry.part_count()).all(is_gone)
+            }
+        }
     }
 
     fn remove_trailing_reasoning(&mut self, position: usize, reason: u32) {
-        let Some(entry) = self.view.get(position).filter(|_| self.is_live(position)) else { return };
+        let thinks = self.view.mark(position).is_some_and(|mark| mark.holds.contains(Holds::REASONING));
+        if !thinks || !self.is_live(position) || self.is_thoughtless(position) {
+            return;
+        }
+        let Some(entry) = self.view.get(position) else { return };
         for part_index in (0..entry.part_count()).rev() {
             if !self.is_removed(position, part_index) {
                 if !entry.is_reasoning(part_index) {
                     break;
                 }
-                self.change(position, part_index, 0, None, reason);
+                self.change(self.place(position, part_index), 0, None, reason);
             }
         }
     }
@@ -427,6 +489,11 @@ impl<'v> Draft<'v> {
         self.slots[position] = slot;
     }
 
+    fn place(&self, position: usize, part_index: usize) -> Place {
+        let tokens = self.view.get(position).and_then(|entry| entry.tokens().parts.get(part_index));
+        Place { position, part_index, tokens_recorded: tokens.copied().unwrap_or(0) }
+    }
+
     fn changes(&self, position: usize) -> &[PartChange] {
         match self.slots.get(position) {
             Some(&Slot::Rewritten(rewrite)) => &self.rewrites[rewrite as usize].changes,
@@ -434,8 +501,13 @@ impl<'v> Draft<'v> {
         }
     }
 
+    /// Whether all reasoning was removed from the item at `position`.
     fn is_thoughtless(&self, position: usize) -> bool {
-        matches!(self.slots.get(position), Some(Slot::Thoughtless(_)))
+        match self.slots.get(position) {
+            Some(Slot::Thoughtless(_)) => true,
+            Some(&Slot::Rewritten(rewrite)) => self.rewrites[rewrite as usize].thoughtless.is_some(),
+            Some(Slot::Live | Slot::Dropped(_) | Slot::Folded(_)) | None => false,
+        }
     }
 
     fn is_removed(&self, position: usize, part_index: usize) -> bool {
@@ -448,31 +520,31 @@ impl<'v> Draft<'v> {
 
     /// Whether every part of a live item has been removed.
     fn is_emptied(&self, position: usize) -> bool {
+        let removals = self.changes(position).iter().filter(|change| change.replacement.is_none());
+        let mark = self.view.mark(position);
+        if mark.is_some_and(|mark| removals.count() < mark.other_count_min()) {
+            return false;
+        }
         let part_count = self.view.get(position).map_or(0, Entry::part_count);
         (0..part_count).all(|part_index| self.is_removed(position, part_index))
     }
 
-    fn change(
-        &mut self,
-        position: usize,
-        part_index: usize,
-        tokens: u32,
-        replacement: Option<Part>,
-        reason: u32,
-    ) {
+    fn change(&mut self, place: Place, tokens: u32, replacement: Option<Part>, reason: u32) {
+        let Place { position, part_index, tokens_recorded } = place;
         self.change_count += 1;
-        if let Slot::Thoughtless(reason) = self.slots[position] {
-            // Something else changes as well: from here on it is a rewrite like any other.
-            self.tokens =
-                self.tokens.saturating_sub(self.tokens_at(position)) + self.view.tokens_at(position);
-            self.slots[position] = Slot::Live;
-            self.remove_each_reasoning(position, reason);
-        }
-        let (before, part_before) = (self.tokens_at(position), self.part_tokens(position, part_index));
+        let mut changes = self.changes(position).iter();
+        let changed = changes.find(|change| change.part_index as usize == part_index);
+        let part_before = changed.map_or(tokens_recorded, |change| change.tokens);
+        let before = self.tokens_at(position);
+        let thoughtless = match self.slots[position] {
+            Slot::Thoughtless(reason) => Some(reason),
+            Slot::Live | Slot::Rewritten(_) | Slot::Dropped(_) | Slot::Folded(_) => None,
+        };
         let id = match self.slots[position] {
             Slot::Rewritten(id) => id,
             Slot::Live | Slot::Thoughtless(_) | Slot::Dropped(_) | Slot::Folded(_) => {
-                self.rewrites.push(PendingRewrite { tokens: before, changes: SmallVec::new() });
+                let changes = SmallVec::new();
+                self.rewrites.push(PendingRewrite { tokens: before, thoughtless, changes });
                 u32::try_from(self.rewrites.len() - 1).expect("rewrites are at most as many as items")
             }
         };
@@ -481,7 +553,7 @@ impl<'v> Draft<'v> {
         changes.retain(|change| change.part_index as usize != part_index);
         let replacement = replacement.map(Box::new);
         changes.push(PartChange { part_index: part_index as u32, tokens, reason, replacement });
-        let after = match self.is_emptied(position) {
+        let after = match tokens == 0 && self.is_emptied(position) {
             true => Tokens::ZERO,
             false => before.saturating_sub(Tokens(part_before.into())) + Tokens(tokens.into()),
         };
@@ -494,5 +566,13 @@ impl<'v> Draft<'v> {
             self.reasons.push(reason);
         }
         u32::try_from(self.reasons.len() - 1).expect("reasons are at most as many as edits")
+    }
+
+    /// The same for a reason that is given again and again: copied only where it is new.
+    fn intern_shared(&mut self, reason: &Reason) -> u32 {
+        match self.reasons.last() == Some(reason) {
+            true => self.reasons.len() as u32 - 1,
+            false => self.intern(reason.clone()),
+        }
     }
 }

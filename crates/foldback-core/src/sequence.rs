@@ -69,8 +69,6 @@ pub struct Entry {
     holds: Holds,
     /// Which of the first 32 parts are reasoning.
     reasoning: u32,
-    unit_parent: u32,
-    unit_last: u32,
     tokens: ItemTokens,
     item: Arc<Item>,
     tokens_through: u64,
@@ -160,6 +158,8 @@ impl Entry {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Mark {
     pub(crate) kind: ItemKind,
+    /// Parts that are no reasoning; 255 stands for more.
+    other_count: u8,
     pub(crate) holds: Holds,
     tokens: u32,
     tokens_without_reasoning: u32,
@@ -171,11 +171,26 @@ impl Mark {
         let tokens = narrow(entry.tokens.total);
         let others =
             (0..).zip(&entry.tokens.parts).filter(|&(part_index, _)| !entry.is_reasoning(part_index));
-        let tokens_without_reasoning = match entry.holds.contains(Holds::REASONING) {
-            true => narrow(ItemTokens::of_parts(others.map(|(_, &tokens)| tokens)).total),
-            false => tokens,
+        let (other_count, tokens_without_reasoning) = match entry.holds.contains(Holds::REASONING) {
+            true => {
+                let others = ItemTokens::of_parts(others.map(|(_, &tokens)| tokens));
+                (others.parts.len(), narrow(others.total))
+            }
+            false => (entry.part_count(), tokens),
         };
-        Self { kind: entry.kind, holds: entry.holds, tokens, tokens_without_reasoning }
+        let other_count = u8::try_from(other_count).unwrap_or(u8::MAX);
+        let (kind, holds) = (entry.kind, entry.holds);
+        Self { kind, other_count, holds, tokens, tokens_without_reasoning }
+    }
+
+    /// Parts that are no reasoning; there may be more if there are very many.
+    pub(crate) fn other_count_min(self) -> usize {
+        usize::from(self.other_count)
+    }
+
+    /// Whether the item is one call or one result, and at most thinking beside it.
+    pub(crate) fn is_half_of_a_pair(self) -> bool {
+        self.other_count == 1 && self.holds.intersects(Holds::CALL | Holds::RESULT)
     }
 
     /// What the item costs without its reasoning: nothing, if it is nothing else.
@@ -186,6 +201,36 @@ impl Mark {
     /// What the item costs, unless that is too much for a mark.
     pub(crate) fn tokens(self) -> Option<Tokens> {
         (self.tokens < u32::MAX).then_some(Tokens(u64::from(self.tokens)))
+    }
+}
+
+/// How an item hangs together with others, kept apart from the entries for the same reason as marks.
+#[derive(Clone, Copy, Debug)]
+struct UnitLink {
+    /// An earlier member of the unit, or the item itself if it is the first.
+    parent: u32,
+    /// In the first member: the last one.
+    last: u32,
+}
+
+/// A failed result and the call that it answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Failure {
+    result: (u32, u32),
+    call: Option<(u32, u32)>,
+    pub(crate) result_tokens: u32,
+    pub(crate) call_tokens: u32,
+}
+
+impl Failure {
+    /// Where the result stands, as item and part index.
+    pub(crate) fn result(self) -> (usize, usize) {
+        (self.result.0 as usize, self.result.1 as usize)
+    }
+
+    /// Where its call stands; nowhere if there is none.
+    pub(crate) fn call(self) -> Option<(usize, usize)> {
+        self.call.map(|(item_index, part_index)| (item_index as usize, part_index as usize))
     }
 }
 
@@ -248,6 +293,10 @@ type CallHasher = BuildHasherDefault<std::collections::hash_map::DefaultHasher>;
 pub struct Sequence {
     entries: ChunkedVec<Entry>,
     marks: ChunkedVec<Mark>,
+    unit_links: ChunkedVec<UnitLink>,
+    /// Items with reasoning.
+    reasoning: ChunkedVec<u32>,
+    failures: ChunkedVec<Failure>,
     turn_starts: ChunkedVec<u32>,
     cuts: ChunkedVec<u32>,
     calls: HashTrieMapSync<CallId, CallState, CallHasher>,
@@ -259,6 +308,9 @@ impl Default for Sequence {
         Self {
             entries: ChunkedVec::default(),
             marks: ChunkedVec::default(),
+            unit_links: ChunkedVec::default(),
+            reasoning: ChunkedVec::default(),
+            failures: ChunkedVec::default(),
             turn_starts: ChunkedVec::default(),
             cuts: ChunkedVec::default(),
             calls: HashTrieMapSync::new_with_hasher_and_ptr_kind(CallHasher::default()),
@@ -314,10 +366,14 @@ impl Sequence {
         tokens.or_else(|| self.get(index).map(|entry| entry.tokens.total)).unwrap_or(Tokens::ZERO)
     }
 
-    /// Indices of items that hold any of these.
-    pub fn holding(&self, wanted: Holds) -> impl Iterator<Item = usize> {
-        let holding = self.marks.iter().enumerate().filter(move |(_, mark)| mark.holds.intersects(wanted));
-        holding.map(|(index, _)| index)
+    /// Indices of items with reasoning.
+    pub fn with_reasoning(&self) -> impl Iterator<Item = usize> {
+        self.reasoning.iter().map(|&index| index as usize)
+    }
+
+    /// Failed results in order.
+    pub(crate) fn failures(&self) -> impl DoubleEndedIterator<Item = Failure> {
+        self.failures.iter().copied()
     }
 
     /// All items in order.
@@ -397,20 +453,20 @@ impl Sequence {
 
     /// The first member of the unit that `index` belongs to.
     pub fn unit_start(&self, index: usize) -> usize {
-        let mut root = index as u32;
-        while let Some(entry) = self.get(root as usize) {
-            if entry.unit_parent == root {
+        let mut root = index;
+        while let Some(link) = self.unit_links.get(root) {
+            if link.parent as usize == root {
                 break;
             }
-            root = entry.unit_parent;
+            root = link.parent as usize;
         }
-        root as usize
+        root
     }
 
     /// The first and the last member of the unit that `index` belongs to.
     pub fn unit_ends(&self, index: usize) -> (usize, usize) {
         let start = self.unit_start(index);
-        (start, self.get(start).map_or(start, |entry| entry.unit_last as usize))
+        (start, self.unit_links.get(start).map_or(start, |link| link.last as usize))
     }
 
     /// Every member of the unit that `index` belongs to, in order.
@@ -538,8 +594,6 @@ impl Sequence {
             span: (narrow(span.start), narrow(span.end)),
             anchor: narrow(anchor),
             recorded_parts: None,
-            unit_parent: 0,
-            unit_last: 0,
             lines_max: result_lines_max(&item),
             reasoning: reasoning_mask(&item),
             answers: None,
@@ -572,24 +626,27 @@ impl Sequence {
             self.turn_starts.push(index);
         }
         let continues_reasoning = self.entries.last().is_some_and(|last| ends_in_reasoning(last, entry.kind));
+        if entry.holds.contains(Holds::REASONING) {
+            self.reasoning.push(index);
+        }
         self.cuts.push(index);
         self.marks.push(Mark::of(&entry));
+        self.unit_links.push(UnitLink { parent: index, last: index });
         let item = Arc::clone(&entry.item);
         let tokens_through = self.tokens().0 + entry.tokens.total.0;
-        self.entries.push(Entry {
-            tokens_through,
-            unit_parent: index,
-            unit_last: index,
-            answers: None,
-            ..entry
-        });
+        self.entries.push(Entry { tokens_through, answers: None, ..entry });
         if continues_reasoning {
             self.join(index - 1, index);
         }
         for (part_index, part) in (0..).zip(&item.parts) {
             match part {
                 Part::ToolCall(call) => self.index_call(&call.id, index, part_index),
-                Part::ToolResult(result) => self.index_result(&result.call_id, index),
+                Part::ToolResult(result) => {
+                    let call = self.index_result(&result.call_id, index);
+                    if result.is_error {
+                        self.note_failure((index, part_index), call);
+                    }
+                }
                 Part::Text(_)
                 | Part::Reasoning(_)
                 | Part::Media(_)
@@ -613,12 +670,17 @@ impl Sequence {
         }
     }
 
-    fn index_result(&mut self, call_id: &CallId, index: u32) {
+    /// Notes a result and returns where its call stands.
+    fn index_result(&mut self, call_id: &CallId, index: u32) -> Option<(u32, u32)> {
         let item_index = index as usize;
         match self.calls.get_mut(call_id) {
-            None => self.anomalies.push(Anomaly::ResultWithoutCall { call_id: call_id.clone(), item_index }),
+            None => {
+                self.anomalies.push(Anomaly::ResultWithoutCall { call_id: call_id.clone(), item_index });
+                None
+            }
             Some(CallState { is_open: false, .. }) => {
                 self.anomalies.push(Anomaly::DuplicateResult { call_id: call_id.clone(), item_index });
+                None
             }
             Some(state) => {
                 let call = (state.item_index, state.part_index);
@@ -630,20 +692,31 @@ impl Sequence {
                     entry.answers = (entry.part_count() == 1).then_some(call);
                 });
                 self.join(call.0, index);
+                Some(call)
             }
         }
+    }
+
+    fn note_failure(&mut self, result: (u32, u32), call: Option<(u32, u32)>) {
+        let tokens_of = |(item_index, part_index): (u32, u32)| {
+            let entry = self.get(item_index as usize)?;
+            entry.tokens.parts.get(part_index as usize).copied()
+        };
+        let result_tokens = tokens_of(result).unwrap_or(0);
+        let call_tokens = call.and_then(tokens_of).unwrap_or(0);
+        self.failures.push(Failure { result, call, result_tokens, call_tokens });
     }
 
     /// Makes two items members of one unit; no cut may separate them any more.
     fn join(&mut self, earlier: u32, later: u32) {
         let (a, b) = (self.unit_start(earlier as usize) as u32, self.unit_start(later as usize) as u32);
         let (root, other) = (a.min(b), a.max(b));
-        let last = |start: u32| self.get(start as usize).map_or(start, |entry| entry.unit_last);
-        let unit_last = last(root).max(last(other)).max(later);
+        let last_of = |start: u32| self.unit_links.get(start as usize).map_or(start, |link| link.last);
+        let last = last_of(root).max(last_of(other)).max(later);
         if root != other {
-            self.entries.update(other as usize, |entry| entry.unit_parent = root);
+            self.unit_links.update(other as usize, |link| link.parent = root);
         }
-        self.entries.update(root as usize, |entry| entry.unit_last = unit_last);
+        self.unit_links.update(root as usize, |link| link.last = last);
         while self.cuts.last().is_some_and(|&cut| cut > root) {
             self.cuts.pop();
         }

@@ -2,11 +2,11 @@
 
 use std::ops::Range;
 
-use super::{Draft, PartChange, Slot};
+use super::{Draft, PartChange, PendingRewrite, Slot};
 use crate::edit::{Drop, Edit, Fold, Rewrite};
 use crate::handle::Handle;
 use crate::plan::{BudgetInfeasible, Plan};
-use crate::sequence::Entry;
+use crate::sequence::{Entry, Holds};
 
 impl Draft<'_> {
     /// Ends the draft: its edits in order of the transcript, or the reason why there can be none.
@@ -25,9 +25,12 @@ impl Draft<'_> {
                 Slot::Live => {}
                 Slot::Thoughtless(reason) => {
                     (position..position + run)
-                        .for_each(|position| self.push_removals(&mut edits, position, reason));
+                        .for_each(|position| self.push_rewrites(&mut edits, position, &[], Some(reason)));
                 }
-                Slot::Rewritten(rewrite) => self.push_rewrites(&mut edits, position, rewrite),
+                Slot::Rewritten(rewrite) => {
+                    let PendingRewrite { changes, thoughtless, .. } = &self.rewrites[rewrite as usize];
+                    self.push_rewrites(&mut edits, position, changes, *thoughtless);
+                }
                 Slot::Dropped(reason) => edits.push(self.drop_edit(position..position + run, reason)),
                 Slot::Folded(id) if !std::mem::replace(&mut emitted[id as usize], true) => {
                     let fold = self.fold_edit(id);
@@ -52,20 +55,26 @@ impl Draft<'_> {
         Edit::Drop(Drop { range, reason: self.reasons[reason as usize].clone() })
     }
 
-    fn push_rewrites(&self, edits: &mut Vec<Edit>, position: usize, rewrite: u32) {
+    fn push_rewrites(
+        &self,
+        edits: &mut Vec<Edit>,
+        position: usize,
+        changes: &[PartChange],
+        thoughtless: Option<u32>,
+    ) {
         let Some(entry) = self.view.get(position) else { return };
-        let mut changes: Vec<&PartChange> = self.rewrites[rewrite as usize].changes.iter().collect();
-        changes.sort_by_key(|change| change.part_index);
-        edits.extend(changes.into_iter().map(|change| self.rewrite_edit(entry, change)));
-    }
-
-    fn push_removals(&self, edits: &mut Vec<Edit>, position: usize, reason: u32) {
-        let Some(entry) = self.view.get(position) else { return };
-        let reasoning = (0..entry.part_count()).filter(|&part_index| entry.is_reasoning(part_index));
-        edits.extend(reasoning.map(|part_index| {
-            let part_index = part_index as u32;
-            self.rewrite_edit(entry, &PartChange { part_index, tokens: 0, reason, replacement: None })
-        }));
+        for part_index in 0..entry.part_count() {
+            let change = changes.iter().find(|change| change.part_index as usize == part_index);
+            match (change, thoughtless) {
+                (Some(change), _) => edits.push(self.rewrite_edit(entry, change)),
+                (None, Some(reason)) if entry.is_reasoning(part_index) => {
+                    let part_index = part_index as u32;
+                    let removal = PartChange { part_index, tokens: 0, reason, replacement: None };
+                    edits.push(self.rewrite_edit(entry, &removal));
+                }
+                (None, _) => {}
+            }
+        }
     }
 
     fn rewrite_edit(&self, entry: &Entry, change: &PartChange) -> Edit {
@@ -80,13 +89,21 @@ impl Draft<'_> {
         })
     }
 
+    /// The transcript indices from the first to the last that a fold hides. A summary that is taken
+    /// in brings along everything it stood for; any other item stands for itself.
+    fn covered(&self, id: u32) -> Range<usize> {
+        let is_summary = |position: &usize| {
+            self.view.mark(*position).is_some_and(|mark| mark.holds.contains(Holds::SUMMARY))
+        };
+        let ends = [self.fold_positions(id).next(), self.fold_positions(id).next_back()];
+        let members = ends.into_iter().flatten().chain(self.fold_positions(id).filter(is_summary));
+        let spans = members.filter_map(|position| self.view.get(position)).map(Entry::span);
+        spans.reduce(|a, b| a.start.min(b.start)..a.end.max(b.end)).unwrap_or(0..0)
+    }
+
     fn fold_edit(&self, id: u32) -> Fold {
         let fold = &self.folds[id as usize];
-        let spans = |position: usize| self.view.get(position).map_or(0..0, Entry::span);
-        // A summary that is taken in brings along everything it stood for.
-        let covered =
-            self.fold_positions(id).map(spans).reduce(|a, b| a.start.min(b.start)..a.end.max(b.end));
-        let Range { start, end } = covered.unwrap_or(0..0);
+        let Range { start, end } = self.covered(id);
         let stands_at = self.summary_position(id, fold.spec.placement);
         let mut holes: Vec<Range<usize>> = Vec::new();
         // Visible items between the members, and those that summaries taken in left visible.

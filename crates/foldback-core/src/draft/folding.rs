@@ -6,7 +6,7 @@ use super::{Draft, PendingFold, Slot};
 use crate::edit::{Reason, SummaryPlacement, SummarySpec};
 use crate::ids::Tokens;
 use crate::item::ItemKind;
-use crate::sequence::{Entry, Holds};
+use crate::sequence::{Holds, Mark};
 use crate::summary::SUMMARY_TOKENS_MIN;
 
 impl Draft<'_> {
@@ -63,10 +63,10 @@ impl Draft<'_> {
     }
 
     fn stored_summaries(&self) -> impl Iterator<Item = usize> + '_ {
-        let is_summary = |&(position, entry): &(usize, &Entry)| {
-            entry.holds().contains(Holds::SUMMARY) && !self.is_protected(position)
+        let is_summary = |&(position, mark): &(usize, Mark)| {
+            mark.holds.contains(Holds::SUMMARY) && !self.is_protected(position)
         };
-        self.live().filter(is_summary).map(|(position, _)| position)
+        self.live_marks().filter(is_summary).map(|(position, _)| position)
     }
 
     fn fold_members(&mut self, mut members: Vec<usize>, spec: SummarySpec, reason: Reason) -> bool {

@@ -156,7 +156,7 @@ impl Strategy for DefaultCompaction {
 
 /// What shortening tool outputs cannot touch.
 fn tokens_beside_results(draft: &Draft<'_>) -> Tokens {
-    let others = draft.live().filter(|(_, entry)| !entry.holds().contains(Holds::RESULT));
+    let others = draft.live_marks().filter(|(_, mark)| !mark.holds.contains(Holds::RESULT));
     others.map(|(position, _)| draft.tokens_at(position)).sum()
 }
 

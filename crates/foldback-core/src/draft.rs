@@ -77,12 +77,12 @@ struct PendingFold {
     reason: u32,
 }
 
-/// A part of an item, and what it costs in the view.
+/// A part of an item, and what it costs in the view, whatever this draft did to it.
 #[derive(Clone, Copy, Debug)]
 struct Place {
     position: usize,
     part_index: usize,
-    tokens_recorded: u32,
+    view_tokens: u32,
 }
 
 /// What to do with an item that has no parts left.
@@ -233,7 +233,7 @@ impl<'v> Draft<'v> {
         if self.is_removed(position, part_index) {
             return 0;
         }
-        self.place(position, part_index).tokens_recorded
+        self.place(position, part_index).view_tokens
     }
 
     /// The loop in flight; empty if there is none.
@@ -354,7 +354,7 @@ impl<'v> Draft<'v> {
 
     fn place(&self, position: usize, part_index: usize) -> Place {
         let tokens = self.view.get(position).and_then(|entry| entry.tokens().parts.get(part_index));
-        Place { position, part_index, tokens_recorded: tokens.copied().unwrap_or(0) }
+        Place { position, part_index, view_tokens: tokens.copied().unwrap_or(0) }
     }
 
     fn changes(&self, position: usize) -> &[PartChange] {
@@ -383,9 +383,10 @@ impl<'v> Draft<'v> {
 
     /// Whether every part of a live item has been removed.
     fn is_emptied(&self, position: usize) -> bool {
+        // Nearly always this tells without a look at the entry.
         let removals = self.changes(position).iter().filter(|change| change.replacement.is_none());
-        let mark = self.view.mark(position);
-        if mark.is_some_and(|mark| removals.count() < mark.other_count_min()) {
+        let other_count_min = self.view.mark(position).map_or(0, Mark::other_count_min);
+        if removals.count() < other_count_min {
             return false;
         }
         let part_count = self.view.get(position).map_or(0, Entry::part_count);
@@ -393,23 +394,16 @@ impl<'v> Draft<'v> {
     }
 
     fn change(&mut self, place: Place, tokens: u32, replacement: Option<Part>, reason: u32) {
-        let Place { position, part_index, tokens_recorded } = place;
+        let Place { position, part_index, view_tokens } = place;
         self.change_count += 1;
         let mut changes = self.changes(position).iter();
         let changed = changes.find(|change| change.part_index as usize == part_index);
-        let part_before = changed.map_or(tokens_recorded, |change| change.tokens);
+        let part_before = changed.map_or(view_tokens, |change| change.tokens);
         let before = self.tokens_at(position);
-        let thoughtless = match self.slots[position] {
-            Slot::Thoughtless(reason) => Some(reason),
-            Slot::Live | Slot::Rewritten(_) | Slot::Dropped(_) | Slot::Folded(_) => None,
-        };
         let id = match self.slots[position] {
             Slot::Rewritten(id) => id,
-            Slot::Live | Slot::Thoughtless(_) | Slot::Dropped(_) | Slot::Folded(_) => {
-                let changes = SmallVec::new();
-                self.rewrites.push(PendingRewrite { tokens: before, thoughtless, changes });
-                u32::try_from(self.rewrites.len() - 1).expect("rewrites are at most as many as items")
-            }
+            Slot::Thoughtless(reason) => self.begin_rewrite(before, Some(reason)),
+            Slot::Live | Slot::Dropped(_) | Slot::Folded(_) => self.begin_rewrite(before, None),
         };
         self.slots[position] = Slot::Rewritten(id);
         let changes = &mut self.rewrites[id as usize].changes;
@@ -422,6 +416,11 @@ impl<'v> Draft<'v> {
         };
         self.rewrites[id as usize].tokens = after;
         self.tokens = self.tokens.saturating_sub(before) + after;
+    }
+
+    fn begin_rewrite(&mut self, tokens: Tokens, thoughtless: Option<u32>) -> u32 {
+        self.rewrites.push(PendingRewrite { tokens, thoughtless, changes: SmallVec::new() });
+        u32::try_from(self.rewrites.len() - 1).expect("rewrites are at most as many as items")
     }
 
     fn intern(&mut self, reason: Reason) -> u32 {

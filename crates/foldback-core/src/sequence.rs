@@ -31,7 +31,7 @@ struct UnitLink {
     last: u32,
 }
 
-/// A failed result and the call that it answers.
+/// A failed result and the call that it answers, with what both cost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Failure {
     result: (u32, u32),
@@ -643,6 +643,40 @@ mod tests {
         let thinking = Item::assistant("r", vec![Part::reasoning("hm")]);
         let transcript = collect([Item::user("u", "go"), thinking, call("a", &["c"]), result("t", "c")]);
         assert_eq!(transcript.unit_members(3).collect::<Vec<_>>(), [1, 2, 3]);
+    }
+
+    #[test]
+    fn a_failure_knows_its_call_also_where_ids_repeat() {
+        let failed = |call: &str| Part::ToolResult(ToolResult::error(call, "no such file"));
+        let transcript = collect([
+            call("a", &["c", "d"]),
+            Item::new("t", ItemKind::Tool, vec![failed("d"), failed("c")]),
+            Item::tool("stray", ToolResult::error("never-made", "no such call")),
+            call("b", &["c"]),
+            Item::new("v", ItemKind::Tool, vec![failed("c")]),
+        ]);
+        let found: Vec<_> = transcript.failures().map(|failure| (failure.result(), failure.call())).collect();
+        let expected =
+            [((1, 0), Some((0, 1))), ((1, 1), Some((0, 0))), ((2, 0), None), ((4, 0), Some((3, 0)))];
+        assert_eq!(found, expected);
+        for failure in transcript.failures() {
+            let (index, part_index) = failure.result();
+            assert_eq!(transcript.call_answered_by(index, part_index), failure.call());
+            assert_eq!(failure.result_tokens, transcript.get(index).unwrap().tokens().parts[part_index]);
+        }
+    }
+
+    #[test]
+    fn every_call_is_listed_with_its_tool() {
+        let named = |id: &str, tools: &[&str]| {
+            let calls = tools.iter().map(|tool| Part::call(format!("{id}-{tool}"), *tool, &json!({})));
+            Item::assistant(id, calls.collect())
+        };
+        let transcript =
+            collect([named("a", &["read", "run"]), Item::user("u", "go on"), named("b", &["run"])]);
+        let names: Vec<&str> = transcript.tool_names().collect();
+        let calls: Vec<_> = transcript.tool_calls().map(|(index, tool)| (index, names[tool])).collect();
+        assert_eq!(calls, [(0, "read"), (0, "run"), (2, "run")]);
     }
 
     #[test]

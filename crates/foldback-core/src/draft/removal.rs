@@ -55,7 +55,7 @@ impl Draft<'_> {
         self.remove_places(call, result, empty_items, reason)
     }
 
-    /// The same for a failed result and its call.
+    /// The same for a failed result and its call, which the view has found and counted already.
     pub(crate) fn remove_failure(
         &mut self,
         failure: Failure,
@@ -64,8 +64,8 @@ impl Draft<'_> {
     ) -> bool {
         let Some(call) = failure.call() else { return false };
         let (position, part_index) = failure.result();
-        let call = Place { position: call.0, part_index: call.1, tokens_recorded: failure.call_tokens };
-        let result = Place { position, part_index, tokens_recorded: failure.result_tokens };
+        let call = Place { position: call.0, part_index: call.1, view_tokens: failure.call_tokens };
+        let result = Place { position, part_index, view_tokens: failure.result_tokens };
         self.remove_places(call, result, empty_items, reason)
     }
 
@@ -76,7 +76,7 @@ impl Draft<'_> {
         empty_items: EmptyItems,
         reason: &Reason,
     ) -> bool {
-        if self.is_settled(call.position) || self.is_settled(result.position) {
+        if self.is_fixed(call.position) || self.is_fixed(result.position) {
             return false;
         }
         let reason = self.intern_shared(reason);
@@ -95,7 +95,7 @@ impl Draft<'_> {
         while self.tokens_at(emptied[0]) == Tokens::ZERO
             && let Some(before) = emptied[0].checked_sub(1)
             && self.view.unit_start(before) == unit_start
-            && !self.is_settled(before)
+            && !self.is_fixed(before)
         {
             self.remove_trailing_reasoning(before, reason);
             emptied.insert(0, before);
@@ -110,7 +110,7 @@ impl Draft<'_> {
     }
 
     /// Whether pairs may not be removed from the item at `position`.
-    fn is_settled(&self, position: usize) -> bool {
+    fn is_fixed(&self, position: usize) -> bool {
         !self.is_live(position) || self.is_protected(position) || self.loop_in_flight.contains(&position)
     }
 

@@ -79,8 +79,9 @@ impl Draft<'_> {
     /// no summary, and no member for which `keep` holds. Items without parts cost nothing and are
     /// left where they are.
     pub fn hideable(&self, range: Range<usize>, keep: impl Fn(usize, ItemKind) -> bool) -> Vec<usize> {
-        let mut hideable = Vec::with_capacity(range.len());
-        for free in self.free_ranges(range, keep) {
+        let free_ranges = self.free_ranges(range, keep);
+        let mut hideable = Vec::with_capacity(free_ranges.iter().map(Range::len).sum());
+        for free in free_ranges {
             self.view.marks(free.clone()).enumerate().for_each(|(offset, mark)| {
                 if self.tokens_of(free.start + offset, mark) > Tokens::ZERO {
                     hideable.push(free.start + offset);

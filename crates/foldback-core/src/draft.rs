@@ -7,6 +7,7 @@
 
 mod finish;
 mod folding;
+mod removal;
 mod settle;
 mod units;
 
@@ -56,6 +57,8 @@ enum Slot {
 #[derive(Debug)]
 struct PendingRewrite {
     tokens: Tokens,
+    /// Why its reasoning was removed before anything else changed, if it was.
+    thoughtless: Option<u32>,
     changes: SmallVec<[PartChange; 1]>,
 }
 
@@ -72,6 +75,14 @@ struct PendingFold {
     spec: SummarySpec,
     tokens_before: Tokens,
     reason: u32,
+}
+
+/// A part of an item, and what it costs in the view, whatever this draft did to it.
+#[derive(Clone, Copy, Debug)]
+struct Place {
+    position: usize,
+    part_index: usize,
+    view_tokens: u32,
 }
 
 /// What to do with an item that has no parts left.
@@ -169,6 +180,11 @@ impl<'v> Draft<'v> {
         self.view.iter().enumerate().filter(|&(position, _)| self.is_live(position))
     }
 
+    /// Live positions in order, with what a pass needs to know of them.
+    pub(crate) fn live_marks(&self) -> impl Iterator<Item = (usize, Mark)> + '_ {
+        self.view.marks(0..self.len()).enumerate().filter(|&(position, _)| self.is_live(position))
+    }
+
     /// Live positions from the newest back.
     pub fn live_rev(&self) -> impl Iterator<Item = (usize, &'v Entry)> + '_ {
         let positions = (0..self.len()).rev();
@@ -217,8 +233,7 @@ impl<'v> Draft<'v> {
         if self.is_removed(position, part_index) {
             return 0;
         }
-        let tokens = self.view.get(position).and_then(|entry| entry.tokens().parts.get(part_index));
-        tokens.copied().unwrap_or(0)
+        self.place(position, part_index).view_tokens
     }
 
     /// The loop in flight; empty if there is none.
@@ -239,7 +254,7 @@ impl<'v> Draft<'v> {
     }
 
     fn is_pinned(&self, position: usize) -> bool {
-        self.view.get(position).is_some_and(|entry| entry.holds().contains(Holds::PIN))
+        self.view.mark(position).is_some_and(|mark| mark.holds.contains(Holds::PIN))
     }
 
     /// Drops the whole units inside `range` that nothing forbids to hide. Returns how many items.
@@ -249,18 +264,29 @@ impl<'v> Draft<'v> {
         keep: impl Fn(usize, ItemKind) -> bool,
         reason: Reason,
     ) -> usize {
-        let (dropped, freed) = self.hideable_with_tokens(range, keep);
-        let reason = self.intern(reason);
-        dropped.iter().for_each(|&position| self.slots[position] = Slot::Dropped(reason));
-        // Holes that earlier steps dropped would cut the range into thousands of edits; this reason
-        // is as true of them.
-        if let (Some(&first), Some(&last)) = (dropped.first(), dropped.last()) {
-            let holes = self.slots[first..=last].iter_mut().filter(|slot| matches!(slot, Slot::Dropped(_)));
-            holes.for_each(|slot| *slot = Slot::Dropped(reason));
+        let (view, reason) = (self.view, self.intern(reason));
+        let (mut dropped_count, mut freed) = (0, Tokens::ZERO);
+        for free in self.free_ranges(range, keep) {
+            let dropped_before = dropped_count;
+            view.marks(free.clone()).enumerate().for_each(|(offset, mark)| {
+                let position = free.start + offset;
+                let tokens = self.tokens_of(position, mark);
+                if tokens > Tokens::ZERO {
+                    self.slots[position] = Slot::Dropped(reason);
+                    dropped_count += 1;
+                    freed += tokens;
+                }
+            });
+            // Holes that earlier steps dropped would cut the range into thousands of edits; this
+            // reason is as true of them.
+            if dropped_count > dropped_before {
+                let holes = self.slots[free].iter_mut().filter(|slot| matches!(slot, Slot::Dropped(_)));
+                holes.for_each(|slot| *slot = Slot::Dropped(reason));
+            }
         }
         self.tokens = self.tokens.saturating_sub(freed);
-        self.change_count += dropped.len() as u64;
-        dropped.len()
+        self.change_count += dropped_count as u64;
+        dropped_count
     }
 
     /// Replaces one part. Returns whether it did: the item must be live, unprotected, and the new
@@ -311,109 +337,8 @@ impl<'v> Draft<'v> {
             return false;
         }
         let reason = self.intern(reason);
-        self.change(position, part_index, tokens, Some(part), reason);
+        self.change(self.place(position, part_index), tokens, Some(part), reason);
         true
-    }
-
-    /// Removes the reasoning at `position`, unless the item is protected or in the loop in flight.
-    /// Returns whether there was any.
-    pub fn remove_reasoning(&mut self, position: usize, empty_items: EmptyItems, reason: &Reason) -> bool {
-        let Some(mark) = self.view.mark(position).filter(|_| self.is_live(position)) else { return false };
-        let is_fixed = mark.holds.contains(Holds::PIN)
-            || self.newest_user == Some(position)
-            || self.loop_in_flight.contains(&position);
-        if is_fixed || self.is_thoughtless(position) || !mark.holds.contains(Holds::REASONING) {
-            return false;
-        }
-        let reason = self.intern(reason.clone());
-        let change_count = self.change_count;
-        if self.slots[position] == Slot::Live && mark.tokens().is_some() {
-            self.hide(position, Slot::Thoughtless(reason));
-            self.tokens += mark.tokens_without_reasoning();
-        } else {
-            self.remove_each_reasoning(position, reason);
-        }
-        let is_changed = self.change_count > change_count;
-        if is_changed && empty_items == EmptyItems::Drop && self.tokens_at(position) == Tokens::ZERO {
-            self.hide(position, Slot::Dropped(reason));
-        }
-        is_changed
-    }
-
-    fn remove_each_reasoning(&mut self, position: usize, reason: u32) {
-        let Some(entry) = self.view.get(position) else { return };
-        for part_index in 0..entry.part_count() {
-            if entry.is_reasoning(part_index) && !self.is_removed(position, part_index) {
-                self.change(position, part_index, 0, None, reason);
-            }
-        }
-    }
-
-    /// Removes a call and its result, each one part of an item outside the loop in flight, together
-    /// with thinking that would be left with nothing after it. Returns whether it did.
-    pub fn remove_pair(
-        &mut self,
-        call: (usize, usize),
-        result: (usize, usize),
-        empty_items: EmptyItems,
-        reason: &Reason,
-    ) -> bool {
-        let is_fixed = |draft: &Self, position: usize| {
-            !draft.is_live(position)
-                || draft.is_protected(position)
-                || draft.loop_in_flight.contains(&position)
-        };
-        if is_fixed(self, call.0) || is_fixed(self, result.0) {
-            return false;
-        }
-        let reason = self.intern(reason.clone());
-        for (position, part_index) in [call, result] {
-            if empty_items == EmptyItems::Drop && self.is_little_else(position, part_index) {
-                self.hide(position, Slot::Dropped(reason));
-            } else {
-                self.change(position, part_index, 0, None, reason);
-            }
-        }
-        self.remove_trailing_reasoning(call.0, reason);
-        // Thinking recorded as an item of its own goes with what it led to.
-        let mut emptied: SmallVec<[usize; 3]> = SmallVec::from_slice(&[call.0, result.0]);
-        while self.tokens_at(emptied[0]) == Tokens::ZERO
-            && let Some(before) = emptied[0].checked_sub(1)
-            && self.view.unit_start(before) == self.view.unit_start(call.0)
-            && !is_fixed(self, before)
-        {
-            self.remove_trailing_reasoning(before, reason);
-            emptied.insert(0, before);
-        }
-        for position in emptied {
-            let is_empty = self.is_live(position) && self.tokens_at(position) == Tokens::ZERO;
-            if empty_items == EmptyItems::Drop && is_empty {
-                self.hide(position, Slot::Dropped(reason));
-            }
-        }
-        self.is_loosened[self.view.unit_start(call.0)] = true;
-        true
-    }
-
-    /// Whether an item is this part and at most thinking that led to it.
-    fn is_little_else(&self, position: usize, part_index: usize) -> bool {
-        let Some(entry) = self.view.get(position) else { return false };
-        let is_gone = |other: usize| {
-            other == part_index || entry.is_reasoning(other) || self.is_removed(position, other)
-        };
-        (0..entry.part_count()).all(is_gone)
-    }
-
-    fn remove_trailing_reasoning(&mut self, position: usize, reason: u32) {
-        let Some(entry) = self.view.get(position).filter(|_| self.is_live(position)) else { return };
-        for part_index in (0..entry.part_count()).rev() {
-            if !self.is_removed(position, part_index) {
-                if !entry.is_reasoning(part_index) {
-                    break;
-                }
-                self.change(position, part_index, 0, None, reason);
-            }
-        }
     }
 
     /// Says that no edit can bring the view to its target; the plan becomes an error.
@@ -427,6 +352,11 @@ impl<'v> Draft<'v> {
         self.slots[position] = slot;
     }
 
+    fn place(&self, position: usize, part_index: usize) -> Place {
+        let tokens = self.view.get(position).and_then(|entry| entry.tokens().parts.get(part_index));
+        Place { position, part_index, view_tokens: tokens.copied().unwrap_or(0) }
+    }
+
     fn changes(&self, position: usize) -> &[PartChange] {
         match self.slots.get(position) {
             Some(&Slot::Rewritten(rewrite)) => &self.rewrites[rewrite as usize].changes,
@@ -434,8 +364,13 @@ impl<'v> Draft<'v> {
         }
     }
 
+    /// Whether all reasoning was removed from the item at `position`.
     fn is_thoughtless(&self, position: usize) -> bool {
-        matches!(self.slots.get(position), Some(Slot::Thoughtless(_)))
+        match self.slots.get(position) {
+            Some(Slot::Thoughtless(_)) => true,
+            Some(&Slot::Rewritten(rewrite)) => self.rewrites[rewrite as usize].thoughtless.is_some(),
+            Some(Slot::Live | Slot::Dropped(_) | Slot::Folded(_)) | None => false,
+        }
     }
 
     fn is_removed(&self, position: usize, part_index: usize) -> bool {
@@ -448,40 +383,34 @@ impl<'v> Draft<'v> {
 
     /// Whether every part of a live item has been removed.
     fn is_emptied(&self, position: usize) -> bool {
+        // Nearly always this tells without a look at the entry.
+        let removals = self.changes(position).iter().filter(|change| change.replacement.is_none());
+        let other_count_min = self.view.mark(position).map_or(0, Mark::other_count_min);
+        if removals.count() < other_count_min {
+            return false;
+        }
         let part_count = self.view.get(position).map_or(0, Entry::part_count);
         (0..part_count).all(|part_index| self.is_removed(position, part_index))
     }
 
-    fn change(
-        &mut self,
-        position: usize,
-        part_index: usize,
-        tokens: u32,
-        replacement: Option<Part>,
-        reason: u32,
-    ) {
+    fn change(&mut self, place: Place, tokens: u32, replacement: Option<Part>, reason: u32) {
+        let Place { position, part_index, view_tokens } = place;
         self.change_count += 1;
-        if let Slot::Thoughtless(reason) = self.slots[position] {
-            // Something else changes as well: from here on it is a rewrite like any other.
-            self.tokens =
-                self.tokens.saturating_sub(self.tokens_at(position)) + self.view.tokens_at(position);
-            self.slots[position] = Slot::Live;
-            self.remove_each_reasoning(position, reason);
-        }
-        let (before, part_before) = (self.tokens_at(position), self.part_tokens(position, part_index));
+        let mut changes = self.changes(position).iter();
+        let changed = changes.find(|change| change.part_index as usize == part_index);
+        let part_before = changed.map_or(view_tokens, |change| change.tokens);
+        let before = self.tokens_at(position);
         let id = match self.slots[position] {
             Slot::Rewritten(id) => id,
-            Slot::Live | Slot::Thoughtless(_) | Slot::Dropped(_) | Slot::Folded(_) => {
-                self.rewrites.push(PendingRewrite { tokens: before, changes: SmallVec::new() });
-                u32::try_from(self.rewrites.len() - 1).expect("rewrites are at most as many as items")
-            }
+            Slot::Thoughtless(reason) => self.begin_rewrite(before, Some(reason)),
+            Slot::Live | Slot::Dropped(_) | Slot::Folded(_) => self.begin_rewrite(before, None),
         };
         self.slots[position] = Slot::Rewritten(id);
         let changes = &mut self.rewrites[id as usize].changes;
         changes.retain(|change| change.part_index as usize != part_index);
         let replacement = replacement.map(Box::new);
         changes.push(PartChange { part_index: part_index as u32, tokens, reason, replacement });
-        let after = match self.is_emptied(position) {
+        let after = match tokens == 0 && self.is_emptied(position) {
             true => Tokens::ZERO,
             false => before.saturating_sub(Tokens(part_before.into())) + Tokens(tokens.into()),
         };
@@ -489,10 +418,23 @@ impl<'v> Draft<'v> {
         self.tokens = self.tokens.saturating_sub(before) + after;
     }
 
+    fn begin_rewrite(&mut self, tokens: Tokens, thoughtless: Option<u32>) -> u32 {
+        self.rewrites.push(PendingRewrite { tokens, thoughtless, changes: SmallVec::new() });
+        u32::try_from(self.rewrites.len() - 1).expect("rewrites are at most as many as items")
+    }
+
     fn intern(&mut self, reason: Reason) -> u32 {
         if self.reasons.last() != Some(&reason) {
             self.reasons.push(reason);
         }
         u32::try_from(self.reasons.len() - 1).expect("reasons are at most as many as edits")
+    }
+
+    /// The same for a reason that is given again and again: copied only where it is new.
+    fn intern_shared(&mut self, reason: &Reason) -> u32 {
+        match self.reasons.last() == Some(reason) {
+            true => self.reasons.len() as u32 - 1,
+            false => self.intern(reason.clone()),
+        }
     }
 }

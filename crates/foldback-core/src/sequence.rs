@@ -3,191 +3,52 @@
 //! Everything a trigger or a strategy asks for is kept up to date on push: token prefix sums, turn
 //! starts, units, legal cuts, the call index. A push costs O(that item); a clone costs O(1).
 
+mod entry;
+mod tools;
+
 use std::hash::BuildHasherDefault;
 use std::ops::Range;
 use std::sync::Arc;
 
-use bitflags::bitflags;
 use rpds::HashTrieMapSync;
 
 use crate::chunked::ChunkedVec;
-use crate::ids::{CallId, Tokens};
+use crate::ids::{CallId, Text, Tokens};
 use crate::item::{Item, ItemKind};
-use crate::part::{Part, ResultPart, ToolCall};
+use crate::part::{Part, ToolCall};
 use crate::tokens::ItemTokens;
 
-bitflags! {
-    /// What an item holds, so that a pass over many items need not look into each.
-    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-    pub struct Holds: u16 {
-        /// At least one reasoning part.
-        const REASONING = 1;
-        /// At least one tool call.
-        const CALL = 1 << 1;
-        /// At least one tool result.
-        const RESULT = 1 << 2;
-        /// At least one failed tool result.
-        const FAILURE = 1 << 3;
-        /// Media or files, also inside a tool result.
-        const MEDIA = 1 << 4;
-        /// The item is pinned.
-        const PIN = 1 << 5;
-        /// The item is a summary of folded items.
-        const SUMMARY = 1 << 6;
-    }
-}
+pub(crate) use entry::Mark;
+pub use entry::{Entry, Holds};
+use tools::Tools;
 
-impl Holds {
-    fn of(item: &Item) -> Self {
-        let mut holds = Self::empty();
-        holds.set(Self::PIN, item.is_pinned());
-        holds.set(Self::SUMMARY, item.summary.is_some());
-        for part in &item.parts {
-            holds |= match part {
-                Part::Reasoning(_) => Self::REASONING,
-                Part::ToolCall(_) => Self::CALL,
-                Part::ToolResult(result) => {
-                    let mut held = Self::RESULT;
-                    held.set(Self::FAILURE, result.is_error);
-                    let is_media =
-                        |part: &ResultPart| matches!(part, ResultPart::Media(_) | ResultPart::File(_));
-                    held.set(Self::MEDIA, result.content.iter().any(is_media));
-                    held
-                }
-                Part::Media(_) | Part::File(_) => Self::MEDIA,
-                Part::Text(_) | Part::Structured(_) | Part::Opaque(_) => Self::empty(),
-            };
-        }
-        holds
-    }
-}
-
-/// One item with everything known about it.
-#[derive(Clone, Debug)]
-pub struct Entry {
-    kind: ItemKind,
-    holds: Holds,
-    /// Which of the first 32 parts are reasoning.
-    reasoning: u32,
-    unit_parent: u32,
-    unit_last: u32,
-    tokens: ItemTokens,
-    item: Arc<Item>,
-    tokens_through: u64,
-    span: (u32, u32),
-    anchor: u32,
-    lines_max: u32,
-    /// Item and part of the call that the only part answers; found without following the pointer.
-    answers: Option<(u32, u32)>,
-    /// Where each part stood in the recorded item, if some have been removed or replaced since.
-    recorded_parts: Option<Arc<Vec<u32>>>,
-}
-
-impl Entry {
-    /// The item itself, shared.
-    pub fn item(&self) -> &Arc<Item> {
-        &self.item
-    }
-
-    /// The item's kind, without following the pointer to it.
-    pub fn kind(&self) -> ItemKind {
-        self.kind
-    }
-
-    /// What the item holds.
-    pub fn holds(&self) -> Holds {
-        self.holds
-    }
-
-    /// What the item costs.
-    pub fn tokens(&self) -> &ItemTokens {
-        &self.tokens
-    }
-
-    /// What everything up to and including this item costs.
-    pub fn tokens_through(&self) -> Tokens {
-        Tokens(self.tokens_through)
-    }
-
-    /// The transcript indices it stands for: one for an item, many for a summary. The first of
-    /// them names the entry, because nothing else in a view begins there: what hides it hides the
-    /// entry.
-    pub fn span(&self) -> Range<usize> {
-        self.span.0 as usize..self.span.1 as usize
-    }
-
-    /// Whether it may arrive in the middle of a tool loop without ending it. A summary ends it: what
-    /// it stands for did.
-    fn is_aside(&self) -> bool {
-        matches!(self.kind, ItemKind::Context | ItemKind::Notification)
-            && !self.holds.contains(Holds::SUMMARY)
-    }
-
-    /// Where this entry stands on the transcript: its own index, or that of the item whose place a
-    /// summary took or directly after which it stands. Anchors never decrease along a view.
-    pub fn anchor(&self) -> usize {
-        self.anchor as usize
-    }
-
-    /// The index that a part had when the item was recorded.
-    pub fn recorded_part(&self, part_index: usize) -> usize {
-        match &self.recorded_parts {
-            Some(recorded) => recorded.get(part_index).map_or(part_index, |&part_index| part_index as usize),
-            None => part_index,
-        }
-    }
-
-    /// How many parts the item has, without following the pointer to it.
-    pub fn part_count(&self) -> usize {
-        self.tokens.parts.len()
-    }
-
-    /// Whether a part is reasoning. Does not follow the pointer to the item unless it has more than
-    /// 32 parts: a pass over many items would mostly wait for memory.
-    pub fn is_reasoning(&self, part_index: usize) -> bool {
-        match part_index {
-            0..32 => self.reasoning >> part_index & 1 == 1,
-            _ => matches!(self.item.parts.get(part_index), Some(Part::Reasoning(_))),
-        }
-    }
-
-    /// Lines of the longest tool result in it.
-    pub fn result_lines_max(&self) -> usize {
-        self.lines_max as usize
-    }
-}
-
-/// What a pass over many items needs to know of each, twelve bytes apiece: a pass that read whole
-/// entries would mostly wait for memory.
+/// How an item hangs together with others, kept apart from the entries for the same reason as marks.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Mark {
-    pub(crate) kind: ItemKind,
-    pub(crate) holds: Holds,
-    tokens: u32,
-    tokens_without_reasoning: u32,
+struct UnitLink {
+    /// An earlier member of the unit, or the item itself if it is the first.
+    parent: u32,
+    /// In the first member: the last one.
+    last: u32,
 }
 
-impl Mark {
-    fn of(entry: &Entry) -> Self {
-        let narrow = |tokens: Tokens| u32::try_from(tokens.0).unwrap_or(u32::MAX);
-        let tokens = narrow(entry.tokens.total);
-        let others =
-            (0..).zip(&entry.tokens.parts).filter(|&(part_index, _)| !entry.is_reasoning(part_index));
-        let tokens_without_reasoning = match entry.holds.contains(Holds::REASONING) {
-            true => narrow(ItemTokens::of_parts(others.map(|(_, &tokens)| tokens)).total),
-            false => tokens,
-        };
-        Self { kind: entry.kind, holds: entry.holds, tokens, tokens_without_reasoning }
+/// A failed result and the call that it answers, with what both cost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Failure {
+    result: (u32, u32),
+    call: Option<(u32, u32)>,
+    pub(crate) result_tokens: u32,
+    pub(crate) call_tokens: u32,
+}
+
+impl Failure {
+    /// Where the result stands, as item and part index.
+    pub(crate) fn result(self) -> (usize, usize) {
+        (self.result.0 as usize, self.result.1 as usize)
     }
 
-    /// What the item costs without its reasoning: nothing, if it is nothing else.
-    pub(crate) fn tokens_without_reasoning(self) -> Tokens {
-        Tokens(u64::from(self.tokens_without_reasoning))
-    }
-
-    /// What the item costs, unless that is too much for a mark.
-    pub(crate) fn tokens(self) -> Option<Tokens> {
-        (self.tokens < u32::MAX).then_some(Tokens(u64::from(self.tokens)))
+    /// Where its call stands; nowhere if there is none.
+    pub(crate) fn call(self) -> Option<(usize, usize)> {
+        self.call.map(|(item_index, part_index)| (item_index as usize, part_index as usize))
     }
 }
 
@@ -241,18 +102,23 @@ impl CallState {
     }
 }
 
-/// Call ids come from providers and hosts, not from an attacker's choice of hash inputs, and a
-/// fixed hasher keeps runs identical (T6).
-type CallHasher = BuildHasherDefault<std::collections::hash_map::DefaultHasher>;
+/// Names and call ids come from providers and hosts, not from an attacker's choice of hash inputs,
+/// and a fixed hasher keeps runs identical (T6).
+type FixedHasher = BuildHasherDefault<std::collections::hash_map::DefaultHasher>;
 
 /// The indexed list.
 #[derive(Clone, Debug)]
 pub struct Sequence {
     entries: ChunkedVec<Entry>,
     marks: ChunkedVec<Mark>,
+    unit_links: ChunkedVec<UnitLink>,
+    /// Items with reasoning.
+    reasoning: ChunkedVec<u32>,
+    failures: ChunkedVec<Failure>,
     turn_starts: ChunkedVec<u32>,
     cuts: ChunkedVec<u32>,
-    calls: HashTrieMapSync<CallId, CallState, CallHasher>,
+    calls: HashTrieMapSync<CallId, CallState, FixedHasher>,
+    tools: Tools,
     anomalies: ChunkedVec<Anomaly>,
 }
 
@@ -261,9 +127,13 @@ impl Default for Sequence {
         Self {
             entries: ChunkedVec::default(),
             marks: ChunkedVec::default(),
+            unit_links: ChunkedVec::default(),
+            reasoning: ChunkedVec::default(),
+            failures: ChunkedVec::default(),
             turn_starts: ChunkedVec::default(),
             cuts: ChunkedVec::default(),
-            calls: HashTrieMapSync::new_with_hasher_and_ptr_kind(CallHasher::default()),
+            calls: HashTrieMapSync::new_with_hasher_and_ptr_kind(FixedHasher::default()),
+            tools: Tools::default(),
             anomalies: ChunkedVec::default(),
         }
     }
@@ -316,10 +186,31 @@ impl Sequence {
         tokens.or_else(|| self.get(index).map(|entry| entry.tokens.total)).unwrap_or(Tokens::ZERO)
     }
 
-    /// Indices of items that hold any of these.
-    pub fn holding(&self, wanted: Holds) -> impl Iterator<Item = usize> {
-        let holding = self.marks.iter().enumerate().filter(move |(_, mark)| mark.holds.intersects(wanted));
-        holding.map(|(index, _)| index)
+    /// Indices of items with reasoning.
+    pub fn with_reasoning(&self) -> impl Iterator<Item = usize> {
+        self.reasoning.iter().map(|&index| index as usize)
+    }
+
+    /// Items of `range` that hold any of these.
+    pub(crate) fn holding(&self, range: Range<usize>, wanted: Holds) -> impl Iterator<Item = usize> {
+        let start = range.start;
+        let marks = self.marks.range(range).enumerate();
+        marks.filter(move |(_, mark)| mark.holds.intersects(wanted)).map(move |(offset, _)| start + offset)
+    }
+
+    /// Every call in order: the item that makes it, the number of its tool.
+    pub(crate) fn tool_calls(&self) -> impl Iterator<Item = (usize, usize)> {
+        self.tools.calls()
+    }
+
+    /// The names of tools in order of their numbers.
+    pub(crate) fn tool_names(&self) -> impl Iterator<Item = &str> {
+        self.tools.names().map(Text::as_str)
+    }
+
+    /// Failed results in order.
+    pub(crate) fn failures(&self) -> impl DoubleEndedIterator<Item = Failure> {
+        self.failures.iter().copied()
     }
 
     /// All items in order.
@@ -399,20 +290,26 @@ impl Sequence {
 
     /// The first member of the unit that `index` belongs to.
     pub fn unit_start(&self, index: usize) -> usize {
-        let mut root = index as u32;
-        while let Some(entry) = self.get(root as usize) {
-            if entry.unit_parent == root {
+        let mut root = index;
+        while let Some(link) = self.unit_links.get(root) {
+            if link.parent as usize == root {
                 break;
             }
-            root = entry.unit_parent;
+            root = link.parent as usize;
         }
-        root as usize
+        root
+    }
+
+    /// The items of `range` with which a unit starts.
+    pub(crate) fn unit_starts(&self, range: Range<usize>) -> impl Iterator<Item = usize> {
+        let links = range.clone().zip(self.unit_links.range(range));
+        links.filter(|&(index, link)| link.parent as usize == index).map(|(index, _)| index)
     }
 
     /// The first and the last member of the unit that `index` belongs to.
     pub fn unit_ends(&self, index: usize) -> (usize, usize) {
         let start = self.unit_start(index);
-        (start, self.get(start).map_or(start, |entry| entry.unit_last as usize))
+        (start, self.unit_links.get(start).map_or(start, |link| link.last as usize))
     }
 
     /// Every member of the unit that `index` belongs to, in order.
@@ -533,22 +430,7 @@ impl Sequence {
     /// Appends an item that has been counted already. `span` is what it stands for in the
     /// transcript, `anchor` where it stands.
     pub(crate) fn push(&mut self, item: Arc<Item>, tokens: ItemTokens, span: Range<usize>, anchor: usize) {
-        let narrow = |index: usize| u32::try_from(index).expect("a transcript holds fewer than 2^32 items");
-        self.push_entry(Entry {
-            tokens,
-            tokens_through: 0,
-            span: (narrow(span.start), narrow(span.end)),
-            anchor: narrow(anchor),
-            recorded_parts: None,
-            unit_parent: 0,
-            unit_last: 0,
-            lines_max: result_lines_max(&item),
-            reasoning: reasoning_mask(&item),
-            answers: None,
-            kind: item.kind,
-            holds: Holds::of(&item),
-            item,
-        });
+        self.push_entry(Entry::new(item, tokens, span, anchor));
     }
 
     /// Appends an entry of another sequence as it is.
@@ -568,30 +450,37 @@ impl Sequence {
         self.entries.update(self.len() - 1, |entry| entry.recorded_parts = Some(recorded_parts.into()));
     }
 
-    fn push_entry(&mut self, entry: Entry) {
+    fn push_entry(&mut self, mut entry: Entry) {
         let index = u32::try_from(self.len()).expect("a sequence holds fewer than 2^32 items");
         if entry.kind == ItemKind::User {
             self.turn_starts.push(index);
         }
-        let continues_reasoning = self.entries.last().is_some_and(|last| ends_in_reasoning(last, entry.kind));
+        let continues_reasoning = self.entries.last().is_some_and(|last| last.is_thinking_about(entry.kind));
+        if entry.holds.contains(Holds::REASONING) {
+            self.reasoning.push(index);
+        }
         self.cuts.push(index);
         self.marks.push(Mark::of(&entry));
+        self.unit_links.push(UnitLink { parent: index, last: index });
         let item = Arc::clone(&entry.item);
-        let tokens_through = self.tokens().0 + entry.tokens.total.0;
-        self.entries.push(Entry {
-            tokens_through,
-            unit_parent: index,
-            unit_last: index,
-            answers: None,
-            ..entry
-        });
+        entry.tokens_through = self.tokens().0 + entry.tokens.total.0;
+        entry.answers = None;
+        self.entries.push(entry);
         if continues_reasoning {
             self.join(index - 1, index);
         }
         for (part_index, part) in (0..).zip(&item.parts) {
             match part {
-                Part::ToolCall(call) => self.index_call(&call.id, index, part_index),
-                Part::ToolResult(result) => self.index_result(&result.call_id, index),
+                Part::ToolCall(call) => {
+                    self.tools.push(index, &call.name);
+                    self.index_call(&call.id, index, part_index);
+                }
+                Part::ToolResult(result) => {
+                    let call = self.index_result(&result.call_id, index);
+                    if result.is_error {
+                        self.note_failure((index, part_index), call);
+                    }
+                }
                 Part::Text(_)
                 | Part::Reasoning(_)
                 | Part::Media(_)
@@ -615,12 +504,17 @@ impl Sequence {
         }
     }
 
-    fn index_result(&mut self, call_id: &CallId, index: u32) {
+    /// Notes a result and returns where its call stands.
+    fn index_result(&mut self, call_id: &CallId, index: u32) -> Option<(u32, u32)> {
         let item_index = index as usize;
         match self.calls.get_mut(call_id) {
-            None => self.anomalies.push(Anomaly::ResultWithoutCall { call_id: call_id.clone(), item_index }),
+            None => {
+                self.anomalies.push(Anomaly::ResultWithoutCall { call_id: call_id.clone(), item_index });
+                None
+            }
             Some(CallState { is_open: false, .. }) => {
                 self.anomalies.push(Anomaly::DuplicateResult { call_id: call_id.clone(), item_index });
+                None
             }
             Some(state) => {
                 let call = (state.item_index, state.part_index);
@@ -632,45 +526,35 @@ impl Sequence {
                     entry.answers = (entry.part_count() == 1).then_some(call);
                 });
                 self.join(call.0, index);
+                Some(call)
             }
         }
+    }
+
+    fn note_failure(&mut self, result: (u32, u32), call: Option<(u32, u32)>) {
+        let tokens_of = |(item_index, part_index): (u32, u32)| {
+            let entry = self.get(item_index as usize)?;
+            entry.tokens.parts.get(part_index as usize).copied()
+        };
+        let result_tokens = tokens_of(result).unwrap_or(0);
+        let call_tokens = call.and_then(tokens_of).unwrap_or(0);
+        self.failures.push(Failure { result, call, result_tokens, call_tokens });
     }
 
     /// Makes two items members of one unit; no cut may separate them any more.
     fn join(&mut self, earlier: u32, later: u32) {
         let (a, b) = (self.unit_start(earlier as usize) as u32, self.unit_start(later as usize) as u32);
         let (root, other) = (a.min(b), a.max(b));
-        let last = |start: u32| self.get(start as usize).map_or(start, |entry| entry.unit_last);
-        let unit_last = last(root).max(last(other)).max(later);
+        let last_of = |start: u32| self.unit_links.get(start as usize).map_or(start, |link| link.last);
+        let last = last_of(root).max(last_of(other)).max(later);
         if root != other {
-            self.entries.update(other as usize, |entry| entry.unit_parent = root);
+            self.unit_links.update(other as usize, |link| link.parent = root);
         }
-        self.entries.update(root as usize, |entry| entry.unit_last = unit_last);
+        self.unit_links.update(root as usize, |link| link.last = last);
         while self.cuts.last().is_some_and(|&cut| cut > root) {
             self.cuts.pop();
         }
     }
-}
-
-/// Whether `last` is thinking that belongs to the item that follows it: some recorders write it
-/// as an item of its own, and a provider wants it back in front of what it led to.
-fn ends_in_reasoning(last: &Entry, next_kind: ItemKind) -> bool {
-    last.holds.contains(Holds::REASONING)
-        && last.kind == ItemKind::Assistant
-        && next_kind == ItemKind::Assistant
-        && matches!(last.item.parts.last(), Some(Part::Reasoning(_)))
-}
-
-fn reasoning_mask(item: &Item) -> u32 {
-    let first_parts = (0..32).zip(&item.parts);
-    let reasoning = first_parts.filter(|(_, part)| matches!(part, Part::Reasoning(_)));
-    reasoning.fold(0, |mask, (part_index, _)| mask | 1 << part_index)
-}
-
-fn result_lines_max(item: &Item) -> u32 {
-    let lines = item.results().flat_map(|(_, result)| &result.content).filter_map(ResultPart::as_text);
-    let count = |text: &str| memchr::memchr_iter(b'\n', text.as_bytes()).count() + 1;
-    u32::try_from(lines.map(count).max().unwrap_or(0)).unwrap_or(u32::MAX)
 }
 
 #[cfg(test)]
@@ -759,6 +643,40 @@ mod tests {
         let thinking = Item::assistant("r", vec![Part::reasoning("hm")]);
         let transcript = collect([Item::user("u", "go"), thinking, call("a", &["c"]), result("t", "c")]);
         assert_eq!(transcript.unit_members(3).collect::<Vec<_>>(), [1, 2, 3]);
+    }
+
+    #[test]
+    fn a_failure_knows_its_call_also_where_ids_repeat() {
+        let failed = |call: &str| Part::ToolResult(ToolResult::error(call, "no such file"));
+        let transcript = collect([
+            call("a", &["c", "d"]),
+            Item::new("t", ItemKind::Tool, vec![failed("d"), failed("c")]),
+            Item::tool("stray", ToolResult::error("never-made", "no such call")),
+            call("b", &["c"]),
+            Item::new("v", ItemKind::Tool, vec![failed("c")]),
+        ]);
+        let found: Vec<_> = transcript.failures().map(|failure| (failure.result(), failure.call())).collect();
+        let expected =
+            [((1, 0), Some((0, 1))), ((1, 1), Some((0, 0))), ((2, 0), None), ((4, 0), Some((3, 0)))];
+        assert_eq!(found, expected);
+        for failure in transcript.failures() {
+            let (index, part_index) = failure.result();
+            assert_eq!(transcript.call_answered_by(index, part_index), failure.call());
+            assert_eq!(failure.result_tokens, transcript.get(index).unwrap().tokens().parts[part_index]);
+        }
+    }
+
+    #[test]
+    fn every_call_is_listed_with_its_tool() {
+        let named = |id: &str, tools: &[&str]| {
+            let calls = tools.iter().map(|tool| Part::call(format!("{id}-{tool}"), *tool, &json!({})));
+            Item::assistant(id, calls.collect())
+        };
+        let transcript =
+            collect([named("a", &["read", "run"]), Item::user("u", "go on"), named("b", &["run"])]);
+        let names: Vec<&str> = transcript.tool_names().collect();
+        let calls: Vec<_> = transcript.tool_calls().map(|(index, tool)| (index, names[tool])).collect();
+        assert_eq!(calls, [(0, "read"), (0, "run"), (2, "run")]);
     }
 
     #[test]

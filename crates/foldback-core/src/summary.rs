@@ -1,7 +1,6 @@
 //! Summaries of folds: what is asked for, how an answer is judged, and the floor summary that
 //! answers whenever nothing better does.
 
-use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::ops::Range;
 use std::sync::Arc;
@@ -48,7 +47,7 @@ impl<'p> FoldRequest<'p> {
     /// Earlier summaries that the new one replaces.
     pub fn previous(&self) -> impl Iterator<Item = &'p Entry> {
         let (fold, view) = (self.fold, self.view);
-        let summaries = view.holding(Holds::SUMMARY).filter_map(|position| view.get(position));
+        let summaries = view.holding(0..view.len(), Holds::SUMMARY).filter_map(|position| view.get(position));
         summaries.filter(|entry| fold.hides(entry.span().start))
     }
 
@@ -182,44 +181,31 @@ impl<'p> FoldRequest<'p> {
         let told: Vec<Range<usize>> =
             self.previous().filter(|entry| !self.is_regenerated(entry)).map(Entry::span).collect();
         let is_told = |index: usize| told.iter().any(|span| span.contains(&index));
-        let indices = self.fold.folded().flatten();
-        indices.filter(|&index| transcript.unit_start(index) == index && !is_told(index)).collect()
+        let starts = self.fold.folded().flat_map(|range| transcript.unit_starts(range));
+        starts.filter(|&index| !is_told(index)).collect()
     }
 
     /// The units to be named, with what each is named by: the tools it calls, or the kind of its
     /// only item. Looked up once for all attempts at a summary that fits.
     fn labelled_units(&self) -> LabelledUnits<'p> {
         let transcript = self.view.transcript();
-        let entries: Vec<(usize, &Entry)> =
-            self.units().into_iter().filter_map(|unit| Some((unit, transcript.get(unit)?))).collect();
-        // Items, parts and names lie scattered over the memory. A loop for each lets the processor
-        // wait for many of them at a time, where one loop for all would wait for each in turn.
-        let calls_of = |entry: &'p Entry| match entry.holds().contains(Holds::CALL) {
-            true => entry.item().parts.as_slice(),
-            false => &[],
-        };
-        let parts: Vec<&[Part]> = entries.iter().map(|(_, entry)| calls_of(entry)).collect();
-        let (mut names, mut units) = (Vec::new(), Vec::with_capacity(entries.len()));
-        for (&(unit, entry), parts) in entries.iter().zip(parts) {
-            let label_start = names.len();
-            names.extend(parts.iter().filter_map(|part| match part {
-                Part::ToolCall(call) => Some(call.name.as_str()),
-                _ => None,
-            }));
-            if names.len() == label_start {
-                names.push(entry.kind().as_str());
+        let kinds = ItemKind::ALL.map(ItemKind::as_str);
+        let names: Vec<&str> = kinds.into_iter().chain(transcript.tool_names()).collect();
+        let mut calls = transcript.tool_calls().peekable();
+        let (mut units, mut labels) = (Vec::new(), Vec::new());
+        for unit in self.units() {
+            let label_start = labels.len();
+            while let Some((caller, tool)) = calls.next_if(|&(caller, _)| caller <= unit) {
+                if caller == unit {
+                    labels.push(kinds.len() + tool);
+                }
+            }
+            if labels.len() == label_start {
+                labels.extend(transcript.mark(unit).map(|mark| mark.kind as usize));
             }
             units.push(LabelledUnit { unit, label_start });
         }
-        let (mut known, mut distinct) = (BTreeMap::new(), Vec::new());
-        let mut number = |name: &'p str| {
-            *known.entry(name).or_insert_with(|| {
-                distinct.push(name);
-                distinct.len() - 1
-            })
-        };
-        let labels = names.into_iter().map(&mut number).collect();
-        LabelledUnits { units, labels, names: distinct }
+        LabelledUnits { units, labels, names }
     }
 
     fn push_line(
@@ -257,7 +243,7 @@ impl<'p> FoldRequest<'p> {
     /// The line that a group is remembered by: what the user said last, else what the model said
     /// last, else what a tool answered last.
     fn quote(&self, group: &[LabelledUnit]) -> Option<&'p str> {
-        let kind = |unit: usize| self.view.transcript().get(unit).map(Entry::kind);
+        let kind = |unit: usize| self.view.transcript().mark(unit).map(|mark| mark.kind);
         let of_kind = |is_wanted: fn(ItemKind) -> bool| {
             let units = group.iter().rev().filter(|unit| kind(unit.unit).is_some_and(is_wanted));
             units.map(|unit| self.first_line(unit.unit)).find(|line| !line.is_empty())

@@ -282,6 +282,9 @@ fn index_is_right(recipe: &Recipe) -> Result<(), TestCaseError> {
     prop_assert_eq!(transcript.tokens(), total);
     let users: Vec<usize> = (0..items.len()).filter(|&i| items[i].kind == ItemKind::User).collect();
     prop_assert_eq!(transcript.turn_starts().collect::<Vec<_>>(), users);
+    let is_thinking = |&i: &usize| items[i].parts.iter().any(|part| matches!(part, Part::Reasoning(_)));
+    let thinking: Vec<usize> = (0..items.len()).filter(is_thinking).collect();
+    prop_assert_eq!(transcript.with_reasoning().collect::<Vec<_>>(), thinking);
     let units: Vec<usize> = (0..items.len()).map(|index| transcript.unit_start(index)).collect();
     for (index, &unit) in units.iter().enumerate() {
         let members: Vec<usize> = (0..items.len()).filter(|&other| units[other] == unit).collect();

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::{Draft, PartChange, Slot};
+use super::{Draft, PartChange, PendingRewrite, Slot};
 use crate::edit::{Drop, Edit, Fold, Rewrite};
 use crate::handle::Handle;
 use crate::plan::{BudgetInfeasible, Plan};
@@ -17,7 +17,7 @@ struct Summaries {
 
 impl Summaries {
     fn of(view: &View) -> Self {
-        let positions: Vec<usize> = view.holding(Holds::SUMMARY).collect();
+        let positions: Vec<usize> = view.holding(0..view.len(), Holds::SUMMARY).collect();
         let entries = positions.iter().filter_map(|&position| view.get(position));
         let mut names: Vec<usize> = entries.map(|entry| entry.span().start).collect();
         names.sort_unstable();
@@ -50,9 +50,12 @@ impl Draft<'_> {
                 Slot::Live => {}
                 Slot::Thoughtless(reason) => {
                     (position..position + run)
-                        .for_each(|position| self.push_removals(&mut edits, position, reason));
+                        .for_each(|position| self.push_rewrites(&mut edits, position, &[], Some(reason)));
                 }
-                Slot::Rewritten(rewrite) => self.push_rewrites(&mut edits, position, rewrite),
+                Slot::Rewritten(rewrite) => {
+                    let PendingRewrite { changes, thoughtless, .. } = &self.rewrites[rewrite as usize];
+                    self.push_rewrites(&mut edits, position, changes, *thoughtless);
+                }
                 Slot::Dropped(reason) => {
                     let dropped = self.dropped(position..position + run, &summaries);
                     let reason = &self.reasons[reason as usize];
@@ -105,20 +108,26 @@ impl Draft<'_> {
         dropped
     }
 
-    fn push_rewrites(&self, edits: &mut Vec<Edit>, position: usize, rewrite: u32) {
+    fn push_rewrites(
+        &self,
+        edits: &mut Vec<Edit>,
+        position: usize,
+        changes: &[PartChange],
+        thoughtless: Option<u32>,
+    ) {
         let Some(entry) = self.view.get(position) else { return };
-        let mut changes: Vec<&PartChange> = self.rewrites[rewrite as usize].changes.iter().collect();
-        changes.sort_by_key(|change| change.part_index);
-        edits.extend(changes.into_iter().map(|change| self.rewrite_edit(entry, change)));
-    }
-
-    fn push_removals(&self, edits: &mut Vec<Edit>, position: usize, reason: u32) {
-        let Some(entry) = self.view.get(position) else { return };
-        let reasoning = (0..entry.part_count()).filter(|&part_index| entry.is_reasoning(part_index));
-        edits.extend(reasoning.map(|part_index| {
-            let part_index = part_index as u32;
-            self.rewrite_edit(entry, &PartChange { part_index, tokens: 0, reason, replacement: None })
-        }));
+        for part_index in 0..entry.part_count() {
+            let change = changes.iter().find(|change| change.part_index as usize == part_index);
+            match (change, thoughtless) {
+                (Some(change), _) => edits.push(self.rewrite_edit(entry, change)),
+                (None, Some(reason)) if entry.is_reasoning(part_index) => {
+                    let part_index = part_index as u32;
+                    let removal = PartChange { part_index, tokens: 0, reason, replacement: None };
+                    edits.push(self.rewrite_edit(entry, &removal));
+                }
+                (None, _) => {}
+            }
+        }
     }
 
     fn rewrite_edit(&self, entry: &Entry, change: &PartChange) -> Edit {
@@ -133,13 +142,24 @@ impl Draft<'_> {
         })
     }
 
+    /// The transcript indices from the first to the last that a fold hides. A summary that is taken
+    /// in brings along everything it stood for; any other item stands for itself.
+    fn covered(&self, id: u32) -> Range<usize> {
+        let is_summary = |position: &usize| {
+            self.view.mark(*position).is_some_and(|mark| mark.holds.contains(Holds::SUMMARY))
+        };
+        // Items stand in order of the transcript; a summary may stand anywhere behind what it is for.
+        let mut items = self.fold_positions(id).filter(|position| !is_summary(position));
+        let ends = [items.next(), items.next_back()];
+        let members = ends.into_iter().flatten().chain(self.fold_positions(id).filter(is_summary));
+        let spans = members.map(|position| self.span(position));
+        spans.reduce(|a, b| a.start.min(b.start)..a.end.max(b.end)).unwrap_or(0..0)
+    }
+
     /// The edit, and the first position that its summary changes.
     fn fold_edit(&self, id: u32) -> (Fold, usize) {
         let fold = &self.folds[id as usize];
-        let members = self.fold_positions(id).map(|position| self.span(position));
-        // A summary that is taken in brings along everything it stood for.
-        let covered = members.reduce(|a, b| a.start.min(b.start)..a.end.max(b.end));
-        let Range { start, end } = covered.unwrap_or(0..0);
+        let Range { start, end } = self.covered(id);
         let (anchor, stands_at) = match self.summary_position(id, fold.spec.placement) {
             Some(position) => (self.anchor(position), position + usize::from(self.is_live(position))),
             None => (start, self.view.position_of_anchor(start)),

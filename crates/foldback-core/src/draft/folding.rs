@@ -6,7 +6,7 @@ use super::{Draft, PendingFold, Slot};
 use crate::edit::{Reason, SummaryPlacement, SummarySpec};
 use crate::ids::Tokens;
 use crate::item::ItemKind;
-use crate::sequence::{Entry, Holds};
+use crate::sequence::{Holds, Mark};
 use crate::summary::SUMMARY_TOKENS_MIN;
 
 impl Draft<'_> {
@@ -22,7 +22,8 @@ impl Draft<'_> {
         spec: SummarySpec,
         reason: Reason,
     ) -> bool {
-        let (members, new_tokens) = self.hideable_with_tokens(range, keep);
+        let members = self.hideable(range, keep);
+        let new_tokens: Tokens = members.iter().map(|&position| self.tokens_at(position)).sum();
         // What is new must be worth a summary by itself: if taking in an old summary could tip the
         // scales, a fold refused now would be proposed on the next run (T7).
         new_tokens.0 > SUMMARY_TOKENS_MIN && self.fold_members(members, spec, reason)
@@ -58,10 +59,10 @@ impl Draft<'_> {
     }
 
     fn stored_summaries(&self) -> impl Iterator<Item = usize> + '_ {
-        let is_summary = |&(position, entry): &(usize, &Entry)| {
-            entry.holds().contains(Holds::SUMMARY) && !self.is_protected(position)
+        let is_summary = |&(position, mark): &(usize, Mark)| {
+            mark.holds.contains(Holds::SUMMARY) && !self.is_protected(position)
         };
-        self.live().filter(is_summary).map(|(position, _)| position)
+        self.live_marks().filter(is_summary).map(|(position, _)| position)
     }
 
     fn fold_members(&mut self, mut members: Vec<usize>, spec: SummarySpec, reason: Reason) -> bool {

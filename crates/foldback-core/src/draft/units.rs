@@ -79,53 +79,61 @@ impl Draft<'_> {
     /// no summary, and no member for which `keep` holds. Items without parts cost nothing and are
     /// left where they are.
     pub fn hideable(&self, range: Range<usize>, keep: impl Fn(usize, ItemKind) -> bool) -> Vec<usize> {
-        self.hideable_with_tokens(range, keep).0
+        let free_ranges = self.free_ranges(range, keep);
+        let mut hideable = Vec::with_capacity(free_ranges.iter().map(Range::len).sum());
+        for free in free_ranges {
+            self.view.marks(free.clone()).enumerate().for_each(|(offset, mark)| {
+                if self.tokens_of(free.start + offset, mark) > Tokens::ZERO {
+                    hideable.push(free.start + offset);
+                }
+            });
+        }
+        hideable
     }
 
-    /// The same, with what they cost together.
-    pub(super) fn hideable_with_tokens(
+    /// What lies between the positions of `range` that stay. Whatever is live in there and costs
+    /// something may be hidden.
+    pub(super) fn free_ranges(
         &self,
         range: Range<usize>,
         keep: impl Fn(usize, ItemKind) -> bool,
-    ) -> (Vec<usize>, Tokens) {
+    ) -> Vec<Range<usize>> {
         let range = range.start..range.end.min(self.len());
+        let staying = self.staying(range.clone(), keep);
+        let starts = std::iter::once(range.start).chain(staying.iter().map(|&position| position + 1));
+        let ends = staying.iter().copied().chain([range.end]);
+        starts.zip(ends).map(|(start, end)| start..end).filter(|free| !free.is_empty()).collect()
+    }
+
+    /// Positions of `range` that stay because they are kept, or members of a unit that is kept or
+    /// torn, in order.
+    fn staying(&self, range: Range<usize>, keep: impl Fn(usize, ItemKind) -> bool) -> Vec<usize> {
         // A unit that crosses an end of the range lies between the legal cuts around it.
         let untorn = self.view.cut_at_or_after(range.start)..self.view.cut_at_or_before(range.end);
-        let mut kept_units = BTreeSet::new();
-        let mut free = Vec::with_capacity(range.len());
-        let mut free_tokens = Tokens::ZERO;
-        for (position, mark) in range.clone().zip(self.view.marks(range.clone())) {
-            let tokens = self.tokens_of(position, mark);
-            if tokens == Tokens::ZERO {
-                continue;
-            }
+        let mut units = BTreeSet::new();
+        let mut staying = Vec::new();
+        self.view.marks(range.clone()).enumerate().for_each(|(offset, mark)| {
+            let position = range.start + offset;
             let is_kept = mark.holds.intersects(Holds::SUMMARY | Holds::PIN)
                 || self.newest_user == Some(position)
                 || self.unit_in_flight.contains(&position)
                 || keep(position, mark.kind);
-            if is_kept || !untorn.contains(&position) {
-                let (start, last) = self.unit_ends(position);
-                let is_torn = start < range.start || last >= range.end;
-                if start != last && (is_torn || is_kept) {
-                    kept_units.insert(start);
-                }
+            let may_stay = is_kept || !untorn.contains(&position);
+            if !may_stay || self.tokens_of(position, mark) == Tokens::ZERO {
+                return;
             }
-            if !is_kept {
-                free.push(position);
-                free_tokens += tokens;
+            if is_kept {
+                staying.push(position);
             }
-        }
-        if let Some(&first_kept) = kept_units.first() {
-            let after = free.split_off(free.partition_point(|&position| position < first_kept));
-            for position in after {
-                if kept_units.contains(&self.unit_ends(position).0) {
-                    free_tokens = free_tokens.saturating_sub(self.tokens_at(position));
-                } else {
-                    free.push(position);
-                }
+            let (start, last) = self.unit_ends(position);
+            let is_torn = start < range.start || last >= range.end;
+            if start != last && (is_torn || is_kept) && units.insert(start) {
+                staying.extend(self.unit_members(position).filter(|member| range.contains(member)));
             }
-        }
-        (free, free_tokens)
+        });
+        staying.sort_unstable();
+        staying.dedup();
+        staying
     }
 
     /// Whether a summary may take the place of `position` or, if that stays, stand directly after it:

@@ -87,6 +87,13 @@ impl DefaultCompaction {
         SummarySpec::new(self.max_summary_tokens.min(share).max(Tokens(SUMMARY_TOKENS_MIN)))
     }
 
+    /// Level 2: the turns between the first and the newest ones go behind the summary.
+    fn fold_middle(&self, draft: &mut Draft<'_>, target: Tokens) {
+        let middle = middle_turns(draft, self.keep_first_turns, self.keep_recent_turns);
+        let reason = Reason::new(ID, "level 2: between the first and the newest turns");
+        draft.fold(middle, |_, kind| kind.is_instruction(), self.summary(target), reason);
+    }
+
     /// Level 3: everything but the scene and a tail that fits goes behind the summary.
     fn widen(&self, draft: &mut Draft<'_>, target: Tokens) {
         let first_turns_end = draft.turn_starts().nth(self.keep_first_turns).unwrap_or(0);
@@ -134,18 +141,18 @@ impl Strategy for DefaultCompaction {
         if draft.tokens() <= target {
             return;
         }
-        // Where level 1 cannot be enough, what level 2 folds need not be shortened before.
-        let is_level_1_hopeless = tokens_beside_results(draft) > target;
-        if !is_level_1_hopeless {
+        // Level 1 cannot be enough where everything but results is too much already. It is put off
+        // then until level 2 has folded its turns, whose results need no shortening: the view is
+        // the same, and thousands of results are not touched in vain.
+        let is_level_1_put_off = tokens_beside_results(draft) > target;
+        if !is_level_1_put_off {
             self.tool_outputs.plan(draft, budget);
             if draft.tokens() <= target {
                 return;
             }
         }
-        let middle = middle_turns(draft, self.keep_first_turns, self.keep_recent_turns);
-        let reason = Reason::new(ID, "level 2: between the first and the newest turns");
-        draft.fold(middle, |_, kind| kind.is_instruction(), self.summary(target), reason);
-        if is_level_1_hopeless {
+        self.fold_middle(draft, target);
+        if is_level_1_put_off {
             self.tool_outputs.plan(draft, budget);
         }
         if draft.tokens() > target {
@@ -156,7 +163,7 @@ impl Strategy for DefaultCompaction {
 
 /// What shortening tool outputs cannot touch.
 fn tokens_beside_results(draft: &Draft<'_>) -> Tokens {
-    let others = draft.live().filter(|(_, entry)| !entry.holds().contains(Holds::RESULT));
+    let others = draft.live_marks().filter(|(_, mark)| !mark.holds.contains(Holds::RESULT));
     others.map(|(position, _)| draft.tokens_at(position)).sum()
 }
 
@@ -175,6 +182,7 @@ pub fn compact_messages(
 mod tests {
     use super::*;
     use crate::part::{Part, ToolResult};
+    use crate::strategy::CompactionPipeline;
     use serde_json::json;
 
     fn turns(count: usize, lines: usize) -> Vec<Arc<Item>> {
@@ -211,6 +219,24 @@ mod tests {
         let third = compact(&items, 1_000);
         assert!(third.turn_count() < 12 && third.tokens() <= Tokens(1_000), "{}", third.shape());
         assert!(third.items().any(|item| item.id.as_str() == "u0"), "the first turns go last");
+    }
+
+    #[test]
+    fn putting_level_1_off_leads_to_the_same_view() {
+        let transcript: Transcript = turns(200, 80).into_iter().collect();
+        let budget = Budget::for_target(Tokens(5_000)).unwrap();
+        let view = View::of(&transcript);
+        assert!(tokens_beside_results(&Draft::new(&view)) > budget.target(), "level 1 is put off");
+        let in_order = CompactionPipeline::new()
+            .with_strategy(TruncateToolOutputsStrategy::default())
+            .with_strategy(DefaultCompaction::new());
+        let items = |strategy: &dyn Strategy| {
+            let compacted = plan(&view, strategy, Some(&budget)).unwrap().apply_floor();
+            compacted.view.items().cloned().collect::<Vec<_>>()
+        };
+        let put_off = items(&DefaultCompaction::new());
+        assert!(put_off.len() > 12 * 4, "levels 1 and 2 are enough: {}", put_off.len());
+        assert_eq!(put_off, items(&in_order));
     }
 
     /// The defect of phi-core: one oversized newest message drops everything else.

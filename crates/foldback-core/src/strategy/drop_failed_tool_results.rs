@@ -6,9 +6,8 @@ use super::Strategy;
 use crate::budget::Budget;
 use crate::draft::{Draft, EmptyItems};
 use crate::edit::Reason;
-use crate::ids::Tokens;
 use crate::part::Part;
-use crate::sequence::Holds;
+use crate::sequence::Failure;
 
 const ID: &str = "drop-failed-tool-results";
 
@@ -66,38 +65,27 @@ impl Strategy for DropFailedToolResultsStrategy {
 
     fn plan(&self, draft: &mut Draft<'_>, _budget: Option<&Budget>) {
         let reason = Reason::new(ID, "the call failed");
-        let mut failures = failures(draft);
-        if self.newest_failure == NewestFailure::Keep {
-            failures.pop();
-        }
-        for (call, result) in failures {
-            if let Some(call) = call {
-                draft.remove_pair(call, result, self.empty_items, &reason);
+        let view = draft.view();
+        let newest = match self.newest_failure {
+            NewestFailure::Drop => None,
+            NewestFailure::Keep => view.failures().rev().find(|&failure| is_there(draft, failure)),
+        };
+        for failure in view.failures().filter(|&failure| Some(failure) != newest) {
+            if is_there(draft, failure) {
+                draft.remove_failure(failure, self.empty_items, &reason);
             }
         }
     }
 }
 
-/// Where a part stands: position and part index.
-type Place = (usize, usize);
-
-/// Failed results in order, each with its call.
-fn failures(draft: &Draft<'_>) -> Vec<(Option<Place>, Place)> {
-    let call_of = |place: Place| (draft.view().call_answered_by(place.0, place.1), place);
-    let mut failures = Vec::new();
-    let holding = draft.view().holding(Holds::FAILURE).filter(|&position| draft.is_live(position));
-    for position in holding {
-        if draft.view().get(position).is_some_and(|entry| entry.part_count() == 1) {
-            // Nothing but the failed result: there is no need to look into it.
-            let is_there = draft.tokens_at(position) > Tokens::ZERO;
-            failures.extend(is_there.then(|| call_of((position, 0))));
-            continue;
-        }
-        let is_failure = |part: &Part| matches!(part, Part::ToolResult(result) if result.is_error);
-        let failed = draft.parts(position).filter(|(_, part)| is_failure(part));
-        failures.extend(failed.map(|(part_index, _)| call_of((position, part_index))));
+/// Whether the failed result is still in the draft, and still a failed one.
+fn is_there(draft: &Draft<'_>, failure: Failure) -> bool {
+    let (position, part_index) = failure.result();
+    let is_failure = |part: &Part| matches!(part, Part::ToolResult(result) if result.is_error);
+    match draft.is_rewritten(position) {
+        true => draft.parts(position).any(|(index, part)| index == part_index && is_failure(part)),
+        false => draft.is_live(position),
     }
-    failures
 }
 
 #[cfg(test)]

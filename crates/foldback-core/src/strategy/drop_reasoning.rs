@@ -6,7 +6,6 @@ use super::Strategy;
 use crate::budget::Budget;
 use crate::draft::{Draft, EmptyItems};
 use crate::edit::Reason;
-use crate::sequence::Holds;
 
 const ID: &str = "drop-reasoning";
 
@@ -55,7 +54,7 @@ impl Strategy for DropReasoningStrategy {
 
     fn plan(&self, draft: &mut Draft<'_>, _budget: Option<&Budget>) {
         let reason = Reason::new(ID, "reasoning outside the loop in flight");
-        for position in draft.view().holding(Holds::REASONING) {
+        for position in draft.view().with_reasoning() {
             draft.remove_reasoning(position, self.empty_items, &reason);
         }
     }

@@ -1,0 +1,148 @@
+//! Removing parts: reasoning, and calls together with their results.
+
+use smallvec::SmallVec;
+
+use super::{Draft, EmptyItems, Place, Slot};
+use crate::edit::Reason;
+use crate::ids::Tokens;
+use crate::sequence::{Failure, Holds, Mark};
+
+impl Draft<'_> {
+    /// Removes the reasoning at `position`, unless the item is protected or in the loop in flight.
+    /// Returns whether there was any.
+    pub fn remove_reasoning(&mut self, position: usize, empty_items: EmptyItems, reason: &Reason) -> bool {
+        let Some(mark) = self.view.mark(position).filter(|_| self.is_live(position)) else { return false };
+        let is_fixed = mark.holds.contains(Holds::PIN)
+            || self.newest_user == Some(position)
+            || self.loop_in_flight.contains(&position);
+        if is_fixed || self.is_thoughtless(position) || !mark.holds.contains(Holds::REASONING) {
+            return false;
+        }
+        let reason = self.intern_shared(reason);
+        let change_count = self.change_count;
+        if self.slots[position] == Slot::Live && mark.tokens().is_some() {
+            self.hide(position, Slot::Thoughtless(reason));
+            self.tokens += mark.tokens_without_reasoning();
+        } else {
+            self.remove_each_reasoning(position, reason);
+        }
+        let is_changed = self.change_count > change_count;
+        if is_changed && empty_items == EmptyItems::Drop && self.tokens_at(position) == Tokens::ZERO {
+            self.hide(position, Slot::Dropped(reason));
+        }
+        is_changed
+    }
+
+    fn remove_each_reasoning(&mut self, position: usize, reason: u32) {
+        let Some(entry) = self.view.get(position) else { return };
+        for part_index in 0..entry.part_count() {
+            if entry.is_reasoning(part_index) && !self.is_removed(position, part_index) {
+                self.change(self.place(position, part_index), 0, None, reason);
+            }
+        }
+    }
+
+    /// Removes a call and its result, each one part of an item outside the loop in flight, together
+    /// with thinking that would be left with nothing after it. Returns whether it did.
+    pub fn remove_pair(
+        &mut self,
+        call: (usize, usize),
+        result: (usize, usize),
+        empty_items: EmptyItems,
+        reason: &Reason,
+    ) -> bool {
+        let (call, result) = (self.place(call.0, call.1), self.place(result.0, result.1));
+        self.remove_places(call, result, empty_items, reason)
+    }
+
+    /// The same for a failed result and its call, which the view has found and counted already.
+    pub(crate) fn remove_failure(
+        &mut self,
+        failure: Failure,
+        empty_items: EmptyItems,
+        reason: &Reason,
+    ) -> bool {
+        let Some(call) = failure.call() else { return false };
+        let (position, part_index) = failure.result();
+        let call = Place { position: call.0, part_index: call.1, view_tokens: failure.call_tokens };
+        let result = Place { position, part_index, view_tokens: failure.result_tokens };
+        self.remove_places(call, result, empty_items, reason)
+    }
+
+    fn remove_places(
+        &mut self,
+        call: Place,
+        result: Place,
+        empty_items: EmptyItems,
+        reason: &Reason,
+    ) -> bool {
+        if self.is_fixed(call.position) || self.is_fixed(result.position) {
+            return false;
+        }
+        let reason = self.intern_shared(reason);
+        for place in [call, result] {
+            if empty_items == EmptyItems::Drop && self.is_little_else(place) {
+                self.hide(place.position, Slot::Dropped(reason));
+            } else {
+                self.change(place, 0, None, reason);
+            }
+        }
+        self.remove_trailing_reasoning(call.position, reason);
+        let unit_start = self.view.unit_start(call.position);
+        self.is_loosened[unit_start] = true;
+        // Thinking recorded as an item of its own goes with what it led to.
+        let mut emptied: SmallVec<[usize; 3]> = SmallVec::from_slice(&[call.position, result.position]);
+        while self.tokens_at(emptied[0]) == Tokens::ZERO
+            && let Some(before) = emptied[0].checked_sub(1)
+            && self.view.unit_start(before) == unit_start
+            && !self.is_fixed(before)
+        {
+            self.remove_trailing_reasoning(before, reason);
+            emptied.insert(0, before);
+        }
+        for position in emptied {
+            let is_empty = self.is_live(position) && self.tokens_at(position) == Tokens::ZERO;
+            if empty_items == EmptyItems::Drop && is_empty {
+                self.hide(position, Slot::Dropped(reason));
+            }
+        }
+        true
+    }
+
+    /// Whether pairs may not be removed from the item at `position`.
+    fn is_fixed(&self, position: usize) -> bool {
+        !self.is_live(position) || self.is_protected(position) || self.loop_in_flight.contains(&position)
+    }
+
+    /// Whether an item is this part and at most thinking that led to it.
+    fn is_little_else(&self, Place { position, part_index, .. }: Place) -> bool {
+        match self.slots[position] {
+            Slot::Live | Slot::Thoughtless(_) => {
+                self.view.mark(position).is_some_and(Mark::is_half_of_a_pair)
+            }
+            Slot::Rewritten(_) | Slot::Dropped(_) | Slot::Folded(_) => {
+                let Some(entry) = self.view.get(position) else { return false };
+                let is_gone = |other: usize| {
+                    other == part_index || entry.is_reasoning(other) || self.is_removed(position, other)
+                };
+                (0..entry.part_count()).all(is_gone)
+            }
+        }
+    }
+
+    fn remove_trailing_reasoning(&mut self, position: usize, reason: u32) {
+        let thinks = self.view.mark(position).is_some_and(|mark| mark.holds.contains(Holds::REASONING));
+        if !thinks || !self.is_live(position) || self.is_thoughtless(position) {
+            return;
+        }
+        let Some(entry) = self.view.get(position) else { return };
+        for part_index in (0..entry.part_count()).rev() {
+            if !self.is_removed(position, part_index) {
+                if !entry.is_reasoning(part_index) {
+                    break;
+                }
+                self.change(self.place(position, part_index), 0, None, reason);
+            }
+        }
+    }
+}

@@ -11,7 +11,7 @@ use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
-use foldback_core::{Dialect, Item, ItemKind, Part, ResultPart, Tokens};
+use foldback_core::{Dialect, Item, ItemKind, Part, ResultPart, Text, Tokens};
 
 use crate::conversation::{Compaction, Conversation, Place, Shown};
 use crate::detect::{Fit, Probe};
@@ -73,8 +73,8 @@ struct Rollout<'a> {
     /// The text in the file of every recorded item that has one.
     texts: Vec<Option<&'a str>>,
     problems: Vec<Problem>,
-    model: Option<foldback_core::Text>,
-    session_id: Option<foldback_core::Text>,
+    model: Option<Text>,
+    session_id: Option<Text>,
     sub_agent_of: Option<SubAgentOf>,
     /// The last time in the file, as it stands there.
     time: Option<String>,
@@ -201,9 +201,11 @@ impl<'a> Rollout<'a> {
         let mut shown: Vec<_> =
             kept.map(|&index| (Shown::Kept(index), self.texts.get(index).copied().flatten())).collect();
         let text = summary_text(message).unwrap_or(message);
-        let item = Item::text(format!("m{line}"), ItemKind::Context, text);
-        let item = found_summary(item, BY, self.conversation.visible().len(), self.context_tokens);
-        shown.push((Shown::New(item), None));
+        if !text.is_empty() {
+            let item = Item::text(format!("m{line}"), ItemKind::Context, text);
+            let item = found_summary(item, BY, self.conversation.visible().len(), self.context_tokens);
+            shown.push((Shown::New(item), None));
+        }
         shown
     }
 
@@ -254,4 +256,168 @@ fn hash_of(item: &Item) -> u64 {
         }
     }
     hasher.finish()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::Fault;
+    use foldback_core::EstimatingCounter;
+
+    const COMPACTED: &[u8] = include_bytes!("../../fixtures/codex/compacted.jsonl");
+    const OLDER: &[u8] = include_bytes!("../../fixtures/codex/older-fork.jsonl");
+
+    fn read(bytes: &[u8]) -> Session {
+        Session::read(bytes.to_vec()).unwrap()
+    }
+
+    fn view(session: &Session) -> Vec<Arc<Item>> {
+        let conversation = &session.conversations()[0];
+        let transcript = conversation.transcript(Arc::new(EstimatingCounter), session.dialect());
+        conversation.view_of(&transcript).items().cloned().collect()
+    }
+
+    fn kinds(items: &[Arc<Item>]) -> Vec<&'static str> {
+        items.iter().map(|item| item.kind.as_str()).collect()
+    }
+
+    #[test]
+    fn a_compaction_shows_its_replacement_and_hides_the_rest() {
+        let session = read(COMPACTED);
+        let conversation = &session.conversations()[0];
+        let seen = view(&session);
+        assert_eq!(kinds(&seen[..4]), ["user", "developer", "context", "context"]);
+        assert!(seen[3].summary.is_some(), "the sealed summary is one");
+        assert_eq!(
+            conversation.history().count() + conversation.compactions()[0].inserted.len(),
+            conversation.len()
+        );
+        let first = conversation.recorded()[2].item.clone();
+        assert!(Arc::ptr_eq(&seen[0], &first), "what is kept is the item that was said");
+        assert_eq!(conversation.compactions()[0].tokens_before, Some(Tokens(30_740)));
+    }
+
+    #[test]
+    fn usage_belongs_to_the_newest_answer_and_counts_cached_tokens_apart() {
+        let session = read(COMPACTED);
+        let items = session.conversations()[0].recorded();
+        let reported: Vec<u64> = items
+            .iter()
+            .filter_map(|recorded| recorded.item.usage.map(|usage| usage.input_tokens.0))
+            .collect();
+        assert_eq!(reported, [15_778, 12_100]);
+        assert_eq!(session.model(), Some("gpt-5.2"));
+    }
+
+    #[test]
+    fn a_cut_last_line_is_a_problem_and_the_rest_is_read() {
+        let session = read(COMPACTED);
+        let [problem] = session.problems() else { panic!("one problem: {:?}", session.problems()) };
+        assert_eq!((problem.line, &problem.fault), (37, &Fault::CutOff));
+    }
+
+    #[test]
+    fn a_command_that_failed_is_marked_and_stays_so_when_its_text_does_not_say_it() {
+        let session = read(COMPACTED);
+        let conversation = &session.conversations()[0];
+        let failed: Vec<&str> = conversation
+            .recorded()
+            .iter()
+            .flat_map(|recorded| recorded.item.results().map(|(_, result)| result))
+            .filter(|result| result.is_error)
+            .map(|result| result.call_id.as_str())
+            .collect();
+        assert_eq!(failed, ["call_3"]);
+        let call = Item::assistant("a", vec![Part::call("c", "run", &serde_json::json!({}))]);
+        let result = Item::tool("r", foldback_core::ToolResult::error("c", "[cleared]"));
+        let items = [Arc::new(call), Arc::new(result)];
+        let again = read(&session.compacted(conversation, &items).bytes);
+        assert_eq!(view(&again)[1].parts, items[1].parts);
+    }
+
+    #[test]
+    fn older_compactions_keep_what_the_person_said_and_the_message() {
+        let session = read(OLDER);
+        let seen = view(&session);
+        assert_eq!(
+            kinds(&seen),
+            ["context", "user", "context", "user", "notification", "assistant", "tool", "assistant"]
+        );
+        assert_eq!(seen[2].summary.as_ref().map(|summary| &*summary.written_by), Some(BY));
+    }
+
+    #[test]
+    fn a_sub_agent_names_the_session_that_started_it() {
+        let session = read(OLDER);
+        let of = session.sub_agent_of().unwrap();
+        assert_eq!(&*of.agent_id, "Kepler");
+        assert_eq!(&*of.session_id, "019c0000-aaaa-7000-8000-000000000001");
+        assert_eq!(session.session_id(), Some("019c0000-bbbb-7000-8000-000000000002"));
+    }
+
+    #[test]
+    fn an_added_compaction_keeps_the_bytes_and_the_text_of_what_is_unchanged() {
+        let session = read(COMPACTED);
+        let conversation = &session.conversations()[0];
+        let mut items = view(&session);
+        let summary = Item::text("s", ItemKind::Context, "What happened so far.\n");
+        items[1] = Arc::new(found_summary(summary, "floor", 9, Tokens(9)));
+        let written = session.compacted(conversation, &items).bytes;
+        assert!(written.starts_with(COMPACTED));
+        let added = std::str::from_utf8(&written[COMPACTED.len()..]).unwrap();
+        assert!(added.contains("\"weight\":2.50,\"note\":\"caf\\u00e9 <kept>\""), "{added}");
+        assert_eq!(added.trim().lines().count(), 2);
+        let again = read(&written);
+        let seen = view(&again);
+        assert!(
+            seen.iter().zip(&items).all(|(seen, item)| seen.parts == item.parts && seen.kind == item.kind)
+        );
+        assert_eq!(seen.len(), items.len());
+        assert!(seen[1].summary.is_some() && seen[3].summary.is_some());
+        assert_eq!(written, session.compacted(conversation, &items).bytes);
+    }
+
+    #[test]
+    fn items_that_are_written_anew_read_as_they_were() {
+        for bytes in [COMPACTED, OLDER] {
+            let session = read(bytes);
+            let conversation = &session.conversations()[0];
+            let items: Vec<Arc<Item>> = conversation
+                .recorded()
+                .iter()
+                .map(|recorded| Arc::new(Item::clone(&recorded.item)))
+                .collect();
+            let seen = view(&read(&session.compacted(conversation, &items).bytes));
+            assert_eq!(seen.len(), items.len());
+            for (seen, item) in seen.iter().zip(&items) {
+                assert_eq!((seen.kind, &seen.parts), (item.kind, &item.parts));
+                assert_eq!(seen.summary.is_some(), item.summary.is_some(), "{item:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_fresh_rollout_reads_as_the_items_it_was_written_from() {
+        let session = read(COMPACTED);
+        let items = view(&session);
+        let written = crate::format::write(Format::Codex, &items, Some(&session)).unwrap();
+        assert_eq!(written.losses, []);
+        let again = read(&written.bytes);
+        assert_eq!(again.session_id(), session.session_id());
+        let parts = |items: &[Arc<Item>]| -> Vec<(ItemKind, Part)> {
+            items.iter().flat_map(|item| item.parts.iter().map(|part| (item.kind, part.clone()))).collect()
+        };
+        assert_eq!(parts(&view(&again)), parts(&items));
+        let unlike = crate::format::write(Format::Codex, &items, None).unwrap();
+        assert!(read(&unlike.bytes).session_id().is_some());
+    }
+
+    #[test]
+    fn lines_that_are_no_records_leave_the_others() {
+        let text = "{\"type\":\"response_item\",\"payload\":7}\n{\"type\":\"compacted\",\"payload\":{}}\n{\"type\":\"response_item\",\"payload\":{\"type\":\"message\",\"role\":\"user\",\"content\":\"a\"}}\n";
+        let session = Session::read_as(Format::Codex, text.as_bytes().to_vec()).unwrap();
+        assert_eq!(session.problems().len(), 1);
+        assert_eq!(view(&session).last().unwrap().parts, [Part::text("a")]);
+        assert!(Session::read_as(Format::Codex, b"{\"type\":7}\n".to_vec()).is_err());
+    }
 }

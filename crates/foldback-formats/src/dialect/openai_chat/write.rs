@@ -191,6 +191,10 @@ impl Writer<'_> {
     }
 
     fn add(&mut self, answer: &mut Answer, item: &Item, part: &Part, keeps: Keeps) {
+        let is_after_calls = !answer.calls.is_empty() && matches!(part, Part::Text(_) | Part::Reasoning(_));
+        if is_after_calls {
+            self.lose(item, format!("that its {} came after calls", part.kind_name()));
+        }
         let is_opaque_call = matches!(part, Part::Opaque(opaque) if &*opaque.source == CALL_SOURCE);
         match part {
             Part::ToolCall(call) => answer.calls.push(call_json(call)),

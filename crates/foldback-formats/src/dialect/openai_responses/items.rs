@@ -69,13 +69,13 @@ pub(crate) fn read_item(raw: &RawValue, id: impl Into<Text>) -> Result<Item, ser
     let is_object = raw.get().starts_with('{');
     let read = match serde_json::from_str::<InputItem<'_>>(raw.get()) {
         Ok(read) => read,
-        Err(_) if is_object => return Ok(passed_through(raw, "unknown", id.into())),
+        Err(_) if is_object => return Ok(passed_through(raw, "unknown", &id.into())),
         Err(error) => return Err(error),
     };
     let id = read.id.as_deref().filter(|id| !id.is_empty()).map_or_else(|| id.into(), Text::from);
     let kind = read.kind.as_deref().unwrap_or(if read.role.is_some() { "message" } else { "unknown" });
     let parts = match kind {
-        "message" => return Ok(message(&read, raw, id)),
+        "message" => return Ok(message(&read, raw, &id)),
         "reasoning" => Some(vec![Part::Reasoning(reasoning(&read))]),
         "compaction" | "compaction_summary" | "context_compaction" => {
             let item = Item::new(id.as_str(), ItemKind::Context, vec![opaque_item(raw, kind)]);
@@ -87,20 +87,20 @@ pub(crate) fn read_item(raw: &RawValue, id: impl Into<Text>) -> Result<Item, ser
         return Ok(Item::assistant(id.as_str(), parts));
     }
     let item = result(&read, raw, kind).map(|result| Item::tool(id.as_str(), result));
-    Ok(item.unwrap_or_else(|| passed_through(raw, kind, id)))
+    Ok(item.unwrap_or_else(|| passed_through(raw, kind, &id)))
 }
 
-fn passed_through(raw: &RawValue, kind: &str, id: Text) -> Item {
+fn passed_through(raw: &RawValue, kind: &str, id: &str) -> Item {
     // What ends so was done by the model or on its behalf, without an output of its own.
     let item_kind = if kind.ends_with("_call") { ItemKind::Assistant } else { ItemKind::Context };
-    Item::new(id.as_str(), item_kind, vec![opaque_item(raw, kind)])
+    Item::new(id, item_kind, vec![opaque_item(raw, kind)])
 }
 
 fn opaque_item(raw: &RawValue, kind: &str) -> Part {
     Part::Opaque(opaque(&format!("{ITEM_SOURCE}{kind}"), raw))
 }
 
-fn message(read: &InputItem<'_>, raw: &RawValue, id: Text) -> Item {
+fn message(read: &InputItem<'_>, raw: &RawValue, id: &Text) -> Item {
     let pieces = read.content.map_or_else(Vec::new, read_content);
     let parts = pieces.into_iter().map(part_of).collect();
     let item = |kind| Item::new(id.as_str(), kind, parts);

@@ -100,8 +100,8 @@ impl<'a> Writer<'a> {
                 Part::Text(said) if said.is_empty() => {}
                 Part::Text(said) => content.push(text(said)),
                 Part::Structured(json) => content.push(text(json.as_str())),
-                Part::Media(media) => content.extend(self.image(item, media)),
-                Part::File(file) => content.extend(self.file(item, file)),
+                Part::Media(media) => content.push(self.image(item, media)),
+                Part::File(file) => content.push(self.file(item, file)),
                 Part::Opaque(opaque) if opaque.source.starts_with(CONTENT_SOURCE) => {
                     content.push(opaque.json.as_str().to_owned());
                 }
@@ -109,7 +109,7 @@ impl<'a> Writer<'a> {
                     others.push(opaque.json.as_str().to_owned());
                 }
                 Part::Opaque(_) | Part::Reasoning(_) | Part::ToolCall(_) | Part::ToolResult(_) => {
-                    self.lose(item, format!("a {} part", part.kind_name()));
+                    self.lose(item, format!("its {} part", part.kind_name()));
                 }
             }
             has_text |= matches!(part, Part::Text(_) | Part::Structured(_));
@@ -153,7 +153,10 @@ impl<'a> Writer<'a> {
             }
             match own {
                 Some(own) => written.push(own),
-                None => self.lose(item, format!("a {} part of the assistant", part.kind_name())),
+                None if matches!(part, Part::Reasoning(_)) => {
+                    self.lose(item, "reasoning, which is taken back only as the provider sealed it");
+                }
+                None => self.lose(item, format!("its {} part", part.kind_name())),
             }
         }
         if !content.is_empty() {
@@ -181,7 +184,7 @@ impl<'a> Writer<'a> {
         for part in &item.parts {
             match part {
                 Part::ToolResult(result) => written.push(self.output(item, result)),
-                _ => self.lose(item, format!("a {} part beside tool results", part.kind_name())),
+                _ => self.lose(item, format!("its {} part, beside tool results", part.kind_name())),
             }
         }
         written
@@ -214,8 +217,8 @@ impl<'a> Writer<'a> {
                 ResultPart::Text(text) => list.push(text_part("input_text", text)),
                 ResultPart::Structured(json) if result.content.len() == 1 => return quoted(json.as_str()),
                 ResultPart::Structured(json) => list.push(text_part("input_text", json.as_str())),
-                ResultPart::Media(media) => list.extend(self.image(item, media)),
-                ResultPart::File(file) => list.extend(self.file(item, file)),
+                ResultPart::Media(media) => list.push(self.image(item, media)),
+                ResultPart::File(file) => list.push(self.file(item, file)),
                 ResultPart::Opaque(opaque) if opaque.source.starts_with(CONTENT_SOURCE) => {
                     list.push(opaque.json.as_str().to_owned());
                 }
@@ -228,30 +231,29 @@ impl<'a> Writer<'a> {
         if list.is_empty() { quoted("") } else { array(&list) }
     }
 
-    fn image(&mut self, item: &Item, media: &Media) -> Option<String> {
+    fn image(&mut self, item: &Item, media: &Media) -> String {
         let is_image = media.media_type.starts_with("image/");
         match address_of(&media.media_type, &media.data).filter(|_| is_image) {
-            Some(url) => Some(object(&[("type", quoted("input_image")), ("image_url", quoted(&url))])),
+            Some(url) => object(&[("type", quoted("input_image")), ("image_url", quoted(&url))]),
             None => {
                 self.lose(item, format!("{}, which this dialect does not take", media.media_type));
-                Some(text_part("input_text", &format!("[{} left out]", media.media_type)))
+                text_part("input_text", &format!("[{} left out]", media.media_type))
             }
         }
     }
 
-    fn file(&mut self, item: &Item, file: &File) -> Option<String> {
+    fn file(&mut self, item: &Item, file: &File) -> String {
         let mut fields = vec![("type", quoted("input_file"))];
         fields.extend(file.name.as_ref().map(|name| ("filename", quoted(name))));
-        match (&file.data, address_of(&file.media_type, &file.data)) {
-            (Blob::Url(url), _) => fields.push(("file_url", quoted(url))),
-            (_, Some(data)) => fields.push(("file_data", quoted(&data))),
-            (Blob::Text(text), None) => {
+        fields.push(match &file.data {
+            Blob::Url(url) => ("file_url", quoted(url)),
+            Blob::Base64(data) => ("file_data", quoted(&format!("data:{};base64,{data}", file.media_type))),
+            Blob::Text(text) => {
                 self.lose(item, format!("that {} is a file", file.label()));
-                return Some(text_part("input_text", text));
+                return text_part("input_text", text);
             }
-            (Blob::Base64(_), None) => return None,
-        }
-        Some(object(&fields))
+        });
+        object(&fields)
     }
 }
 

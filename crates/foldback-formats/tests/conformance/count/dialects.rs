@@ -9,8 +9,8 @@ pub(crate) fn anthropic(_bytes: &[u8]) -> Vec<Counts> {
 }
 
 pub(crate) fn openai_chat(bytes: &[u8]) -> Vec<Counts> {
-    let body: Value = serde_json::from_slice(bytes).unwrap();
-    let messages = body.as_array().or_else(|| body["messages"].as_array()).unwrap();
+    let body: Value = serde_json::from_slice(bytes).expect("a request is JSON");
+    let messages = body.as_array().or_else(|| body["messages"].as_array()).expect("messages are a list");
     let (mut calls, mut results, mut items) = (Vec::new(), Vec::new(), 0);
     for message in messages {
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
@@ -37,7 +37,7 @@ pub(crate) fn openai_chat(bytes: &[u8]) -> Vec<Counts> {
 }
 
 pub(crate) fn openai_responses(bytes: &[u8]) -> Vec<Counts> {
-    let body: Value = serde_json::from_slice(bytes).unwrap();
+    let body: Value = serde_json::from_slice(bytes).expect("a request is JSON");
     let has_instructions = body.get("instructions").is_some_and(|instructions| !instructions.is_null());
     let input = body.as_array().or_else(|| body["input"].as_array());
     let mut counted =

@@ -121,7 +121,7 @@ impl Writer<'_> {
                         ("content", content),
                     ]));
                 }
-                other => self.lose(item, format!("a {} part beside tool results", other.kind_name())),
+                other => self.lose(item, format!("its {} part, beside tool results", other.kind_name())),
             }
         }
     }
@@ -168,7 +168,7 @@ impl Writer<'_> {
             Part::Opaque(_) | Part::Reasoning(_) | Part::ToolCall(_) | Part::ToolResult(_) => None,
         };
         if written.is_none() {
-            self.lose(item, format!("a {} part", part.kind_name()));
+            self.lose(item, format!("its {} part", part.kind_name()));
         }
         written
     }
@@ -181,16 +181,20 @@ impl Writer<'_> {
             let stands_alone = answer.calls.is_empty() && (is_last || item.calls().next().is_none());
             match self.original.get(&Arc::as_ptr(item)).map(|raw| raw.get().to_owned()) {
                 Some(raw) if stands_alone => {
-                    self.finish(std::mem::take(&mut answer));
+                    self.finish(&mut answer);
                     self.messages.push(raw);
                 }
                 _ => item.parts.iter().for_each(|part| self.add(&mut answer, item, part, keeps)),
             }
         }
-        self.finish(answer);
+        self.finish(&mut answer);
     }
 
     fn add(&mut self, answer: &mut Answer, item: &Item, part: &Part, keeps: Keeps) {
+        let is_after_calls = !answer.calls.is_empty() && matches!(part, Part::Text(_) | Part::Reasoning(_));
+        if is_after_calls {
+            self.lose(item, format!("that its {} came after calls", part.kind_name()));
+        }
         let is_opaque_call = matches!(part, Part::Opaque(opaque) if &*opaque.source == CALL_SOURCE);
         match part {
             Part::ToolCall(call) => answer.calls.push(call_json(call)),
@@ -199,7 +203,7 @@ impl Writer<'_> {
                 // Reading gives one reasoning, before the text: what comes later needs its own message.
                 let has_begun = !answer.content.is_empty() || !answer.reasoning.is_empty();
                 if answer.calls.is_empty() && has_begun {
-                    self.finish(std::mem::take(answer));
+                    self.finish(answer);
                 }
                 answer.reasoning.push(reasoning.text.to_string());
             }
@@ -211,7 +215,9 @@ impl Writer<'_> {
         }
     }
 
-    fn finish(&mut self, answer: Answer) {
+    /// Writes the answer, and leaves an empty one to go on with.
+    fn finish(&mut self, answer: &mut Answer) {
+        let answer = std::mem::take(answer);
         let mut fields = vec![("role", quoted("assistant"))];
         match (&answer.content[..], &answer.calls[..]) {
             ([], []) if answer.reasoning.is_empty() => return,

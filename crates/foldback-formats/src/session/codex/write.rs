@@ -1,0 +1,123 @@
+//! Writing rollouts: a compaction added to one, and a fresh one.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use foldback_core::{Item, ItemKind, Part, Timestamp};
+
+use super::records::{SUMMARY_PREFIX, looks_failed};
+use super::{Rollout, jsonl};
+use crate::conversation::Conversation;
+use crate::dialect::openai_chat::content::{array, object, quoted};
+use crate::dialect::openai_responses::write::{HasStatus, Style, TakesReasoning, Writer};
+use crate::format::{Loss, Session};
+use crate::lowering::Tag;
+use crate::new_ids::NewIds;
+use crate::rfc3339;
+
+const STYLE: Style =
+    Style { reasoning: TakesReasoning::Any, tagged, looks_failed, statuses: HasStatus::OfAll };
+
+/// Summaries get what Codex puts before its own, so that it knows them for what they are and does
+/// not keep them as the person's words when it compacts again.
+fn tagged(tag: Tag, text: &str) -> String {
+    match tag {
+        Tag::Summary => format!("{SUMMARY_PREFIX}\n{text}"),
+        Tag::Context | Tag::Notification => tag.around(text),
+    }
+}
+
+/// The session and a compaction after which the model sees `items`.
+pub(super) fn append(session: &Session, conversation: &Conversation, items: &[Arc<Item>]) -> Vec<u8> {
+    let rollout = Rollout::read(session.bytes());
+    let indices = conversation.indices();
+    let originals: HashMap<*const Item, &str> = indices
+        .into_iter()
+        .filter_map(|(address, index)| Some((address, rollout.texts.get(index).copied().flatten()?)))
+        .collect();
+    let mut writer = Writer::new(STYLE, items, originals);
+    let history: Vec<String> = items.iter().flat_map(|item| writer.lower(item)).collect();
+    let summary = items.iter().find(|item| item.summary.is_some()).map(|item| text_of(item));
+    let message = summary.filter(|text| !text.is_empty()).map(|text| tagged(Tag::Summary, &text));
+    let payload = object(&[
+        ("message", quoted(message.as_deref().unwrap_or_default())),
+        ("replacement_history", array(&history)),
+    ]);
+    let time = rollout.time.as_deref().map_or_else(|| rfc3339::print(Timestamp(0)), ToOwned::to_owned);
+    let event = object(&[("type", quoted("context_compacted"))]);
+    let records = [record(&time, "compacted", payload), record(&time, "event_msg", event)];
+    jsonl::with_records(session.bytes(), records)
+}
+
+/// A fresh rollout, of the same session where there is one.
+pub(super) fn write(items: &[Arc<Item>], like: Option<&Session>) -> (Vec<u8>, Vec<Loss>) {
+    let reasoning = if like.is_some() { TakesReasoning::Any } else { TakesReasoning::Sealed };
+    let mut writer = Writer::new(Style { reasoning, ..STYLE }, items, HashMap::new());
+    let mut time = items.iter().find_map(|item| item.created_at).unwrap_or(Timestamp(0));
+    let mut records = Vec::new();
+    for item in items {
+        time = item.created_at.unwrap_or(time);
+        let stamp = rfc3339::print(time);
+        let lowered = writer.lower(item);
+        records.extend(lowered.into_iter().map(|payload| record(&stamp, "response_item", one_line(payload))));
+        records.extend(mirror(item).map(|payload| record(&stamp, "event_msg", payload)));
+    }
+    let meta_line = like.and_then(|like| session_line(like.bytes()));
+    let meta = meta_line.unwrap_or_else(|| {
+        let started = rfc3339::print(items.iter().find_map(|item| item.created_at).unwrap_or(Timestamp(0)));
+        let id = NewIds::for_file(records.concat().as_bytes()).uuid();
+        let payload = object(&[
+            ("id", quoted(&id)),
+            ("timestamp", quoted(&started)),
+            ("cwd", quoted("")),
+            ("originator", quoted("foldback")),
+            ("cli_version", quoted("0.0.0")),
+        ]);
+        record(&started, "session_meta", payload)
+    });
+    (jsonl::with_records(b"", [meta].into_iter().chain(records)), writer.losses)
+}
+
+/// The line that names the session.
+fn session_line(bytes: &[u8]) -> Option<String> {
+    let lines = jsonl::lines(bytes).filter_map(|line| std::str::from_utf8(line).ok());
+    let is_meta = |line: &&str| {
+        serde_json::from_str::<serde_json::Value>(line).is_ok_and(|line| line["type"] == "session_meta")
+    };
+    lines.take(SESSION_LINES_MAX).find(is_meta).map(ToOwned::to_owned)
+}
+
+/// Lines in which the name of the session is looked for.
+const SESSION_LINES_MAX: usize = 10;
+
+fn record(time: &str, kind: &str, payload: String) -> String {
+    object(&[("timestamp", quoted(time)), ("type", quoted(kind)), ("payload", payload)])
+}
+
+/// JSON of other files may be laid out on several lines; within its strings there are no line ends.
+fn one_line(json: String) -> String {
+    if json.contains(['\n', '\r']) { json.replace(['\n', '\r'], " ") } else { json }
+}
+
+/// The event that Codex shows for a message when it resumes a session.
+fn mirror(item: &Item) -> Option<String> {
+    let kind = match item.kind {
+        ItemKind::User => "user_message",
+        ItemKind::Assistant => "agent_message",
+        ItemKind::System
+        | ItemKind::Developer
+        | ItemKind::Tool
+        | ItemKind::Context
+        | ItemKind::Notification => return None,
+    };
+    let text = text_of(item);
+    (!text.is_empty()).then(|| object(&[("type", quoted(kind)), ("message", quoted(&text))]))
+}
+
+fn text_of(item: &Item) -> String {
+    let texts = item.parts.iter().filter_map(|part| match part {
+        Part::Text(text) => Some(text.as_str()),
+        _ => None,
+    });
+    texts.collect::<Vec<_>>().join("\n\n")
+}

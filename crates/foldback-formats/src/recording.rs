@@ -7,5 +7,6 @@ pub(crate) mod llm_log;
 pub(crate) mod mini_swe_agent;
 pub(crate) mod moatless;
 pub(crate) mod openhands;
+pub(crate) mod pieces;
 pub(crate) mod swe_agent;
 pub(crate) mod tau_bench;

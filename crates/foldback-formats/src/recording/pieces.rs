@@ -1,0 +1,153 @@
+//! Pieces that several recordings write alike: arguments, reports of usage, times, places.
+
+use foldback_core::{Blob, Item, ItemKind, Json, Media, Part, Reasoning, Text, Timestamp, Tokens, ToolInput, Usage};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use crate::conversation::Place;
+use crate::document::Document;
+use crate::rfc3339;
+
+/// The lines of pieces that are asked for in the order of the file, each byte counted once.
+pub(crate) struct Places<'a> {
+    bytes: &'a [u8],
+    document: Document<'a>,
+    offset: usize,
+    line: usize,
+}
+
+impl<'a> Places<'a> {
+    pub(crate) fn new(bytes: &'a [u8], document: Document<'a>) -> Self {
+        Self { bytes, document, offset: 0, line: 1 }
+    }
+
+    /// Where a piece begins.
+    pub(crate) fn of(&mut self, piece: &RawValue) -> Place {
+        let start = self.document.range_of(piece).start.min(self.bytes.len());
+        if start < self.offset {
+            return Place::line(self.document.line_of(piece));
+        }
+        self.line += memchr::memchr_iter(b'\n', &self.bytes[self.offset..start]).count();
+        self.offset = start;
+        Place::line(self.line)
+    }
+}
+
+/// A part for text that says something.
+pub(crate) fn text_part(text: Option<Text>) -> Option<Part> {
+    text.filter(|text| !text.is_empty()).map(Part::Text)
+}
+
+/// Arguments that are written as a string.
+pub(crate) fn input_of_text(arguments: Text) -> ToolInput {
+    Json::parse(arguments.as_str()).map_or(ToolInput::Text(arguments), ToolInput::Json)
+}
+
+/// Arguments as they stand in the file: a string, or JSON of any other kind.
+pub(crate) fn input_of(arguments: Option<&RawValue>) -> ToolInput {
+    let Some(raw) = arguments else { return ToolInput::Text(Text::default()) };
+    match serde_json::from_str::<Text>(raw.get()) {
+        Ok(text) => input_of_text(text),
+        Err(_) => ToolInput::Json(json_of(raw)),
+    }
+}
+
+/// A piece of the file as it is.
+pub(crate) fn json_of(raw: &RawValue) -> Json {
+    Json::parse(raw.get()).expect("a piece of JSON is JSON")
+}
+
+/// An image at an address, or within it as a data URL.
+pub(crate) fn image_at(url: Text) -> Media {
+    let within = url.strip_prefix("data:").and_then(|rest| rest.split_once(";base64,"));
+    match within {
+        Some((media_type, data)) => {
+            Media { media_type: media_type.into(), data: Blob::Base64(data.into()), pixels: None }
+        }
+        None => Media { media_type: "image/*".into(), data: Blob::Url(url), pixels: None },
+    }
+}
+
+/// Usage as Chat Completions and LiteLLM report it: the prompt includes what the cache gave.
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct ReportedUsage {
+    prompt_tokens: Option<u64>,
+    completion_tokens: Option<u64>,
+    prompt_tokens_details: Option<PromptDetails>,
+    completion_tokens_details: Option<CompletionDetails>,
+    cache_creation_input_tokens: Option<u64>,
+    cache_read_input_tokens: Option<u64>,
+}
+
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[serde(default)]
+struct PromptDetails {
+    cached_tokens: Option<u64>,
+}
+
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[serde(default)]
+struct CompletionDetails {
+    reasoning_tokens: Option<u64>,
+}
+
+impl ReportedUsage {
+    /// The same in disjoint counts.
+    pub(crate) fn disjoint(self) -> Usage {
+        let cached = self.prompt_tokens_details.and_then(|details| details.cached_tokens);
+        let cached = cached.or(self.cache_read_input_tokens).unwrap_or(0);
+        let written = self.cache_creation_input_tokens.unwrap_or(0);
+        let prompt = self.prompt_tokens.unwrap_or(0);
+        let reasoning = self.completion_tokens_details.and_then(|details| details.reasoning_tokens);
+        Usage {
+            input_tokens: Tokens(prompt.saturating_sub(cached).saturating_sub(written)),
+            cached_tokens: Tokens(cached),
+            cache_write_tokens: Tokens(written),
+            output_tokens: Tokens(self.completion_tokens.unwrap_or(0)),
+            reasoning_tokens: Tokens(reasoning.unwrap_or(0)),
+        }
+    }
+}
+
+/// A block of signed thinking, as LiteLLM passes it on.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct ThinkingBlock {
+    thinking: Option<Text>,
+    signature: Option<Text>,
+    data: Option<Text>,
+}
+
+impl From<ThinkingBlock> for Part {
+    fn from(block: ThinkingBlock) -> Self {
+        let text = block.thinking.unwrap_or_default();
+        Self::Reasoning(Reasoning { text, id: None, signature: block.signature, encrypted: block.data })
+    }
+}
+
+/// A time with or without a zone. Without one it is taken as UTC: what matters is the time between
+/// two records, and a file keeps to one zone.
+pub(crate) fn time(text: &str) -> Option<Timestamp> {
+    rfc3339::parse(text).or_else(|| rfc3339::parse(&format!("{text}Z")))
+}
+
+/// Seconds since the epoch, with a fraction.
+pub(crate) fn time_of_seconds(seconds: f64) -> Timestamp {
+    Timestamp((seconds * 1000.0) as i64)
+}
+
+/// A message of blocks as items: the results it holds first, as a tool item, then the rest.
+pub(crate) fn items_of_blocks(id: &str, kind: ItemKind, parts: Vec<Part>) -> Vec<Item> {
+    let (results, others): (Vec<Part>, Vec<Part>) =
+        parts.into_iter().partition(|part| matches!(part, Part::ToolResult(_)));
+    let mut items = Vec::new();
+    if !results.is_empty() {
+        items.push(Item::new(id, ItemKind::Tool, results));
+    }
+    if !others.is_empty() {
+        let own_id = if items.is_empty() { id.to_owned() } else { format!("{id}-1") };
+        items.push(Item::new(own_id, kind, others));
+    }
+    items
+}

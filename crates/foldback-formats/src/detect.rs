@@ -52,6 +52,7 @@ impl<'a> Probe<'a> {
     fn new(bytes: &'a [u8]) -> Result<Self, FormatError> {
         let mut first_problem = None;
         let mut records = Vec::new();
+        let mut begins_broken = false;
         for (number, line) in (1..).zip(jsonl::lines(bytes)).take(PROBE_LINES_MAX) {
             if line.len() > PROBE_LINE_BYTES_MAX {
                 continue;
@@ -60,16 +61,21 @@ impl<'a> Probe<'a> {
                 Ok(Some((_, record))) if record.is_object() => records.push(record),
                 Ok(_) => {}
                 Err(problem) if problem.fault.loses_content() => {
+                    begins_broken |= records.is_empty();
                     first_problem.get_or_insert(problem);
                 }
                 Err(_) => {}
             }
         }
-        // A file of several records is no single value; a long one is not worth trying.
-        if records.len() > 1 {
+        // A file of several records is no single value; a long one is not worth trying. But lines of
+        // a value that is laid out on several can be objects, too: its first line is then none.
+        if records.len() > 1 && !begins_broken {
             return Ok(Self { records, document: None });
         }
         let document = Top::of(bytes);
+        if begins_broken && document.is_ok() {
+            records.clear();
+        }
         if records.is_empty()
             && let Err(problem) = &document
         {
@@ -154,5 +160,19 @@ pub fn detect(bytes: &[u8]) -> Result<Format, FormatError> {
         (Fit::No, _) => Err(FormatError::Unknown { seen: None }),
         (_, [only]) => Ok(*only),
         _ => Err(FormatError::Ambiguous { fits: best_fits }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_value_laid_out_on_lines_is_no_list_of_records() {
+        let laid_out = b"{\n \"a\": [\n  {\"b\": 1}\n ],\n \"c\": [\n  {\"d\": 2}\n ]\n}\n";
+        let probe = Probe::new(laid_out).unwrap();
+        assert!(probe.records.is_empty() && probe.field("c").is_some());
+        let cut_at_the_front = b"\"a\":1}\n{\"b\":1}\n{\"c\":1}\n";
+        assert_eq!(Probe::new(cut_at_the_front).unwrap().records.len(), 2);
     }
 }

@@ -13,9 +13,10 @@ use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::pieces::{Places, image_at, input_of, json_of, text_part};
+use super::pieces::{Places, input_of, json_of, text_part};
 use crate::conversation::{Conversation, Place};
 use crate::detect::{Fit, Probe};
+use crate::dialect::openai_chat::content::image_at;
 use crate::document::Document;
 use crate::error::{FormatError, Problem};
 use crate::format::{Codec, Format, Reading};
@@ -176,7 +177,7 @@ impl Reader {
                 self.conversation.push(item, place);
             }
             Message { image: Some(image), .. } => {
-                let part = Part::Media(image_at(image.url));
+                let part = Part::Media(image_at(&image.url));
                 self.conversation.push(Item::new(id, ItemKind::Context, vec![part]), place);
             }
             Message { .. } => {
@@ -264,7 +265,7 @@ fn value(raw: &RawValue) -> Option<ResultPart> {
     }
     match serde_json::from_str(raw.get()) {
         Ok(Tagged { text: Some(text), .. }) => Some(ResultPart::Text(text)),
-        Ok(Tagged { image: Some(image), .. }) => Some(ResultPart::Media(image_at(image.url))),
+        Ok(Tagged { image: Some(image), .. }) => Some(ResultPart::Media(image_at(&image.url))),
         _ if raw.get() == "\"empty\"" => None,
         _ => Some(ResultPart::Opaque(Opaque { source: "forge/value".into(), json: json_of(raw) })),
     }

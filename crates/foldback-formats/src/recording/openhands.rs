@@ -17,10 +17,11 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::pieces::{
-    Places, ReportedUsage, ThinkingBlock, image_at, input_of_text, json_of, text_part, time,
+    Places, ReportedUsage, ThinkingBlock, json_of, text_part, time,
 };
 use crate::conversation::{Compaction, Conversation, Place, Shown};
 use crate::detect::{Fit, Probe};
+use crate::dialect::openai_chat::content::{image_at, tool_input};
 use crate::document::Document;
 use crate::error::{FormatError, Problem};
 use crate::format::{Codec, Format, Reading};
@@ -232,7 +233,7 @@ impl Reader {
                 self.say(event_id, ItemKind::Assistant, said, event, place);
             }
             "message" => {
-                let images = args.image_urls.into_iter().flatten().map(|url| Part::Media(image_at(url)));
+                let images = args.image_urls.into_iter().flatten().map(|url| Part::Media(image_at(&url)));
                 let parts: Vec<Part> = text_part(args.content).into_iter().chain(images).collect();
                 let is_person = event.source.as_deref() == Some("user");
                 let kind = if is_person { ItemKind::User } else { ItemKind::Context };
@@ -275,7 +276,7 @@ impl Reader {
             .filter(|call| call.id.as_ref() == Some(&call_id))
             .find_map(|call| call.function.arguments);
         let input = match (arguments, event.args) {
-            (Some(arguments), _) => input_of_text(arguments),
+            (Some(arguments), _) => tool_input(&arguments),
             (None, Some(args)) => ToolInput::Json(json_of(args)),
             (None, None) => ToolInput::Text(Text::default()),
         };
@@ -324,7 +325,7 @@ impl Reader {
             [prefix, content, suffix] if prefix.is_empty() && suffix.is_empty() => content.clone(),
             [prefix, content, suffix] => format!("{prefix}{content}{suffix}").into(),
         };
-        let images = extras.image_urls.into_iter().flatten().map(image_at);
+        let images = extras.image_urls.into_iter().flatten().map(|url| image_at(&url));
         let Some(call_id) = call_id else {
             let kind = if observation == "error" { ItemKind::Notification } else { ItemKind::Context };
             let parts: Vec<Part> = text_part(Some(text)).into_iter().chain(images.map(Part::Media)).collect();

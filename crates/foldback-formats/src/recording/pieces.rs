@@ -1,10 +1,11 @@
 //! Pieces that several recordings write alike: arguments, reports of usage, times, places.
 
-use foldback_core::{Blob, Item, ItemKind, Json, Media, Part, Reasoning, Text, Timestamp, Tokens, ToolInput, Usage};
+use foldback_core::{Item, ItemKind, Json, Part, Reasoning, Text, Timestamp, Tokens, ToolInput, Usage};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use crate::conversation::Place;
+use crate::dialect::openai_chat::read_arguments;
 use crate::document::Document;
 use crate::rfc3339;
 
@@ -38,34 +39,14 @@ pub(crate) fn text_part(text: Option<Text>) -> Option<Part> {
     text.filter(|text| !text.is_empty()).map(Part::Text)
 }
 
-/// Arguments that are written as a string.
-pub(crate) fn input_of_text(arguments: Text) -> ToolInput {
-    Json::parse(arguments.as_str()).map_or(ToolInput::Text(arguments), ToolInput::Json)
-}
-
 /// Arguments as they stand in the file: a string, or JSON of any other kind.
 pub(crate) fn input_of(arguments: Option<&RawValue>) -> ToolInput {
-    let Some(raw) = arguments else { return ToolInput::Text(Text::default()) };
-    match serde_json::from_str::<Text>(raw.get()) {
-        Ok(text) => input_of_text(text),
-        Err(_) => ToolInput::Json(json_of(raw)),
-    }
+    arguments.map_or(ToolInput::Text(Text::default()), read_arguments)
 }
 
 /// A piece of the file as it is.
 pub(crate) fn json_of(raw: &RawValue) -> Json {
     Json::parse(raw.get()).expect("a piece of JSON is JSON")
-}
-
-/// An image at an address, or within it as a data URL.
-pub(crate) fn image_at(url: Text) -> Media {
-    let within = url.strip_prefix("data:").and_then(|rest| rest.split_once(";base64,"));
-    match within {
-        Some((media_type, data)) => {
-            Media { media_type: media_type.into(), data: Blob::Base64(data.into()), pixels: None }
-        }
-        None => Media { media_type: "image/*".into(), data: Blob::Url(url), pixels: None },
-    }
 }
 
 /// Usage as Chat Completions and LiteLLM report it: the prompt includes what the cache gave.

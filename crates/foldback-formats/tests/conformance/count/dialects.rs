@@ -36,8 +36,32 @@ pub(crate) fn openai_chat(bytes: &[u8]) -> Vec<Counts> {
     vec![Counts::new(items, &calls, &results)]
 }
 
-pub(crate) fn openai_responses(_bytes: &[u8]) -> Vec<Counts> {
-    panic!("no independent count yet")
+pub(crate) fn openai_responses(bytes: &[u8]) -> Vec<Counts> {
+    let body: Value = serde_json::from_slice(bytes).unwrap();
+    let has_instructions = body.get("instructions").is_some_and(|instructions| !instructions.is_null());
+    let input = body.as_array().or_else(|| body["input"].as_array());
+    let mut counted =
+        input.map_or_else(|| responses_items(&[Value::from("text")]), |input| responses_items(input));
+    counted.items += usize::from(has_instructions);
+    vec![counted]
+}
+
+/// Input items, as requests and Codex rollouts have them.
+pub(crate) fn responses_items(input: &[Value]) -> Counts {
+    let (mut calls, mut results, mut items) = (Vec::new(), Vec::new(), 0);
+    for item in input {
+        let kind = item["type"].as_str().unwrap_or("message");
+        if let Some(call_id) = item["call_id"].as_str() {
+            calls.extend(kind.ends_with("_call").then(|| call_id.to_owned()));
+            results.extend(kind.ends_with("_output").then(|| call_id.to_owned()));
+        }
+        let is_empty = match &item["content"] {
+            Value::Array(parts) => parts.iter().all(|part| part["text"] == ""),
+            content => content == "",
+        };
+        items += usize::from(kind != "message" || !is_empty);
+    }
+    Counts::new(items, &calls, &results)
 }
 
 pub(crate) fn gemini(_bytes: &[u8]) -> Vec<Counts> {

@@ -10,9 +10,10 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::pieces::{Places, ReportedUsage, time_of_seconds};
-use crate::conversation::Conversation;
+use crate::conversation::{Conversation, Place};
 use crate::detect::{Fit, Probe};
 use crate::dialect::openai_chat::read_message;
+use crate::dialect::openai_responses::items::read_item;
 use crate::document::Document;
 use crate::error::{Fault, FormatError, Problem};
 use crate::format::{Codec, Format, Reading};
@@ -25,6 +26,10 @@ struct File<'a> {
     messages: Option<Vec<&'a RawValue>>,
     #[serde(borrow, default)]
     raw_messages: Option<Vec<&'a RawValue>>,
+    #[serde(default)]
+    instructions: Option<Text>,
+    #[serde(borrow, default)]
+    input: Option<Vec<&'a RawValue>>,
     #[serde(borrow, default)]
     response: Option<&'a RawValue>,
     #[serde(default)]
@@ -39,6 +44,8 @@ struct Response<'a> {
     model: Option<Text>,
     #[serde(borrow, default)]
     choices: Option<Vec<Choice<'a>>>,
+    #[serde(borrow, default)]
+    output: Option<Vec<&'a RawValue>>,
     #[serde(default)]
     usage: Option<ReportedUsage>,
 }
@@ -54,7 +61,7 @@ struct Choice<'a> {
 impl Codec for LlmLog {
     fn fits(&self, probe: &Probe<'_>) -> Fit {
         let has = |name: &str| probe.field(name).is_some();
-        let is_call = (has("messages") || has("input")) && has("response");
+        let is_call = (has("messages") || has("input")) && (has("response") || has("error"));
         let is_logged = has("latency_sec") || has("context_window");
         if is_call && is_logged { Fit::Sure } else { Fit::No }
     }
@@ -68,19 +75,24 @@ impl Codec for LlmLog {
             conversation: Conversation::new(),
             problems: Vec::new(),
         };
+        if let Some(instructions) = file.instructions.filter(|text| !text.is_empty()) {
+            let item = Item::text("instructions", ItemKind::System, instructions);
+            reader.conversation.push(item, Place::line(1));
+        }
         let messages = file.raw_messages.filter(|raw| !raw.is_empty()).or(file.messages).unwrap_or_default();
+        let is_chat = file.input.is_none();
         for (index, piece) in messages.into_iter().enumerate() {
-            if let Some(item) = reader.message(piece, format!("m{index}")) {
-                let place = reader.places.of(piece);
-                reader.conversation.push(item, place);
-            }
+            reader.push(read_message(piece, format!("m{index}")), piece);
+        }
+        for (index, piece) in file.input.into_iter().flatten().enumerate() {
+            reader.push(read_item(piece, format!("i{index}")), piece);
         }
         let created_at = file.timestamp.map(time_of_seconds);
         let model = file.response.and_then(|response| reader.response(response, created_at));
         Ok(Reading {
             conversations: vec![reader.conversation],
             problems: reader.problems,
-            dialect: Some(Dialect::OpenaiChat),
+            dialect: Some(if is_chat { Dialect::OpenaiChat } else { Dialect::OpenaiResponses }),
             model,
             ..Reading::default()
         })
@@ -95,13 +107,14 @@ struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    fn message(&mut self, piece: &'a RawValue, id: String) -> Option<Item> {
-        match read_message(piece, id) {
-            Ok(item) => Some(item).filter(|item| !item.parts.is_empty()),
+    /// Takes what was read of a piece, and gives its index where it says something.
+    fn push(&mut self, read: Result<Item, serde_json::Error>, piece: &'a RawValue) -> Option<usize> {
+        let place = self.places.of(piece);
+        match read {
+            Ok(item) => (!item.parts.is_empty()).then(|| self.conversation.push(item, place)),
             Err(error) => {
-                let line = self.places.of(piece).line;
                 let fault = Fault::NotUnderstood { reason: error.to_string() };
-                self.problems.push(Problem { line, column: None, fault });
+                self.problems.push(Problem { line: place.line, column: None, fault });
                 None
             }
         }
@@ -116,16 +129,26 @@ impl<'a> Reader<'a> {
                 return None;
             }
         };
-        let place = self.places.of(piece);
+        let choice = response.choices.into_iter().flatten().next();
+        let reason = choice.as_ref().and_then(|choice| choice.finish_reason.as_deref());
+        let finish_reason = reason.and_then(finish_reason);
         let id = response.id.unwrap_or_else(|| "response".into());
-        if let Some(choice) = response.choices.into_iter().flatten().next()
-            && let Some(mut item) = self.message(choice.message, id.to_string())
-        {
-            item.kind = ItemKind::Assistant;
-            item.created_at = created_at;
-            item.usage = response.usage.map(ReportedUsage::disjoint);
-            item.finish_reason = choice.finish_reason.as_deref().and_then(finish_reason);
-            self.conversation.push(item, place);
+        let mut answer: Vec<Option<usize>> = Vec::new();
+        if let Some(choice) = choice {
+            answer.push(self.push(read_message(choice.message, id), choice.message));
+        }
+        for (index, piece) in response.output.into_iter().flatten().enumerate() {
+            answer.push(self.push(read_item(piece, format!("o{index}")), piece));
+        }
+        let last = answer.iter().flatten().last().copied();
+        for index in answer.into_iter().flatten() {
+            self.conversation.amend_item(index, |item| {
+                item.created_at = created_at;
+                if Some(index) == last {
+                    item.usage = response.usage.map(ReportedUsage::disjoint);
+                    item.finish_reason = finish_reason;
+                }
+            });
         }
         response.model
     }

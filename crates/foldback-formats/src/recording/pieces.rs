@@ -49,13 +49,17 @@ pub(crate) fn json_of(raw: &RawValue) -> Json {
     Json::parse(raw.get()).expect("a piece of JSON is JSON")
 }
 
-/// Usage as Chat Completions and LiteLLM report it: the prompt includes what the cache gave.
+/// Usage as OpenAI's dialects and LiteLLM report it: the prompt includes what the cache gave.
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct ReportedUsage {
+    #[serde(alias = "input_tokens")]
     prompt_tokens: Option<u64>,
+    #[serde(alias = "output_tokens")]
     completion_tokens: Option<u64>,
+    #[serde(alias = "input_tokens_details")]
     prompt_tokens_details: Option<PromptDetails>,
+    #[serde(alias = "output_tokens_details")]
     completion_tokens_details: Option<CompletionDetails>,
     cache_creation_input_tokens: Option<u64>,
     cache_read_input_tokens: Option<u64>,

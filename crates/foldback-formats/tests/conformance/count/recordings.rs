@@ -166,6 +166,7 @@ pub(crate) fn llm_log(bytes: &[u8]) -> Vec<Counts> {
     if let Some(answer) = file.pointer("/response/choices/0/message") {
         tally.chat_message(answer);
     }
+    tally.item_if(says(&file["instructions"]));
     for piece in list(&file["input"]).iter().chain(list(&file["response"]["output"])) {
         match piece["type"].as_str() {
             Some("function_call") => tally.calls.push(text(&piece["call_id"])),

@@ -19,6 +19,7 @@ use crate::document::Document;
 use crate::error::FormatError;
 use crate::format::{Codec, Format, Loss, Reading, Session};
 use crate::lowering::{self, Tag};
+use crate::recording::cline::is_marked as is_of_cline;
 use blocks::{Content, Str};
 use foldback_core::{Text, Tokens};
 
@@ -53,6 +54,8 @@ impl Codec for Anthropic {
     fn fits(&self, probe: &Probe<'_>) -> Fit {
         let has = |name: &str| probe.field(name).is_some();
         match &probe.document {
+            // Task files of Cline are such lists, too, and show it in what Cline adds for the model.
+            Some(crate::detect::Top::Array(messages)) if messages.iter().any(is_of_cline) => Fit::No,
             Some(crate::detect::Top::Array(messages)) => fit_of_messages(messages),
             // Session files of agents wrap messages of the same form in fields of their own.
             Some(crate::detect::Top::Object(_)) if OTHERS.iter().any(|name| has(name)) => Fit::No,

@@ -146,7 +146,7 @@ impl Codec for Cline {
 }
 
 /// Whether a message has what only Cline puts there.
-fn is_marked(message: &Value) -> bool {
+pub(crate) fn is_marked(message: &Value) -> bool {
     let is_said = |text: &Value| text.as_str().is_some_and(|text| is_added(text) || is_result(text));
     let content = &message["content"];
     let blocks = content.as_array().map_or(&[][..], Vec::as_slice);

@@ -16,7 +16,7 @@ use foldback_core::{
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::pieces::{Places, input_of, json_of, time};
+use super::pieces::{Places, input_of, json_of, on_one_line, time};
 use crate::conversation::{Conversation, Place};
 use crate::detect::{Fit, Probe};
 use crate::document::Document;
@@ -214,7 +214,8 @@ fn push_step(conversation: &mut Conversation, index: usize, step: Step<'_>, plac
     }
     if !parts.is_empty() {
         let usage = step.metrics.map(|metrics| metrics.usage());
-        conversation.push(Item { created_at, usage, ..Item::new(id.as_str(), kind, parts) }, place);
+        let item = Item { created_at, usage, ..Item::new(id.as_str(), kind, parts) };
+        conversation.push(on_one_line(item), place);
     }
     let results = step.observation.map_or_else(Vec::new, |observation| observation.results);
     let is_named = |call: &CallId| {
@@ -231,7 +232,7 @@ fn push_step(conversation: &mut Conversation, index: usize, step: Step<'_>, plac
             None if content.is_empty() => continue,
             None => Item::new(id, ItemKind::Context, content.into_iter().map(part_of).collect()),
         };
-        conversation.push(Item { created_at, ..item }, place);
+        conversation.push(on_one_line(Item { created_at, ..item }), place);
     }
 }
 

@@ -16,7 +16,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::pieces::{Places, items_of_blocks};
+use super::pieces::{Places, items_of_blocks, on_one_line};
 use crate::conversation::{Compaction, Conversation, Place, Shown};
 use crate::detect::{Fit, Probe};
 use crate::dialect::anthropic::blocks::read_blocks;
@@ -190,7 +190,7 @@ impl<'a> Reader<'a> {
     }
 
     fn push(&mut self, item: Item, place: Place) {
-        self.shown.push(Shown::Kept(self.conversation.push(item, place)));
+        self.shown.push(Shown::Kept(self.conversation.push(on_one_line(item), place)));
     }
 
     fn message(&mut self, index: usize, message: Message<'a>, place: Place) {
@@ -234,7 +234,7 @@ impl<'a> Reader<'a> {
         compaction.created_at = compaction.created_at.or(metadata.generated_at.map(Timestamp));
         let item_count = metadata.messages_removed.unwrap_or(0);
         let summary = found_summary(item, BY, item_count, tokens_before.unwrap_or_default());
-        self.shown.push(Shown::New(summary));
+        self.shown.push(Shown::New(on_one_line(summary)));
     }
 }
 

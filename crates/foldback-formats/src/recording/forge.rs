@@ -13,7 +13,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::pieces::{Places, input_of, json_of, text_part};
+use super::pieces::{Places, input_of, json_of, on_one_line, text_part};
 use crate::conversation::{Conversation, Place};
 use crate::detect::{Fit, Probe};
 use crate::dialect::openai_chat::content::image_at;
@@ -174,7 +174,7 @@ impl Reader {
             Message { text: Some(text), .. } => self.text(id, text, place),
             Message { tool: Some(tool), .. } => {
                 let item = Item::tool(id, self.result(tool));
-                self.conversation.push(item, place);
+                self.conversation.push(on_one_line(item), place);
             }
             Message { image: Some(image), .. } => {
                 let part = Part::Media(image_at(&image.url));
@@ -182,7 +182,8 @@ impl Reader {
             }
             Message { .. } => {
                 let part = Part::Opaque(Opaque { source: "forge/message".into(), json: json_of(piece) });
-                self.conversation.push(Item::new(id, ItemKind::Context, vec![part]), place);
+                let item = Item::new(id, ItemKind::Context, vec![part]);
+                self.conversation.push(on_one_line(item), place);
             }
         }
     }
@@ -219,7 +220,7 @@ impl Reader {
             return;
         }
         let item = Item { finish_reason, ..Item::new(id, kind, parts) };
-        let item_index = self.conversation.push(item, place);
+        let item_index = self.conversation.push(on_one_line(item), place);
         if kind == ItemKind::Assistant {
             self.last_assistant = Some(item_index);
         }

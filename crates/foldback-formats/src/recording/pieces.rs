@@ -1,6 +1,8 @@
 //! Pieces that several recordings write alike: arguments, reports of usage, times, places.
 
-use foldback_core::{Item, ItemKind, Json, Part, Reasoning, Text, Timestamp, Tokens, ToolInput, Usage};
+use foldback_core::{
+    Item, ItemKind, Json, Opaque, Part, Reasoning, ResultPart, Text, Timestamp, Tokens, ToolCall, ToolInput, Usage,
+};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
@@ -135,4 +137,32 @@ pub(crate) fn items_of_blocks(id: &str, kind: ItemKind, parts: Vec<Part>) -> Vec
         items.push(Item::new(own_id, kind, others));
     }
     items
+}
+
+/// The item with each piece of JSON on one line.
+///
+/// A recording that is compacted becomes a file of foldback's own form, which has one item on a
+/// line. Line breaks in JSON stand between tokens only, so nothing is lost by taking them out when
+/// the document is read, and what is read from the written file is then the same.
+pub(crate) fn on_one_line(mut item: Item) -> Item {
+    for part in &mut item.parts {
+        match part {
+            Part::ToolCall(ToolCall { input: ToolInput::Json(json), .. })
+            | Part::Structured(json)
+            | Part::Opaque(Opaque { json, .. }) => flatten(json),
+            Part::ToolResult(result) => result.content.iter_mut().for_each(|piece| match piece {
+                ResultPart::Structured(json) | ResultPart::Opaque(Opaque { json, .. }) => flatten(json),
+                ResultPart::Text(_) | ResultPart::Media(_) | ResultPart::File(_) => {}
+            }),
+            Part::ToolCall(_) | Part::Text(_) | Part::Reasoning(_) | Part::Media(_) | Part::File(_) => {}
+        }
+    }
+    item
+}
+
+fn flatten(json: &mut Json) {
+    if json.as_str().contains(['\n', '\r']) {
+        let text = json.as_str().replace(['\n', '\r'], " ");
+        *json = Json::parse(text).expect("line breaks in JSON are white space");
+    }
 }

@@ -11,7 +11,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::pieces::{Places, ThinkingBlock};
+use super::pieces::{Places, ThinkingBlock, on_one_line};
 use crate::conversation::{Conversation, Place};
 use crate::detect::{Fit, Probe};
 use crate::dialect::openai_chat::{read_content, read_message};
@@ -106,7 +106,7 @@ impl Reader {
                 Part::ToolResult(ToolResult { call_id: call_id.as_str().into(), content, is_error: false })
             });
             let parts = results.collect();
-            self.conversation.push(Item::new(id, ItemKind::Tool, parts), place);
+            self.conversation.push(on_one_line(Item::new(id, ItemKind::Tool, parts)), place);
             return;
         }
         let Ok(mut item) = read_message(piece, id) else { return };
@@ -122,7 +122,7 @@ impl Reader {
             item.kind = if is_task { ItemKind::User } else { ItemKind::Context };
         }
         if !item.parts.is_empty() {
-            self.conversation.push(item, place);
+            self.conversation.push(on_one_line(item), place);
         }
     }
 }

@@ -12,7 +12,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::pieces::{Places, ReportedUsage, input_of, json_of, text_part, time};
+use super::pieces::{Places, ReportedUsage, input_of, json_of, on_one_line, text_part, time};
 use crate::conversation::{Conversation, Place};
 use crate::detect::{Fit, Probe};
 use crate::dialect::openai_chat::read_message;
@@ -123,7 +123,7 @@ impl<'a> Reader<'a> {
 
 fn push_all(conversation: &mut Conversation, items: Vec<Item>, place: Place) {
     for item in items {
-        conversation.push(item, place);
+        conversation.push(on_one_line(item), place);
     }
 }
 

@@ -16,7 +16,7 @@ use foldback_core::{
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::pieces::{Places, input_of, json_of, on_one_line, time};
+use super::pieces::{Places, if_understood, input_of, json_of, on_one_line, time};
 use crate::conversation::{Conversation, Place};
 use crate::detect::{Fit, Probe};
 use crate::document::Document;
@@ -33,11 +33,11 @@ const SUB_AGENT_COUNT_MAX: usize = 1000;
 
 #[derive(Deserialize)]
 struct Trajectory<'a> {
-    #[serde(default)]
+    #[serde(default, deserialize_with = "if_understood")]
     session_id: Option<Text>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "if_understood")]
     trajectory_id: Option<Text>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "if_understood")]
     agent: Option<Agent>,
     #[serde(borrow)]
     steps: Vec<&'a RawValue>,
@@ -47,18 +47,18 @@ struct Trajectory<'a> {
 
 #[derive(Deserialize)]
 struct Agent {
-    #[serde(default)]
+    #[serde(default, deserialize_with = "if_understood")]
     name: Option<Text>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "if_understood")]
     model_name: Option<Text>,
 }
 
 #[derive(Deserialize)]
 struct Step<'a> {
     source: Text,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "if_understood")]
     timestamp: Option<Text>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "if_understood")]
     model_name: Option<Text>,
     #[serde(borrow, default)]
     message: Option<&'a RawValue>,
@@ -68,7 +68,7 @@ struct Step<'a> {
     tool_calls: Option<Vec<Call<'a>>>,
     #[serde(borrow, default)]
     observation: Option<Observation<'a>>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "if_understood")]
     metrics: Option<Metrics>,
 }
 
@@ -147,7 +147,8 @@ impl Codec for Atif {
                 Ok(sub_agent) if reading.conversations.len() <= SUB_AGENT_COUNT_MAX => {
                     waiting.extend(sub_agent.subagent_trajectories.iter().flatten().copied());
                     let agent_name = sub_agent.agent.as_ref().and_then(|agent| agent.name.clone());
-                    let name = sub_agent.trajectory_id.clone().or(sub_agent.session_id.clone()).or(agent_name);
+                    let name =
+                        sub_agent.trajectory_id.clone().or(sub_agent.session_id.clone()).or(agent_name);
                     let (conversation, _) = reader.trajectory(sub_agent);
                     reading.conversations.push(conversation.named(name.unwrap_or_default()));
                 }
@@ -218,14 +219,15 @@ fn push_step(conversation: &mut Conversation, index: usize, step: Step<'_>, plac
         conversation.push(on_one_line(item), place);
     }
     let results = step.observation.map_or_else(Vec::new, |observation| observation.results);
-    let is_named = |call: &CallId| {
-        results.iter().any(|result| result.source_call_id.as_deref() == Some(call.as_str()))
-    };
+    let is_named =
+        |call: &CallId| results.iter().any(|result| result.source_call_id.as_deref() == Some(call.as_str()));
     unanswered.retain(|call| !is_named(call));
     for (result_index, result) in results.into_iter().enumerate() {
         let call_id = result.source_call_id.as_deref().map(CallId::from).or_else(|| unanswered.pop_front());
         let mut content: Vec<ResultPart> = result.content.into_iter().flat_map(content).collect();
-        content.extend(result.subagent_trajectory_ref.map(|reference| opaque("subagent_trajectory_ref", reference)));
+        content.extend(
+            result.subagent_trajectory_ref.map(|reference| opaque("subagent_trajectory_ref", reference)),
+        );
         let id = format!("{id}-{result_index}");
         let item = match call_id {
             Some(call_id) => Item::tool(id, ToolResult { call_id, content, is_error: false }),

@@ -9,14 +9,12 @@
 //! there; their results come back as user text (`[read_file for 'x'] Result:`), and Cline adds
 //! `<environment_details>`. Nobody said those, so they are context and begin no turn.
 
-use foldback_core::{
-    Dialect, Item, ItemKind, Part, ResultPart, Text, Timestamp, Tokens, ToolResult, Usage,
-};
+use foldback_core::{Dialect, Item, ItemKind, Part, ResultPart, Text, Tokens, ToolResult, Usage};
 use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::pieces::{Places, items_of_blocks, on_one_line};
+use super::pieces::{Places, if_understood, items_of_blocks, on_one_line, time_of_millis};
 use crate::conversation::{Compaction, Conversation, Place, Shown};
 use crate::detect::{Fit, Probe};
 use crate::dialect::anthropic::blocks::read_blocks;
@@ -37,14 +35,18 @@ const SUMMARY_KIND: &str = "compaction_summary";
 const COMPACTED_NOTICE: &str = "<SYSTEM_NOTICE>\nEarlier context was compacted.";
 
 /// How text begins that Cline, not the person, adds to a user message.
-const ADDED: [&str; 4] =
-    ["<environment_details>", "[ERROR] You did not use a tool", "[TASK RESUMPTION]", "<explicit_instructions"];
+const ADDED: [&str; 4] = [
+    "<environment_details>",
+    "[ERROR] You did not use a tool",
+    "[TASK RESUMPTION]",
+    "<explicit_instructions",
+];
 
 #[derive(Deserialize)]
 struct File<'a> {
     #[serde(borrow)]
     messages: Vec<&'a RawValue>,
-    #[serde(rename = "sessionId", default)]
+    #[serde(rename = "sessionId", default, deserialize_with = "if_understood")]
     session_id: Option<Text>,
     #[serde(default)]
     system_prompt: Option<Text>,
@@ -52,24 +54,24 @@ struct File<'a> {
 
 #[derive(Deserialize)]
 struct Message<'a> {
-    #[serde(default)]
+    #[serde(default, deserialize_with = "if_understood")]
     id: Option<Text>,
     role: Text,
     #[serde(borrow)]
     content: &'a RawValue,
-    #[serde(default)]
-    ts: Option<i64>,
-    #[serde(rename = "modelInfo", default)]
+    #[serde(default, deserialize_with = "if_understood")]
+    ts: Option<f64>,
+    #[serde(rename = "modelInfo", default, deserialize_with = "if_understood")]
     model: Option<Model>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "if_understood")]
     metrics: Option<Metrics>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "if_understood")]
     metadata: Option<Metadata>,
 }
 
 #[derive(Deserialize)]
 struct Model {
-    #[serde(default)]
+    #[serde(default, deserialize_with = "if_understood")]
     id: Option<Text>,
 }
 
@@ -88,7 +90,7 @@ struct Metadata {
     kind: Option<Text>,
     tokens_before: Option<u64>,
     messages_removed: Option<usize>,
-    generated_at: Option<i64>,
+    generated_at: Option<f64>,
 }
 
 impl Metrics {
@@ -109,7 +111,8 @@ impl Metrics {
 impl Codec for Cline {
     fn fits(&self, probe: &Probe<'_>) -> Fit {
         let has = |name: &str| probe.field(name).is_some();
-        let is_sdk = has("version") && has("messages") && has("updated_at") && (has("agent") || has("sessionId"));
+        let is_sdk =
+            has("version") && has("messages") && has("updated_at") && (has("agent") || has("sessionId"));
         let is_task_file = probe.elements().iter().any(is_marked);
         if is_sdk || is_task_file { Fit::Sure } else { Fit::No }
     }
@@ -203,7 +206,7 @@ impl<'a> Reader<'a> {
         };
         parts.iter_mut().for_each(understand_result);
         let id = message.id.map_or_else(|| format!("m{index}"), |id| id.to_string());
-        let created_at = message.ts.map(Timestamp);
+        let created_at = message.ts.map(time_of_millis);
         let metadata = message.metadata.unwrap_or_default();
         if metadata.kind.as_deref() == Some(SUMMARY_KIND) {
             let item = Item { created_at, ..Item::new(id, ItemKind::Context, parts) };
@@ -231,7 +234,7 @@ impl<'a> Reader<'a> {
         let tokens_before = metadata.tokens_before.map(Tokens);
         let compaction = self.compaction.get_or_insert_with(|| Compaction::new(BY, place));
         compaction.tokens_before = compaction.tokens_before.or(tokens_before);
-        compaction.created_at = compaction.created_at.or(metadata.generated_at.map(Timestamp));
+        compaction.created_at = compaction.created_at.or(metadata.generated_at.map(time_of_millis));
         let item_count = metadata.messages_removed.unwrap_or(0);
         let summary = found_summary(item, BY, item_count, tokens_before.unwrap_or_default());
         self.shown.push(Shown::New(on_one_line(summary)));

@@ -13,7 +13,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::pieces::{Places, input_of, json_of, on_one_line, text_part};
+use super::pieces::{Places, if_understood, input_of, json_of, on_one_line, text_part};
 use crate::conversation::{Conversation, Place};
 use crate::detect::{Fit, Probe};
 use crate::dialect::openai_chat::content::image_at;
@@ -25,7 +25,7 @@ pub(crate) struct Forge;
 
 #[derive(Deserialize)]
 struct File<'a> {
-    #[serde(default)]
+    #[serde(default, deserialize_with = "if_understood")]
     id: Option<Text>,
     #[serde(borrow, default)]
     context: Option<Context<'a>>,
@@ -56,11 +56,11 @@ struct TextMessage<'a> {
     content: Option<Text>,
     #[serde(borrow, default)]
     tool_calls: Option<Vec<Call<'a>>>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "if_understood")]
     reasoning_details: Option<Vec<Thinking>>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "if_understood")]
     model: Option<Text>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "if_understood")]
     droppable: Option<bool>,
 }
 
@@ -77,7 +77,7 @@ struct Call<'a> {
 struct Thinking {
     #[serde(default)]
     text: Option<Text>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "if_understood")]
     id: Option<Text>,
     #[serde(default)]
     signature: Option<Text>,
@@ -302,8 +302,11 @@ mod tests {
         );
         let recorded = reading.conversations[0].recorded();
         let calls: Vec<_> = recorded[0].item.calls().map(|(_, call)| call.id.clone()).collect();
-        let answers: Vec<_> =
-            recorded.iter().flat_map(|at| at.item.results()).map(|(_, result)| result.call_id.clone()).collect();
+        let answers: Vec<_> = recorded
+            .iter()
+            .flat_map(|at| at.item.results())
+            .map(|(_, result)| result.call_id.clone())
+            .collect();
         assert_eq!(calls, answers);
     }
 

@@ -9,7 +9,7 @@ use foldback_core::{Dialect, FinishReason, Item, ItemKind, Text, Timestamp};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::pieces::{Places, ReportedUsage, on_one_line, time_of_seconds};
+use super::pieces::{Places, ReportedUsage, if_understood, on_one_line, time_of_seconds};
 use crate::conversation::{Conversation, Place};
 use crate::detect::{Fit, Probe};
 use crate::dialect::openai_chat::read_message;
@@ -32,21 +32,21 @@ struct File<'a> {
     input: Option<Vec<&'a RawValue>>,
     #[serde(borrow, default)]
     response: Option<&'a RawValue>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "if_understood")]
     timestamp: Option<f64>,
 }
 
 #[derive(Deserialize)]
 struct Response<'a> {
-    #[serde(default)]
+    #[serde(default, deserialize_with = "if_understood")]
     id: Option<Text>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "if_understood")]
     model: Option<Text>,
     #[serde(borrow, default)]
     choices: Option<Vec<Choice<'a>>>,
     #[serde(borrow, default)]
     output: Option<Vec<&'a RawValue>>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "if_understood")]
     usage: Option<ReportedUsage>,
 }
 
@@ -54,7 +54,7 @@ struct Response<'a> {
 struct Choice<'a> {
     #[serde(borrow)]
     message: &'a RawValue,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "if_understood")]
     finish_reason: Option<Text>,
 }
 
@@ -188,7 +188,8 @@ mod tests {
 
     #[test]
     fn a_message_without_a_role_is_a_problem_on_its_line() {
-        let text = "{\"messages\":[{\"role\":\"user\",\"content\":\"a\"},\n{\"content\":\"b\"}],\"response\":{}}";
+        let text =
+            "{\"messages\":[{\"role\":\"user\",\"content\":\"a\"},\n{\"content\":\"b\"}],\"response\":{}}";
         let reading = LlmLog.read(text.as_bytes()).unwrap();
         assert_eq!(reading.problems[0].line, 2);
     }

@@ -10,7 +10,7 @@ use foldback_core::{Dialect, Item, ItemKind, Part, Text};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::pieces::{Places, ReportedUsage, on_one_line, time_of_seconds};
+use super::pieces::{Places, ReportedUsage, if_understood, on_one_line, time_of_seconds};
 use crate::conversation::Conversation;
 use crate::detect::{Fit, Probe};
 use crate::dialect::openai_chat::{part_of, read_content, read_message};
@@ -32,7 +32,7 @@ struct File<'a> {
     messages: Vec<&'a RawValue>,
     #[serde(borrow, default)]
     info: Option<&'a RawValue>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "if_understood")]
     instance_id: Option<Text>,
 }
 
@@ -78,7 +78,7 @@ impl Codec for MiniSweAgent {
         let mut has_task = false;
         for (index, piece) in file.messages.into_iter().enumerate() {
             let place = places.of(piece);
-            match document.read_piece(piece).map(|message| read(message, piece, index)) {
+            match document.read_piece(piece).map(|message| read(&message, piece, index)) {
                 Ok(Some(mut item)) => {
                     if item.kind == ItemKind::User && std::mem::replace(&mut has_task, true) {
                         item.kind = ItemKind::Context;
@@ -100,7 +100,7 @@ impl Codec for MiniSweAgent {
     }
 }
 
-fn read(message: Message<'_>, piece: &RawValue, index: usize) -> Option<Item> {
+fn read(message: &Message<'_>, piece: &RawValue, index: usize) -> Option<Item> {
     let id = format!("m{index}");
     let mut item = match &*message.role {
         EXIT_ROLE => {
@@ -110,8 +110,7 @@ fn read(message: Message<'_>, piece: &RawValue, index: usize) -> Option<Item> {
         }
         _ => read_message(piece, id).ok()?,
     };
-    let extra: Extra =
-        message.extra.and_then(|raw| serde_json::from_str(raw.get()).ok()).unwrap_or_default();
+    let extra: Extra = message.extra.and_then(|raw| serde_json::from_str(raw.get()).ok()).unwrap_or_default();
     let response = extra.response.unwrap_or_default();
     item.created_at = response.created.or(extra.timestamp).map(time_of_seconds);
     item.usage = response.usage.map(ReportedUsage::disjoint);

@@ -9,7 +9,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use std::collections::BTreeMap;
 
-use super::pieces::{Places, items_of_blocks, on_one_line};
+use super::pieces::{Places, if_understood, items_of_blocks, on_one_line};
 use crate::conversation::Conversation;
 use crate::detect::{Fit, Probe};
 use crate::dialect::anthropic::blocks::read_blocks;
@@ -26,9 +26,9 @@ const BUILD_ACTION: &str = "build_action";
 struct File<'a> {
     #[serde(borrow)]
     nodes: Vec<&'a RawValue>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "if_understood")]
     agent: Option<Agent>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "if_understood")]
     metadata: Option<Metadata>,
 }
 
@@ -52,13 +52,13 @@ struct Node<'a> {
 
 #[derive(Deserialize)]
 struct Completion<'a> {
-    #[serde(default)]
+    #[serde(default, deserialize_with = "if_understood")]
     model: Option<Text>,
     #[serde(borrow)]
     input: Vec<&'a RawValue>,
     #[serde(borrow, default)]
     response: Option<&'a RawValue>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "if_understood")]
     usage: Option<ReportedUsage>,
 }
 
@@ -82,11 +82,11 @@ struct Message<'a> {
 
 #[derive(Deserialize)]
 struct Response<'a> {
-    #[serde(default)]
+    #[serde(default, deserialize_with = "if_understood")]
     id: Option<Text>,
     #[serde(borrow)]
     content: &'a RawValue,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "if_understood")]
     stop_reason: Option<Text>,
 }
 

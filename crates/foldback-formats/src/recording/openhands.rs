@@ -17,11 +17,12 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::pieces::{
-    Places, ReportedUsage, ThinkingBlock, json_of, on_one_line, text_part, time,
+    Places, ReportedUsage, ThinkingBlock, if_understood, json_of, on_one_line, text_part, time,
 };
 use crate::conversation::{Compaction, Conversation, Place, Shown};
 use crate::detect::{Fit, Probe};
 use crate::dialect::openai_chat::content::{image_at, tool_input};
+use crate::dialect::openai_chat::{part_of, read_content};
 use crate::document::Document;
 use crate::error::{FormatError, Problem};
 use crate::format::{Codec, Format, Reading};
@@ -52,7 +53,7 @@ const STATE: [&str; 12] = [
 struct Event<'a> {
     #[serde(default)]
     id: Option<i64>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "if_understood")]
     timestamp: Option<Text>,
     #[serde(default)]
     source: Option<Text>,
@@ -60,11 +61,11 @@ struct Event<'a> {
     action: Option<Text>,
     #[serde(default)]
     observation: Option<Text>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "if_understood")]
     cause: Option<i64>,
     #[serde(default)]
     content: Option<Text>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "if_understood")]
     success: Option<bool>,
     #[serde(borrow, default)]
     args: Option<&'a RawValue>,
@@ -76,16 +77,32 @@ struct Event<'a> {
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
-struct Args {
-    content: Option<Text>,
+struct Args<'a> {
+    #[serde(borrow)]
+    content: Option<&'a RawValue>,
+    #[serde(deserialize_with = "if_understood")]
     thought: Option<Text>,
+    #[serde(deserialize_with = "if_understood")]
     final_thought: Option<Text>,
+    #[serde(deserialize_with = "if_understood")]
     image_urls: Option<Vec<Text>>,
+    #[serde(deserialize_with = "if_understood")]
     forgotten_event_ids: Option<Vec<i64>>,
+    #[serde(deserialize_with = "if_understood")]
     forgotten_events_start_id: Option<i64>,
+    #[serde(deserialize_with = "if_understood")]
     forgotten_events_end_id: Option<i64>,
+    #[serde(deserialize_with = "if_understood")]
     summary: Option<Text>,
+    #[serde(deserialize_with = "if_understood")]
     summary_offset: Option<usize>,
+}
+
+impl Args<'_> {
+    /// What a message says.
+    fn said(&self) -> Vec<Part> {
+        self.content.map_or_else(Vec::new, read_content).into_iter().map(part_of).collect()
+    }
 }
 
 #[derive(Default, Deserialize)]
@@ -116,6 +133,7 @@ struct ModelResponse {
     id: Option<Text>,
     model: Option<Text>,
     choices: Vec<Choice>,
+    #[serde(deserialize_with = "if_understood")]
     usage: Option<ReportedUsage>,
 }
 
@@ -130,6 +148,7 @@ struct Choice {
 struct Answer {
     content: Option<Text>,
     reasoning_content: Option<Text>,
+    #[serde(deserialize_with = "if_understood")]
     thinking_blocks: Option<Vec<ThinkingBlock>>,
     tool_calls: Option<Vec<AnsweredCall>>,
 }
@@ -154,8 +173,10 @@ impl Codec for OpenHands {
             let observes = event["observation"].is_string() && event["extras"].is_object();
             event["source"].is_string() && event["id"].is_number() && (acts || observes)
         };
-        let lists = [probe.elements().to_vec(), probe.elements_of("trajectory"), probe.elements_of("history")];
-        if lists.iter().any(|list| list.iter().any(is_event)) { Fit::Sure } else { Fit::No }
+        let fits = probe.elements().iter().any(is_event)
+            || probe.elements_of("trajectory").iter().any(is_event)
+            || probe.elements_of("history").iter().any(is_event);
+        if fits { Fit::Sure } else { Fit::No }
     }
 
     fn read(&self, bytes: &[u8]) -> Result<Reading, FormatError> {
@@ -180,7 +201,7 @@ impl Codec for OpenHands {
         for (index, piece) in events.into_iter().enumerate() {
             let place = places.of(piece);
             match document.read_piece::<Event<'_>>(piece) {
-                Ok(event) => reader.event(index, event, place),
+                Ok(event) => reader.event(index, &event, place),
                 Err(problem) => reader.problems.push(problem),
             }
         }
@@ -209,32 +230,33 @@ struct Reader {
 }
 
 impl Reader {
-    fn event(&mut self, index: usize, event: Event<'_>, place: Place) {
+    fn event(&mut self, index: usize, event: &Event<'_>, place: Place) {
         let event_id = event.id.unwrap_or_else(|| i64::try_from(index).unwrap_or(i64::MAX));
-        if let Some(action) = event.action.clone() {
-            self.action(event_id, &action, event, place);
-        } else if let Some(observation) = event.observation.clone() {
-            self.observation(event_id, &observation, event, place);
+        if let Some(action) = &event.action {
+            self.action(event_id, action, event, place);
+        } else if let Some(observation) = &event.observation {
+            self.observation(event_id, observation, event, place);
         }
     }
 
-    fn action(&mut self, event_id: i64, action: &str, event: Event<'_>, place: Place) {
-        let args: Args = piece(event.args);
+    fn action(&mut self, event_id: i64, action: &str, event: &Event<'_>, place: Place) {
+        let args: Args<'_> = piece(event.args);
         let is_agent = event.source.as_deref() == Some("agent");
         match action {
-            "condensation" => self.condensation(event_id, args, event.timestamp, place),
+            "condensation" => self.condensation(event_id, args, event.timestamp.as_deref(), place),
             _ if STATE.contains(&action) => {}
-            "system" => self.say(event_id, ItemKind::System, text_part(args.content), event, place),
+            "system" => self.say(event_id, ItemKind::System, args.said(), event, place),
             "message" if is_agent => {
-                self.say(event_id, ItemKind::Assistant, text_part(args.content), event, place);
+                self.say(event_id, ItemKind::Assistant, args.said(), event, place);
             }
             "finish" if is_agent => {
                 let said = text_part(args.thought).or_else(|| text_part(args.final_thought));
                 self.say(event_id, ItemKind::Assistant, said, event, place);
             }
             "message" => {
-                let images = args.image_urls.into_iter().flatten().map(|url| Part::Media(image_at(&url)));
-                let parts: Vec<Part> = text_part(args.content).into_iter().chain(images).collect();
+                let mut parts = args.said();
+                let images = args.image_urls.into_iter().flatten();
+                parts.extend(images.map(|url| Part::Media(image_at(&url))));
                 let is_person = event.source.as_deref() == Some("user");
                 let kind = if is_person { ItemKind::User } else { ItemKind::Context };
                 self.say(event_id, kind, parts, event, place);
@@ -252,7 +274,7 @@ impl Reader {
         event_id: i64,
         kind: ItemKind,
         parts: impl IntoIterator<Item = Part>,
-        event: Event<'_>,
+        event: &Event<'_>,
         place: Place,
     ) {
         let parts: Vec<Part> = parts.into_iter().collect();
@@ -265,7 +287,7 @@ impl Reader {
         self.events.insert(index, vec![event_id]);
     }
 
-    fn call(&mut self, event_id: i64, action: &str, args: Args, event: Event<'_>, place: Place) {
+    fn call(&mut self, event_id: i64, action: &str, args: Args<'_>, event: &Event<'_>, place: Place) {
         let metadata: CallMetadata = piece(event.tool_call_metadata);
         let call_id = metadata.tool_call_id.unwrap_or_else(|| format!("event-{event_id}").into());
         let response = metadata.model_response.unwrap_or_default();
@@ -309,7 +331,7 @@ impl Reader {
         }
     }
 
-    fn observation(&mut self, event_id: i64, observation: &str, event: Event<'_>, place: Place) {
+    fn observation(&mut self, event_id: i64, observation: &str, event: &Event<'_>, place: Place) {
         let call_id = event.cause.and_then(|cause| self.calls.get(&cause).cloned());
         if call_id.is_none() && observation == "recall" {
             let knowledge = event.extras.map(|extras| Part::Structured(json_of(extras)));
@@ -341,7 +363,7 @@ impl Reader {
         self.events.insert(index, vec![event_id]);
     }
 
-    fn condensation(&mut self, event_id: i64, args: Args, timestamp: Option<Text>, place: Place) {
+    fn condensation(&mut self, event_id: i64, args: Args<'_>, timestamp: Option<&str>, place: Place) {
         let listed: HashSet<i64> = args.forgotten_event_ids.into_iter().flatten().collect();
         let range = args.forgotten_events_start_id.zip(args.forgotten_events_end_id);
         let is_forgotten = |event: &i64| {
@@ -364,7 +386,9 @@ impl Reader {
         let offset = args.summary_offset.unwrap_or(0);
         let (mut shown, mut from, mut passed) = (Vec::new(), Vec::new(), 0);
         for index in kept {
-            if passed >= offset && let Some(summary) = summary.take() {
+            if passed >= offset
+                && let Some(summary) = summary.take()
+            {
                 shown.push(summary);
                 from.push(None);
             }
@@ -377,7 +401,7 @@ impl Reader {
             from.push(None);
         }
         let mut compaction = Compaction::new(BY, place);
-        compaction.created_at = timestamp.as_deref().and_then(time);
+        compaction.created_at = timestamp.and_then(time);
         self.conversation.replace(compaction, shown);
         self.follow(&from);
     }
@@ -469,7 +493,9 @@ mod tests {
 
     #[test]
     fn an_event_that_is_not_understood_is_a_problem_on_its_line() {
-        let reading = read("{\"id\":0,\"source\":\"user\",\"action\":\"message\",\"args\":{\"content\":\"a\"}},\n{\"id\":\"x\"}");
+        let reading = read(
+            "{\"id\":0,\"source\":\"user\",\"action\":\"message\",\"args\":{\"content\":\"a\"}},\n{\"id\":\"x\"}",
+        );
         assert_eq!(reading.problems[0].line, 3);
     }
 }

@@ -1,9 +1,10 @@
 //! Pieces that several recordings write alike: arguments, reports of usage, times, places.
 
 use foldback_core::{
-    Item, ItemKind, Json, Opaque, Part, Reasoning, ResultPart, Text, Timestamp, Tokens, ToolCall, ToolInput, Usage,
+    Item, ItemKind, Json, Opaque, Part, Reasoning, ResultPart, Text, Timestamp, Tokens, ToolCall, ToolInput,
+    Usage,
 };
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
 use crate::conversation::Place;
@@ -34,6 +35,17 @@ impl<'a> Places<'a> {
         self.offset = start;
         Place::line(self.line)
     }
+}
+
+/// A field beside the content, such as a time or a count: where it is not what it should be, the
+/// record is read without it.
+pub(crate) fn if_understood<'de, D, T>(deserializer: D) -> Result<Option<T>, D::Error>
+where
+    D: Deserializer<'de>,
+    T: Deserialize<'de>,
+{
+    let raw = <&'de RawValue>::deserialize(deserializer)?;
+    Ok(serde_json::from_str(raw.get()).ok())
 }
 
 /// A part for text that says something.
@@ -121,7 +133,12 @@ pub(crate) fn time(text: &str) -> Option<Timestamp> {
 
 /// Seconds since the epoch, with a fraction.
 pub(crate) fn time_of_seconds(seconds: f64) -> Timestamp {
-    Timestamp((seconds * 1000.0) as i64)
+    time_of_millis(seconds * 1000.0)
+}
+
+/// Milliseconds since the epoch, however the number is written.
+pub(crate) fn time_of_millis(milliseconds: f64) -> Timestamp {
+    Timestamp(milliseconds as i64)
 }
 
 /// A message of blocks as items: the results it holds first, as a tool item, then the rest.

@@ -11,7 +11,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::pieces::{Places, ThinkingBlock, on_one_line};
+use super::pieces::{Places, ThinkingBlock, if_understood, on_one_line};
 use crate::conversation::{Conversation, Place};
 use crate::detect::{Fit, Probe};
 use crate::dialect::openai_chat::{read_content, read_message};
@@ -35,13 +35,13 @@ struct Message<'a> {
     role: Text,
     #[serde(borrow, default)]
     content: Option<&'a RawValue>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "if_understood")]
     thought: Option<Text>,
     #[serde(default)]
     tool_call_ids: Option<Vec<Text>>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "if_understood")]
     thinking_blocks: Option<Vec<ThinkingBlock>>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "if_understood")]
     is_demo: Option<bool>,
 }
 
@@ -50,8 +50,8 @@ impl Codec for SweAgent {
         let is_message = |message: &Value| message["role"].is_string() && message["agent"].is_string();
         let is_step = |step: &Value| step["action"].is_string() && step["observation"].is_string();
         let history = probe.elements_of("history");
-        let has_steps = probe.field("trajectory").is_some()
-            && probe.elements_of("trajectory").iter().all(|step| is_step(step));
+        let has_steps =
+            probe.field("trajectory").is_some() && probe.elements_of("trajectory").iter().all(is_step);
         if has_steps && history.iter().any(is_message) { Fit::Sure } else { Fit::No }
     }
 
@@ -111,7 +111,9 @@ impl Reader {
         }
         let Ok(mut item) = read_message(piece, id) else { return };
         if item.kind == ItemKind::Assistant {
-            if content.is_none() && let Some(thought) = thought.filter(|thought| !thought.is_empty()) {
+            if content.is_none()
+                && let Some(thought) = thought.filter(|thought| !thought.is_empty())
+            {
                 item.parts.insert(0, Part::Text(thought));
             }
             item.parts.splice(0..0, thinking_blocks.into_iter().flatten().map(Part::from));

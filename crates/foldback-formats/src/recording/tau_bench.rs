@@ -12,7 +12,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::pieces::{Places, ReportedUsage, input_of, json_of, on_one_line, text_part, time};
+use super::pieces::{Places, ReportedUsage, if_understood, input_of, json_of, on_one_line, text_part, time};
 use crate::conversation::{Conversation, Place};
 use crate::detect::{Fit, Probe};
 use crate::dialect::openai_chat::read_message;
@@ -47,8 +47,8 @@ impl Codec for TauBench {
     fn fits(&self, probe: &Probe<'_>) -> Fit {
         let is_run = |run: &Value| run.get("task_id").is_some() && run["traj"].is_array();
         let is_simulation = |run: &Value| run.get("task_id").is_some() && run["messages"].is_array();
-        let fits = probe.elements().iter().any(is_run)
-            || probe.elements_of("simulations").iter().any(is_simulation);
+        let fits =
+            probe.elements().iter().any(is_run) || probe.elements_of("simulations").iter().any(is_simulation);
         if fits { Fit::Sure } else { Fit::No }
     }
 
@@ -144,15 +144,15 @@ struct Message<'a> {
     content: Option<Text>,
     #[serde(borrow, default)]
     tool_calls: Option<Vec<&'a RawValue>>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "if_understood")]
     requestor: Option<Text>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "if_understood")]
     error: Option<bool>,
     #[serde(borrow, default)]
     tool_messages: Option<Vec<Self>>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "if_understood")]
     timestamp: Option<Text>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "if_understood")]
     usage: Option<ReportedUsage>,
 }
 
@@ -239,14 +239,19 @@ mod tests {
         let kinds: Vec<ItemKind> = conversation.recorded().iter().map(|at| at.item.kind).collect();
         use ItemKind::{Assistant, Notification, Tool, User};
         assert_eq!(kinds, [Assistant, Notification, Notification, User, Assistant, Tool]);
-        let failed: Vec<bool> =
-            conversation.recorded().iter().flat_map(|at| at.item.results()).map(|(_, result)| result.is_error).collect();
+        let failed: Vec<bool> = conversation
+            .recorded()
+            .iter()
+            .flat_map(|at| at.item.results())
+            .map(|(_, result)| result.is_error)
+            .collect();
         assert_eq!(failed, [true]);
     }
 
     #[test]
     fn a_run_that_is_not_understood_is_a_problem_and_the_others_are_read() {
-        let text = "[{\"task_id\":0,\"trial\":0,\"traj\":[{\"role\":\"user\",\"content\":\"a\"}]},\n{\"traj\":7}]";
+        let text =
+            "[{\"task_id\":0,\"trial\":0,\"traj\":[{\"role\":\"user\",\"content\":\"a\"}]},\n{\"traj\":7}]";
         let reading = TauBench.read(text.as_bytes()).unwrap();
         assert_eq!(reading.conversations.len(), 1);
         assert_eq!(reading.problems[0].line, 2);

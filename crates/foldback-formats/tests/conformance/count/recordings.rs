@@ -47,7 +47,7 @@ impl Tally {
 }
 
 fn document(bytes: &[u8]) -> Value {
-    serde_json::from_slice(bytes).unwrap()
+    serde_json::from_slice(bytes).expect("recordings are JSON documents")
 }
 
 fn list(value: &Value) -> &[Value] {
@@ -84,10 +84,10 @@ pub(crate) fn cline(bytes: &[u8]) -> Vec<Counts> {
         blocks.retain(|block| !said(block).starts_with("<SYSTEM_NOTICE>\nEarlier context was compacted"));
         // Each block that is not the person's is an item of its own.
         let is_result = said(&blocks[0]).starts_with('[') && said(&blocks[0]).contains("] Result:");
-        let is_added =
-            |block: &Value| is_result || ADDED.iter().any(|start| said(block).starts_with(start));
+        let is_added = |block: &Value| is_result || ADDED.iter().any(|start| said(block).starts_with(start));
         let is_persons = |block: &Value| block["type"] != "tool_result" && !is_added(block);
-        tally.items += blocks.iter().filter(|block| block["type"] != "tool_result" && is_added(block)).count();
+        tally.items +=
+            blocks.iter().filter(|block| block["type"] != "tool_result" && is_added(block)).count();
         let mut is_open = false;
         for block in blocks.iter().filter(|block| block["type"] != "tool_result") {
             tally.item_if(is_persons(block) && !is_open);
@@ -129,12 +129,15 @@ pub(crate) fn openhands(bytes: &[u8]) -> Vec<Counts> {
     let mut calls_by_event: Vec<(i64, String)> = Vec::new();
     let events = if file.is_array() { list(&file) } else { list(&file["trajectory"]) };
     for event in events {
-        let event_id = event["id"].as_i64().unwrap();
+        let event_id = event["id"].as_i64().expect("events are numbered");
         let action = text(&event["action"]);
         let observation = text(&event["observation"]);
         let metadata = &event["tool_call_metadata"];
         let is_agents = event["source"] == "agent";
-        if is_agents && !["", "message", "finish", "system"].contains(&&*action) && !SILENT.contains(&&*action) {
+        if is_agents
+            && !["", "message", "finish", "system"].contains(&&*action)
+            && !SILENT.contains(&&*action)
+        {
             let own_id = metadata["tool_call_id"].as_str().map(str::to_owned);
             let call_id = own_id.unwrap_or_else(|| format!("event-{event_id}"));
             calls_by_event.push((event_id, call_id.clone()));
@@ -193,8 +196,10 @@ fn atif_trajectory(trajectory: &Value) -> Counts {
         let is_item = says(&step["message"]) || says(&step["reasoning_content"]) || !calls.is_empty();
         tally.item_if(is_item);
         let results = list(&step["observation"]["results"]);
-        let mut named: Vec<String> =
-            results.iter().filter_map(|result| result["source_call_id"].as_str().map(str::to_owned)).collect();
+        let mut named: Vec<String> = results
+            .iter()
+            .filter_map(|result| result["source_call_id"].as_str().map(str::to_owned))
+            .collect();
         let unnamed = results.len() - named.len();
         let left: Vec<String> = calls.iter().filter(|call| !named.contains(call)).cloned().collect();
         named.extend(left.into_iter().take(unnamed));
@@ -221,8 +226,8 @@ pub(crate) fn moatless(bytes: &[u8]) -> Vec<Counts> {
     let file = document(bytes);
     let mut tally = Tally::default();
     tally.item_if(says(&file["agent"]["system_prompt"]));
-    let built = list(&file["nodes"]).iter().filter_map(|node| node["completions"].get("build_action"));
-    let last = built.last().unwrap();
+    let mut built = list(&file["nodes"]).iter().filter_map(|node| node["completions"].get("build_action"));
+    let last = built.next_back().expect("some node built an action");
     list(&last["input"]).iter().for_each(|message| tally.blocks_message(&message["content"]));
     tally.blocks_message(&last["response"]["content"]);
     vec![tally.counts()]

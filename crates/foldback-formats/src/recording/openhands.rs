@@ -124,6 +124,7 @@ struct CommandMetadata {
 struct CallMetadata {
     function_name: Option<Text>,
     tool_call_id: Option<Text>,
+    #[serde(deserialize_with = "if_understood")]
     model_response: Option<ModelResponse>,
 }
 
@@ -246,9 +247,7 @@ impl Reader {
             "condensation" => self.condensation(event_id, args, event.timestamp.as_deref(), place),
             _ if STATE.contains(&action) => {}
             "system" => self.say(event_id, ItemKind::System, args.said(), event, place),
-            "message" if is_agent => {
-                self.say(event_id, ItemKind::Assistant, args.said(), event, place);
-            }
+            "message" if is_agent => self.say(event_id, ItemKind::Assistant, args.said(), event, place),
             "finish" if is_agent => {
                 let said = text_part(args.thought).or_else(|| text_part(args.final_thought));
                 self.say(event_id, ItemKind::Assistant, said, event, place);
@@ -406,18 +405,17 @@ impl Reader {
         self.follow(&from);
     }
 
-    /// After a compaction, kept items may stand at new places.
+    /// After a compaction, kept items may stand at new places. An answer that goes on behind it is
+    /// an item of its own there, because what is recorded before stays as it is.
     fn follow(&mut self, from: &[Option<usize>]) {
+        self.answers.clear();
         for (&new, old) in self.conversation.visible().iter().zip(from) {
             match old {
                 Some(old) if *old != new => {
                     if let Some(events) = self.events.remove(old) {
                         self.events.insert(new, events);
                     }
-                    self.answers.values_mut().filter(|index| **index == *old).for_each(|index| *index = new);
-                    if self.summary_index == Some(*old) {
-                        self.summary_index = Some(new);
-                    }
+                    self.summary_index = self.summary_index.map(|at| if at == *old { new } else { at });
                 }
                 Some(_) => {}
                 None => self.summary_index = Some(new),
@@ -444,6 +442,12 @@ mod tests {
         OpenHands.read(format!("[\n{events}\n]").as_bytes()).unwrap()
     }
 
+    /// The ids of what the model sees.
+    fn seen(conversation: &Conversation) -> Vec<String> {
+        let transcript = conversation.transcript(Arc::new(EstimatingCounter), None);
+        conversation.view_of(&transcript).items().map(|item| item.id.to_string()).collect()
+    }
+
     const RUNS: &str = r#"{"id":0,"source":"user","action":"message","args":{"content":"build it"}},
         {"id":1,"source":"agent","action":"run","args":{"command":"ls","thought":"look"}},
         {"id":2,"source":"agent","observation":"run","cause":1,"content":"a","extras":{"metadata":{"exit_code":0,"suffix":"\n[done]"}}},
@@ -458,10 +462,7 @@ mod tests {
                  "forgotten_events_end_id":2,"summary":"looked around","summary_offset":1}}"#
         ));
         let conversation = &reading.conversations[0];
-        let transcript = conversation.transcript(Arc::new(EstimatingCounter), None);
-        let ids: Vec<String> =
-            conversation.view_of(&transcript).items().map(|item| item.id.to_string()).collect();
-        assert_eq!(ids, ["event-0", "event-5", "event-3", "event-4"]);
+        assert_eq!(seen(conversation), ["event-0", "event-5", "event-3", "event-4"]);
         assert_eq!(conversation.history().count(), 5);
     }
 
@@ -473,10 +474,7 @@ mod tests {
                {"id":6,"action":"condensation","args":{"forgotten_event_ids":[3,4],"summary":"two","summary_offset":1}}"#
         ));
         let conversation = &reading.conversations[0];
-        let transcript = conversation.transcript(Arc::new(EstimatingCounter), None);
-        let ids: Vec<String> =
-            conversation.view_of(&transcript).items().map(|item| item.id.to_string()).collect();
-        assert_eq!(ids, ["event-0", "event-6"]);
+        assert_eq!(seen(conversation), ["event-0", "event-6"]);
     }
 
     #[test]

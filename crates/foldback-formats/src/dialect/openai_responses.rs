@@ -46,6 +46,10 @@ const STYLE: Style = Style {
 impl Codec for OpenaiResponses {
     fn fits(&self, probe: &Probe<'_>) -> Fit {
         let has = |name: &str| probe.field(name).is_some();
+        // A log of a call holds the request's fields beside its own.
+        if has("context_window") || has("latency_sec") {
+            return Fit::No;
+        }
         let is_own = OWN_FIELDS.iter().any(|name| has(name));
         let input = probe.elements_of("input");
         if !input.is_empty() {

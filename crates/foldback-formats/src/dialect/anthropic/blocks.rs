@@ -1,0 +1,445 @@
+//! Content blocks of Anthropic messages, to parts and back. Session files and recordings that hold
+//! such messages use these functions, too.
+
+use std::borrow::Cow;
+
+use foldback_core::{
+    Blob, File, Json, Media, Opaque, Part, Reasoning, ResultPart, Text, ToolCall, ToolInput, ToolResult,
+};
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+/// Text that is borrowed from the file where it has no escapes, also inside an `Option`.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Deserialize)]
+pub(crate) struct Str<'a>(#[serde(borrow)] pub(crate) Cow<'a, str>);
+
+impl std::ops::Deref for Str<'_> {
+    type Target = str;
+    fn deref(&self) -> &str {
+        &self.0
+    }
+}
+
+impl From<Str<'_>> for Text {
+    fn from(text: Str<'_>) -> Self {
+        Self::from(text.0)
+    }
+}
+
+/// The content of a message.
+#[derive(Debug, Default)]
+pub(crate) struct Content {
+    /// Its blocks in order.
+    pub(crate) parts: Vec<Part>,
+    /// The last `cache_control` among them.
+    pub(crate) cache_control: Option<Json>,
+}
+
+/// One block, whatever its type. Which fields are there depends on it.
+#[derive(Deserialize)]
+struct Block<'a> {
+    #[serde(rename = "type", borrow)]
+    kind: Str<'a>,
+    #[serde(borrow)]
+    text: Option<Str<'a>>,
+    #[serde(borrow)]
+    thinking: Option<Str<'a>>,
+    #[serde(borrow)]
+    signature: Option<Str<'a>>,
+    #[serde(borrow)]
+    data: Option<Str<'a>>,
+    #[serde(borrow)]
+    id: Option<Str<'a>>,
+    #[serde(borrow)]
+    name: Option<Str<'a>>,
+    #[serde(borrow)]
+    input: Option<&'a RawValue>,
+    #[serde(borrow)]
+    tool_use_id: Option<Str<'a>>,
+    #[serde(borrow)]
+    content: Option<&'a RawValue>,
+    is_error: Option<bool>,
+    #[serde(borrow)]
+    source: Option<&'a RawValue>,
+    #[serde(borrow)]
+    title: Option<Str<'a>>,
+    #[serde(borrow)]
+    path: Option<Str<'a>>,
+    #[serde(borrow)]
+    context: Option<&'a RawValue>,
+    #[serde(borrow)]
+    citations: Option<&'a RawValue>,
+    #[serde(borrow)]
+    cache_control: Option<&'a RawValue>,
+}
+
+/// Where the bytes of an image or document are.
+#[derive(Deserialize)]
+struct Source<'a> {
+    #[serde(rename = "type", borrow)]
+    kind: Str<'a>,
+    #[serde(borrow)]
+    media_type: Option<Str<'a>>,
+    #[serde(borrow)]
+    data: Option<Str<'a>>,
+    #[serde(borrow)]
+    url: Option<Str<'a>>,
+}
+
+/// Reads the content of a message: a string or a list of blocks. An empty string and `null` have
+/// no parts. Blocks that are not understood are opaque parts.
+pub(crate) fn read_blocks(content: &RawValue) -> Result<Content, serde_json::Error> {
+    let json = content.get();
+    if json.starts_with('"') {
+        let Str(text) = serde_json::from_str(json)?;
+        let parts = if text.is_empty() { Vec::new() } else { vec![Part::Text(text.into())] };
+        return Ok(Content { parts, cache_control: None });
+    }
+    if json == "null" {
+        return Ok(Content::default());
+    }
+    let mut read = Content::default();
+    for (block, raw) in blocks_of(json)? {
+        let cache_control = block.as_ref().and_then(|block| block.cache_control);
+        let part = match block.map(part_of) {
+            Some(Some(part)) => {
+                read.cache_control = cache_control.and_then(json_of).or(read.cache_control);
+                part
+            }
+            // An opaque part keeps its cache marker within.
+            Some(None) | None => match opaque(raw.get()) {
+                Some(opaque) => Part::Opaque(opaque),
+                None => continue,
+            },
+        };
+        read.parts.push(part);
+    }
+    Ok(read)
+}
+
+/// Reads the content of a tool result: a string, a list of blocks, or nothing.
+pub(crate) fn read_result_content(content: Option<&RawValue>) -> Vec<ResultPart> {
+    let Some(content) = content else { return Vec::new() };
+    if content.get().starts_with('"') {
+        let text =
+            serde_json::from_str(content.get()).map_or_else(|_| Text::default(), |Str(text)| text.into());
+        return if text.is_empty() { Vec::new() } else { vec![ResultPart::Text(text)] };
+    }
+    let opaque_part = |json: &str| opaque(json).map(ResultPart::Opaque);
+    let Ok(blocks) = blocks_of(content.get()) else {
+        return opaque_part(content.get()).into_iter().collect();
+    };
+    let part = |(block, raw): (Option<Block<'_>>, &RawValue)| match block.map(part_of) {
+        Some(Some(Part::Text(text))) => Some(ResultPart::Text(text)),
+        Some(Some(Part::Media(media))) => Some(ResultPart::Media(media)),
+        Some(Some(Part::File(file))) => Some(ResultPart::File(file)),
+        _ => opaque_part(raw.get()),
+    };
+    blocks.into_iter().filter_map(part).collect()
+}
+
+/// The blocks of a list, each with its JSON; none where one is not a block at all.
+fn blocks_of(json: &str) -> Result<Vec<(Option<Block<'_>>, &RawValue)>, serde_json::Error> {
+    let raw: Vec<&RawValue> = serde_json::from_str(json)?;
+    Ok(raw.into_iter().map(|raw| (serde_json::from_str(raw.get()).ok(), raw)).collect())
+}
+
+/// A block as a part, where all that is needed is there.
+fn part_of(block: Block<'_>) -> Option<Part> {
+    match &*block.kind {
+        "text" => block.text.map(|text| Part::Text(text.into())),
+        "thinking" => Some(Part::Reasoning(Reasoning {
+            text: block.thinking?.into(),
+            signature: block.signature.filter(|signature| !signature.is_empty()).map(Text::from),
+            ..Reasoning::default()
+        })),
+        "redacted_thinking" => {
+            Some(Part::Reasoning(Reasoning { encrypted: Some(block.data?.into()), ..Reasoning::default() }))
+        }
+        "tool_use" => Some(Part::ToolCall(ToolCall {
+            id: block.id?.0.into(),
+            name: block.name?.into(),
+            input: ToolInput::Json(json_of_text(block.input.map_or("{}", RawValue::get))?),
+            signature: None,
+        })),
+        "tool_result" => Some(Part::ToolResult(ToolResult {
+            call_id: block.tool_use_id?.0.into(),
+            content: read_result_content(block.content),
+            is_error: block.is_error.unwrap_or(false),
+        })),
+        "image" => media(block.source?).map(Part::Media),
+        "document" if block.context.is_none() && block.citations.is_none() => {
+            file(block.source?, block.title.map(Text::from)).map(Part::File)
+        }
+        // Not of the API itself: agents that speak it attach files in this form.
+        "file" => Some(Part::File(File {
+            name: Some(block.path?.into()),
+            media_type: "text/plain".into(),
+            data: Blob::Text(serde_json::from_str::<Str<'_>>(block.content?.get()).ok()?.into()),
+        })),
+        _ => None,
+    }
+}
+
+fn json_of(raw: &RawValue) -> Option<Json> {
+    json_of_text(raw.get())
+}
+
+fn json_of_text(text: &str) -> Option<Json> {
+    Json::parse(text).ok()
+}
+
+/// What is not understood, named after its type.
+fn opaque(json: &str) -> Option<Opaque> {
+    #[derive(Deserialize)]
+    struct Typed<'a> {
+        #[serde(rename = "type", borrow)]
+        kind: Str<'a>,
+    }
+    let kind = serde_json::from_str(json).map(|Typed { kind }| kind.0).unwrap_or(Cow::Borrowed("block"));
+    Some(Opaque { source: format!("{OPAQUE_SOURCE}{kind}").into(), json: json_of_text(json)? })
+}
+
+/// How the source of blocks that are passed through begins.
+pub(crate) const OPAQUE_SOURCE: &str = "anthropic/";
+
+fn media(source: &RawValue) -> Option<Media> {
+    let source: Source<'_> = serde_json::from_str(source.get()).ok()?;
+    let (media_type, data) = match &*source.kind {
+        "base64" => (source.media_type?.into(), Blob::Base64(source.data?.into())),
+        "url" => (Text::from("image/*"), Blob::Url(source.url?.into())),
+        _ => return None,
+    };
+    Some(Media { media_type, data, pixels: None })
+}
+
+fn file(source: &RawValue, name: Option<Text>) -> Option<File> {
+    let source: Source<'_> = serde_json::from_str(source.get()).ok()?;
+    let (media_type, data) = match &*source.kind {
+        "base64" => (source.media_type?.into(), Blob::Base64(source.data?.into())),
+        "text" => {
+            let media_type = source.media_type.map_or_else(|| Text::from("text/plain"), Text::from);
+            (media_type, Blob::Text(source.data?.into()))
+        }
+        "url" => (Text::from("application/pdf"), Blob::Url(source.url?.into())),
+        _ => return None,
+    };
+    Some(File { name, media_type, data })
+}
+
+/// A part as a block.
+#[derive(Debug, Default)]
+pub(crate) struct WrittenBlock {
+    /// The block's JSON; none where it cannot be one.
+    pub(crate) json: Option<String>,
+    /// What is lost of the part.
+    pub(crate) lost: Option<&'static str>,
+}
+
+impl WrittenBlock {
+    fn of(block: &BlockOut<'_>) -> Self {
+        Self { json: Some(json_text(block)), lost: None }
+    }
+
+    fn lost(what: &'static str) -> Self {
+        Self { json: None, lost: Some(what) }
+    }
+
+    fn but(self, lost: &'static str) -> Self {
+        Self { lost: Some(lost), ..self }
+    }
+
+    /// Whether it can carry a cache marker.
+    pub(crate) fn is_cacheable(json: &str) -> bool {
+        ["{\"type\":\"thinking\"", "{\"type\":\"redacted_thinking\""]
+            .iter()
+            .all(|start| !json.starts_with(start))
+    }
+}
+
+#[derive(Serialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+enum BlockOut<'a> {
+    Text {
+        text: &'a str,
+    },
+    Thinking {
+        thinking: &'a str,
+        signature: &'a str,
+    },
+    RedactedThinking {
+        data: &'a str,
+    },
+    ToolUse {
+        id: &'a str,
+        name: &'a str,
+        input: &'a Json,
+    },
+    ToolResult {
+        tool_use_id: &'a str,
+        content: &'a RawValue,
+        #[serde(skip_serializing_if = "std::ops::Not::not")]
+        is_error: bool,
+    },
+    Image {
+        source: SourceOut<'a>,
+    },
+    Document {
+        source: SourceOut<'a>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        title: Option<&'a str>,
+    },
+}
+
+#[derive(Serialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+enum SourceOut<'a> {
+    Base64 { media_type: &'a str, data: &'a str },
+    Text { media_type: &'a str, data: &'a str },
+    Url { url: &'a str },
+}
+
+/// JSON on one line: line breaks in what serde writes stand between the tokens of raw JSON.
+pub(crate) fn json_text(value: &impl Serialize) -> String {
+    let json = serde_json::to_string(value).expect("blocks have only string keys and finite numbers");
+    if json.contains(['\n', '\r']) { json.replace(['\n', '\r'], " ") } else { json }
+}
+
+/// Writes a part as a block.
+pub(crate) fn write_block(part: &Part) -> WrittenBlock {
+    match part {
+        Part::Text(text) => WrittenBlock::of(&BlockOut::Text { text }),
+        Part::Reasoning(Reasoning { encrypted: Some(data), .. }) => {
+            WrittenBlock::of(&BlockOut::RedactedThinking { data })
+        }
+        Part::Reasoning(Reasoning { text, signature, .. }) => {
+            let signature = signature.as_deref().unwrap_or("");
+            WrittenBlock::of(&BlockOut::Thinking { thinking: text, signature })
+        }
+        Part::ToolCall(ToolCall { id, name, input: ToolInput::Json(input), .. }) => {
+            WrittenBlock::of(&BlockOut::ToolUse { id, name, input })
+        }
+        Part::ToolCall(ToolCall { id, name, input: ToolInput::Text(text), .. }) => {
+            let input = &Json::from_value(&serde_json::json!({ "text": text }));
+            WrittenBlock::of(&BlockOut::ToolUse { id, name, input })
+                .but("the call's input is text and becomes the field `text` of an object")
+        }
+        Part::ToolResult(result) => write_result(result),
+        Part::Media(media) => write_media(media),
+        Part::File(file) => write_file(file),
+        Part::Structured(json) => {
+            WrittenBlock::of(&BlockOut::Text { text: json.as_str() }).but("structured content becomes text")
+        }
+        Part::Opaque(opaque) => write_opaque(opaque),
+    }
+}
+
+fn write_opaque(opaque: &Opaque) -> WrittenBlock {
+    match opaque.source.starts_with(OPAQUE_SOURCE) {
+        true => WrittenBlock { json: Some(json_text(&opaque.json)), lost: None },
+        false => WrittenBlock::lost("content that only the format it comes from knows"),
+    }
+}
+
+fn write_media(media: &Media) -> WrittenBlock {
+    if !media.media_type.starts_with("image/") {
+        return WrittenBlock::lost("sound or video, which Anthropic messages cannot hold");
+    }
+    let source = match &media.data {
+        Blob::Base64(data) => SourceOut::Base64 { media_type: &media.media_type, data },
+        Blob::Url(url) => SourceOut::Url { url },
+        Blob::Text(_) => return WrittenBlock::lost("an image that is given as text"),
+    };
+    WrittenBlock::of(&BlockOut::Image { source })
+}
+
+fn write_file(file: &File) -> WrittenBlock {
+    let media_type = &file.media_type;
+    let source = match &file.data {
+        Blob::Base64(data) => SourceOut::Base64 { media_type, data },
+        Blob::Text(data) => SourceOut::Text { media_type, data },
+        Blob::Url(url) => SourceOut::Url { url },
+    };
+    WrittenBlock::of(&BlockOut::Document { source, title: file.name.as_deref() })
+}
+
+fn write_result(result: &ToolResult) -> WrittenBlock {
+    let mut lost = None;
+    let content = match &result.content[..] {
+        [] => "\"\"".to_owned(),
+        [ResultPart::Text(text)] if !text.is_empty() => json_text(text),
+        parts => {
+            let mut blocks = Vec::with_capacity(parts.len());
+            for part in parts {
+                let written = match part {
+                    ResultPart::Text(text) => WrittenBlock::of(&BlockOut::Text { text }),
+                    ResultPart::Media(media) => write_media(media),
+                    ResultPart::File(file) => write_file(file),
+                    ResultPart::Structured(json) => WrittenBlock::of(&BlockOut::Text { text: json.as_str() })
+                        .but("structured content of a result becomes text"),
+                    ResultPart::Opaque(opaque) => write_opaque(opaque),
+                };
+                lost = lost.or(written.lost);
+                blocks.extend(written.json);
+            }
+            format!("[{}]", blocks.join(","))
+        }
+    };
+    let content = RawValue::from_string(content).expect("a list of blocks is JSON");
+    let block =
+        BlockOut::ToolResult { tool_use_id: &result.call_id, content: &content, is_error: result.is_error };
+    WrittenBlock { lost, ..WrittenBlock::of(&block) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(json: &str) -> Content {
+        read_blocks(&RawValue::from_string(json.to_owned()).unwrap()).unwrap()
+    }
+
+    #[test]
+    fn every_block_is_written_as_it_was_read() {
+        let blocks = [
+            r#"{"type":"text","text":"caf\u00e9 \"quoted\""}"#,
+            r#"{"type":"thinking","thinking":"so","signature":"c2ln"}"#,
+            r#"{"type":"redacted_thinking","data":"ZGF0YQ=="}"#,
+            r#"{"type":"tool_use","id":"t1","name":"ls","input":{"n":1.50,"s":"\u0041"}}"#,
+            r#"{"type":"tool_result","tool_use_id":"t1","content":"no","is_error":true}"#,
+            r#"{"type":"tool_result","tool_use_id":"t2","content":[{"type":"text","text":"a"},{"type":"image","source":{"type":"base64","media_type":"image/png","data":"aQ=="}}]}"#,
+            r#"{"type":"tool_result","tool_use_id":"t3","content":""}"#,
+            r#"{"type":"tool_result","tool_use_id":"t4","content":[{"type":"tool_reference","tool_name":"Grep"}]}"#,
+            r#"{"type":"image","source":{"type":"url","url":"https://example.com/a.png"}}"#,
+            r#"{"type":"document","source":{"type":"text","media_type":"text/plain","data":"x"},"title":"notes"}"#,
+            r#"{"type":"document","source":{"type":"base64","media_type":"application/pdf","data":"JVBE"}}"#,
+            r#"{"type":"server_tool_use","id":"s1","name":"web_search","input":{"query":"q"}}"#,
+        ];
+        let content = read(&format!("[{}]", blocks.join(",")));
+        assert_eq!(content.parts.len(), blocks.len());
+        for (part, block) in content.parts.iter().zip(blocks) {
+            let written = write_block(part);
+            assert_eq!(written.lost, None, "{block}");
+            let again = read(&format!("[{}]", written.json.unwrap()));
+            assert_eq!(&again.parts[..], std::slice::from_ref(part), "{block}");
+        }
+    }
+
+    #[test]
+    fn a_block_that_lacks_its_fields_is_passed_through() {
+        let json = r#"[{"type":"tool_use","name":"no id"},{"type":"text","text":7},"loose",{"type":"image","source":{"type":"file","file_id":"f"}}]"#;
+        let content = read(json);
+        assert_eq!(content.parts.len(), 4);
+        assert!(content.parts.iter().all(|part| matches!(part, Part::Opaque(_))));
+        let back: Vec<String> = content.parts.iter().filter_map(|part| write_block(part).json).collect();
+        assert_eq!(format!("[{}]", back.join(",")), json);
+    }
+
+    #[test]
+    fn content_is_a_string_or_a_list() {
+        assert_eq!(read("\"\"").parts, []);
+        assert_eq!(read("null").parts, []);
+        assert_eq!(read("\"a\\nb\"").parts, [Part::text("a\nb")]);
+        assert!(read_blocks(&RawValue::from_string("{}".to_owned()).unwrap()).is_err());
+    }
+}

@@ -117,10 +117,7 @@ mod tests {
     fn a_changed_field_leaves_the_others_as_they_were_written() {
         let text = r#"{"b": 1.50, "a" : {"x":[ 1 ]}, "c":"\u0041"}"#;
         let fields: Fields<'_> = serde_json::from_str(text).unwrap();
-        assert_eq!(
-            fields.with(&[("a", "7"), ("d", "8")]).finish(),
-            r#"{"b":1.50,"a":7,"c":"\u0041"}"#
-        );
+        assert_eq!(fields.with(&[("a", "7"), ("d", "8")]).finish(), r#"{"b":1.50,"a":7,"c":"\u0041"}"#);
         assert_eq!(fields.get("c").unwrap().get(), r#""\u0041""#);
     }
 }

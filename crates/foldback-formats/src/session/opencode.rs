@@ -16,7 +16,8 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
 use foldback_core::{
-    Dialect, FinishReason, Item, ItemId, ItemKind, Part, ResultPart, Text, Timestamp, Tokens, ToolResult, Usage,
+    Dialect, FinishReason, Item, ItemId, ItemKind, Part, ResultPart, Text, Timestamp, Tokens, ToolResult,
+    Usage,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -265,7 +266,8 @@ impl Marker {
         struct Metadata {
             foldback: Note,
         }
-        let parts: Vec<part::PartRecord<'_>> = message.parts.iter().filter_map(|piece| part::record(piece)).collect();
+        let parts: Vec<part::PartRecord<'_>> =
+            message.parts.iter().filter_map(|piece| part::record(piece)).collect();
         let marker = parts.iter().find(|part| part.kind == "compaction")?;
         let metadata = parts.iter().find_map(|part| lenient::<Metadata>(part.metadata));
         Some(Self {
@@ -302,8 +304,14 @@ impl Reader {
     }
 
     /// The summary and what is shown with it. Takes from `following` the copies behind it.
-    fn compaction(&mut self, summary: &Message<'_>, line: usize, following: &mut VecDeque<(usize, Message<'_>)>) {
-        let asked_by = |marker: &Marker| summary.info.parent_id.as_deref().is_none_or(|id| id == marker.message_id);
+    fn compaction(
+        &mut self,
+        summary: &Message<'_>,
+        line: usize,
+        following: &mut VecDeque<(usize, Message<'_>)>,
+    ) {
+        let asked_by =
+            |marker: &Marker| summary.info.parent_id.as_deref().is_none_or(|id| id == marker.message_id);
         let marker = self.marker.take().filter(asked_by);
         let tail_start = marker.as_ref().and_then(|marker| {
             let tail = marker.tail_start_id.as_ref()?;
@@ -335,7 +343,8 @@ impl Reader {
             let Some((_, message)) = following.pop_front_if(|(_, message)| message.info.id == copy.id) else {
                 break;
             };
-            let items = copy.items.take().map_or_else(|| Items::of(&message).items, |items| noted(&copy.id, items));
+            let items =
+                copy.items.take().map_or_else(|| Items::of(&message).items, |items| noted(&copy.id, items));
             let first = self.conversation.len() + shown.len();
             self.placed.push((copy.id, (first..first + items.len()).collect()));
             for mut item in items {
@@ -359,8 +368,10 @@ impl Reader {
             if !self.cleared.contains_key(&recorded.item.id) {
                 continue;
             }
-            cleared.extend(recorded.item.results().map(|(part_index, result)| {
-                Cleared { item_index, part_index, replacement: Some(placeholder(result)) }
+            cleared.extend(recorded.item.results().map(|(part_index, result)| Cleared {
+                item_index,
+                part_index,
+                replacement: Some(placeholder(result)),
             }));
         }
         if !cleared.is_empty() {
@@ -381,8 +392,8 @@ fn noted(message_id: &str, items: Vec<ItemNote>) -> Vec<Item> {
 
 impl Codec for Opencode {
     fn fits(&self, probe: &Probe<'_>) -> Fit {
-        let is_session =
-            lenient::<Value>(probe.field("info")).is_some_and(|info| info["id"].as_str().is_some_and(|id| id.starts_with("ses_")));
+        let is_session = lenient::<Value>(probe.field("info"))
+            .is_some_and(|info| info["id"].as_str().is_some_and(|id| id.starts_with("ses_")));
         let messages = probe.elements_of("messages");
         let is_message = |message: &Value| message["info"]["role"].is_string() && message["parts"].is_array();
         let fits = probe.field("messages").is_some() && (is_session || messages.iter().any(is_message));
@@ -437,7 +448,12 @@ impl Codec for Opencode {
         items
     }
 
-    fn append(&self, session: &Session, _conversation: &Conversation, items: &[Arc<Item>]) -> Option<Vec<u8>> {
+    fn append(
+        &self,
+        session: &Session,
+        _conversation: &Conversation,
+        items: &[Arc<Item>],
+    ) -> Option<Vec<u8>> {
         write::append(session, items)
     }
 }
@@ -454,3 +470,6 @@ fn dialect_of(provider_id: &str) -> Option<Dialect> {
         _ => None,
     }
 }
+
+#[cfg(test)]
+mod tests;

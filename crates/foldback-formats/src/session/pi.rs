@@ -15,7 +15,9 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use foldback_core::{Dialect, FinishReason, Item, ItemKind, Part, Text, Timestamp, Tokens, ToolResult, Usage};
+use foldback_core::{
+    Dialect, FinishReason, Item, ItemKind, Part, Text, Timestamp, Tokens, ToolResult, Usage,
+};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
@@ -140,7 +142,11 @@ struct Entry<'a> {
 
 enum Body<'a> {
     Header,
-    Item { item: Box<Item>, api: Option<Cow<'a, str>>, model: Option<Cow<'a, str>> },
+    Item {
+        item: Box<Item>,
+        api: Option<Cow<'a, str>>,
+        model: Option<Cow<'a, str>>,
+    },
     Compaction(CompactionEntry),
     /// Settings, labels, the state of extensions: not shown to the model.
     State,
@@ -268,7 +274,8 @@ fn message_body(piece: &RawValue) -> Result<Body<'_>, serde_json::Error> {
         other => Item::new("", ItemKind::Context, vec![block::opaque(other, piece)]),
     };
     item.created_at = time(message.timestamp);
-    item.usage = lenient::<UsageRecord>(message.usage).map(Usage::from).filter(|usage| *usage != Usage::default());
+    item.usage =
+        lenient::<UsageRecord>(message.usage).map(Usage::from).filter(|usage| *usage != Usage::default());
     item.finish_reason = message.stop_reason.as_deref().and_then(finish_reason);
     Ok(Body::Item { item: Box::new(item), api: message.api, model: message.model })
 }
@@ -556,3 +563,6 @@ impl Codec for Pi {
         Some(write::append(session, conversation, items))
     }
 }
+
+#[cfg(test)]
+mod tests;

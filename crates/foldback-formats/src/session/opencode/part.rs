@@ -126,7 +126,9 @@ pub(super) fn of_assistant(piece: &RawValue) -> Said {
     match &*part.kind {
         "text" => Said::Part(Part::text(part.text)),
         "reasoning" => Said::Part(Part::Reasoning(reasoning(part))),
-        "tool" => called(&part).map_or_else(|| Said::Part(opaque("tool", piece)), |it| Said::Called(Box::new(it))),
+        "tool" => {
+            called(&part).map_or_else(|| Said::Part(opaque("tool", piece)), |it| Said::Called(Box::new(it)))
+        }
         "step-start" => Said::StepStart,
         "step-finish" | "snapshot" | "patch" | "retry" | "agent" | "file" | "compaction" | "subtask" => {
             Said::Nothing

@@ -63,7 +63,8 @@ impl<'a> Source<'a> {
                 _ => {}
             }
             let time: Time = lenient(message.info.time).unwrap_or_default();
-            source.last_time = source.last_time.max(time.created.unwrap_or(0)).max(time.completed.unwrap_or(0));
+            source.last_time =
+                source.last_time.max(time.created.unwrap_or(0)).max(time.completed.unwrap_or(0));
             source.see_id(&message.info.id);
             for part in message.parts.iter().filter_map(|piece| record(piece)) {
                 source.see_id(&part.id);
@@ -142,7 +143,9 @@ pub(super) fn append(session: &Session, items: &[Arc<Item>]) -> Option<Vec<u8>> 
     let (marker_part, note_part) = (writer.new_id("prt"), writer.new_id("prt"));
     let summary_message = writer.summary(summary.map(Arc::as_ref));
     groups(copied).iter().for_each(|group| writer.group(group));
-    let parts = summary.map(|item| &item.parts).filter(|parts| !matches!(&parts[..], [Part::Text(text)] if !text.is_empty()));
+    let parts = summary
+        .map(|item| &item.parts)
+        .filter(|parts| !matches!(&parts[..], [Part::Text(text)] if !text.is_empty()));
     let note = Note { summary: parts.cloned(), copies: std::mem::take(&mut writer.copies) };
     let marker = writer.marker(&marker_id, &marker_part, &note_part, &note);
     let added: Vec<String> = [marker, summary_message].into_iter().chain(writer.messages).collect();
@@ -207,7 +210,9 @@ impl<'a> Writer<'a> {
 
     fn user_info(&self, id: &str) -> String {
         let like = self.source.info(self.source.last_user);
-        let or = |name: &str, otherwise: &str| like.and_then(|like| like.get(name)).map_or(otherwise, RawValue::get).to_owned();
+        let or = |name: &str, otherwise: &str| {
+            like.and_then(|like| like.get(name)).map_or(otherwise, RawValue::get).to_owned()
+        };
         let mut info = Object::new();
         info.text("role", "user").json("time", &format!("{{\"created\":{}}}", self.time));
         info.json("agent", &or("agent", "\"build\""));
@@ -219,7 +224,9 @@ impl<'a> Writer<'a> {
     /// As the model that answered then, or else the last one.
     fn assistant_info(&self, id: &str, original: Option<usize>, finish: &str) -> Object {
         let like = self.source.info(original.or(self.source.last_assistant));
-        let or = |name: &str, otherwise: &str| like.and_then(|like| like.get(name)).map_or(otherwise, RawValue::get).to_owned();
+        let or = |name: &str, otherwise: &str| {
+            like.and_then(|like| like.get(name)).map_or(otherwise, RawValue::get).to_owned()
+        };
         let mut info = Object::new();
         info.text("role", "assistant").text("parentID", &self.parent_id);
         for (name, otherwise) in [
@@ -294,7 +301,12 @@ impl<'a> Writer<'a> {
     }
 
     /// A part of the original message with other ids, if one of them passes the test.
-    fn copied(&mut self, id: &str, original: Option<usize>, test: impl Fn(&RawValue) -> bool) -> Option<String> {
+    fn copied(
+        &mut self,
+        id: &str,
+        original: Option<usize>,
+        test: impl Fn(&RawValue) -> bool,
+    ) -> Option<String> {
         let (message, _) = self.source.messages.get(original?)?;
         let fields = message.parts.iter().find(|piece| test(piece)).and_then(|piece| Fields::of(piece))?;
         let part_id = quoted(&self.new_id("prt"));
@@ -357,11 +369,17 @@ impl<'a> Writer<'a> {
                 Part::ToolCall(call) => parts.push(self.tool(id, call, group.result_of(call), original)),
                 Part::ToolResult(result) => {
                     let input = ToolInput::Json(foldback_core::Json::from_value(&serde_json::json!({})));
-                    let call = ToolCall { id: result.call_id.clone(), name: "unknown".into(), input, signature: None };
+                    let call = ToolCall {
+                        id: result.call_id.clone(),
+                        name: "unknown".into(),
+                        input,
+                        signature: None,
+                    };
                     parts.push(self.tool(id, &call, Some(result), None));
                 }
                 Part::Text(_) | Part::Reasoning(_) => {
-                    let is_same = |piece: &RawValue| matches!(of_assistant(piece), Said::Part(read) if read == *part);
+                    let is_same =
+                        |piece: &RawValue| matches!(of_assistant(piece), Said::Part(read) if read == *part);
                     let copy = self.copied(id, original, is_same);
                     parts.push(copy.unwrap_or_else(|| self.said(id, part)));
                 }
@@ -402,8 +420,15 @@ impl<'a> Writer<'a> {
         written.finish()
     }
 
-    fn tool(&mut self, id: &str, call: &ToolCall, result: Option<&ToolResult>, original: Option<usize>) -> String {
-        let is_call = |piece: &RawValue| matches!(of_assistant(piece), Said::Called(read) if read.call == *call);
+    fn tool(
+        &mut self,
+        id: &str,
+        call: &ToolCall,
+        result: Option<&ToolResult>,
+        original: Option<usize>,
+    ) -> String {
+        let is_call =
+            |piece: &RawValue| matches!(of_assistant(piece), Said::Called(read) if read.call == *call);
         let is_same = |piece: &RawValue| match of_assistant(piece) {
             Said::Called(read) => {
                 read.call == *call && read.result.as_ref() == result && read.cleared_at.is_none()
@@ -452,7 +477,9 @@ impl<'a> Writer<'a> {
         let mut attachments = Vec::new();
         for part in &result.content {
             match part {
-                ResultPart::Media(media) => attachments.push(self.file(id, &media.media_type, None, &media.data)),
+                ResultPart::Media(media) => {
+                    attachments.push(self.file(id, &media.media_type, None, &media.data))
+                }
                 ResultPart::File(file) => {
                     attachments.push(self.file(id, &file.media_type, file.name.as_deref(), &file.data));
                 }

@@ -228,7 +228,8 @@ impl Writer<'_> {
         } else {
             entry.json("firstKeptEntryIndex", &(self.source.record_count + 1).to_string());
         }
-        let tokens_before = summary.and_then(|item| item.summary.as_ref()).map_or(0, |made| made.tokens_before.0);
+        let tokens_before =
+            summary.and_then(|item| item.summary.as_ref()).map_or(0, |made| made.tokens_before.0);
         entry.json("tokensBefore", &tokens_before.to_string());
         let parts = summary.map_or(&[][..], |item| &item.parts);
         let is_text = matches!(parts, [Part::Text(text)] if !text.is_empty()) || parts.is_empty();
@@ -340,7 +341,8 @@ impl Writer<'_> {
             entry.json("foldback", &format!("{{{}}}", note.join(",")));
         }
         if !is_told {
-            let what = "parts that pi has no blocks for are kept beside the entry, not shown by pi".to_owned();
+            let what =
+                "parts that pi has no blocks for are kept beside the entry, not shown by pi".to_owned();
             self.losses.push(Loss { item_id: item.id.clone(), what });
         }
         self.lines.push(one_line(entry.finish()));

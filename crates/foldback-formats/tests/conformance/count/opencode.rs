@@ -5,9 +5,7 @@ use serde_json::Value;
 
 use super::Counts;
 
-const STATE: [&str; 7] = [
-    "step-start", "step-finish", "snapshot", "patch", "retry", "agent", "compaction",
-];
+const STATE: [&str; 7] = ["step-start", "step-finish", "snapshot", "patch", "retry", "agent", "compaction"];
 
 pub(crate) fn count(bytes: &[u8]) -> Vec<Counts> {
     let export: Value = serde_json::from_slice(bytes).unwrap();

@@ -44,8 +44,11 @@ fn path(entries: &[Value]) -> Vec<&Value> {
     if entries.iter().all(|entry| entry["parentId"].is_null()) {
         return entries.iter().collect();
     }
-    let by_id: BTreeMap<&str, usize> =
-        entries.iter().enumerate().filter_map(|(index, entry)| Some((entry["id"].as_str()?, index))).collect();
+    let by_id: BTreeMap<&str, usize> = entries
+        .iter()
+        .enumerate()
+        .filter_map(|(index, entry)| Some((entry["id"].as_str()?, index)))
+        .collect();
     let mut path = Vec::new();
     let mut next = entries.len().checked_sub(1);
     while let Some(index) = next.filter(|_| path.len() <= entries.len()) {

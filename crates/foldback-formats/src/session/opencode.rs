@@ -9,6 +9,7 @@
 //! What foldback has to note stands in the metadata of a text part that opencode does not send.
 
 mod part;
+mod source;
 mod write;
 
 use std::borrow::Cow;

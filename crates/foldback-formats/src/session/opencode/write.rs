@@ -3,7 +3,6 @@
 //! Every message is read again before it is written. Where opencode's form does not give back the
 //! same items, a compaction notes them exactly, and a fresh export reports what is lost.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use foldback_core::{
@@ -11,8 +10,9 @@ use foldback_core::{
 };
 use serde_json::value::RawValue;
 
-use super::part::{Said, of_assistant, of_user, record};
-use super::{CopyNote, Export, ItemNote, Items, Message, Note, Time, lenient};
+use super::part::{Said, record};
+use super::source::{Group, Original, Source, groups};
+use super::{CopyNote, Export, ItemNote, Items, Message, Note};
 use crate::document::Document;
 use crate::fields::{Fields, Object, array, quoted};
 use crate::format::{Format, Loss, Session};
@@ -25,96 +25,6 @@ const NO_TOKENS: &str = r#"{"input":0,"output":0,"reasoning":0,"cache":{"read":0
 
 /// The part of an id that grows.
 const ID_COUNTER_BITS: u32 = 48;
-
-/// What an export has, for messages that are added to it.
-#[derive(Default)]
-struct Source<'a> {
-    messages: Vec<(Message<'a>, Fields<'a>)>,
-    /// The message that an item was read from, by the item's id.
-    by_item: HashMap<String, usize>,
-    last_user: Option<usize>,
-    last_assistant: Option<usize>,
-    session_id: String,
-    last_time: i64,
-    id_counter: u64,
-}
-
-impl<'a> Source<'a> {
-    fn of(document: &Document<'a>, export: &Export<'a>) -> Option<Self> {
-        #[derive(serde::Deserialize)]
-        struct Raw<'a> {
-            #[serde(borrow)]
-            info: &'a RawValue,
-        }
-        let mut source = Self::default();
-        let info: serde_json::Value = lenient(export.info).unwrap_or_default();
-        source.session_id = info["id"].as_str().unwrap_or_default().to_owned();
-        let pieces: Vec<&'a RawValue> = document.parse_piece(export.messages).ok()?;
-        for piece in pieces {
-            let Ok(message) = document.read_piece::<Message<'a>>(piece) else { continue };
-            let Ok(raw) = document.read_piece::<Raw<'a>>(piece) else { continue };
-            let index = source.messages.len();
-            for item in Items::of(&message).items {
-                source.by_item.insert(item.id.to_string(), index);
-            }
-            match (&*message.info.role, message.info.is_summary()) {
-                ("user", _) => source.last_user = Some(index),
-                ("assistant", false) => source.last_assistant = Some(index),
-                _ => {}
-            }
-            let time: Time = lenient(message.info.time).unwrap_or_default();
-            source.last_time =
-                source.last_time.max(time.created.unwrap_or(0)).max(time.completed.unwrap_or(0));
-            source.see_id(&message.info.id);
-            for part in message.parts.iter().filter_map(|piece| record(piece)) {
-                source.see_id(&part.id);
-            }
-            source.messages.push((message, Fields::of(raw.info)?));
-        }
-        Some(source)
-    }
-
-    fn see_id(&mut self, id: &str) {
-        let digits = id.split_once('_').and_then(|(_, rest)| rest.get(..12));
-        let counter = digits.and_then(|digits| u64::from_str_radix(digits, 16).ok());
-        self.id_counter = self.id_counter.max(counter.unwrap_or(0));
-    }
-
-    fn info(&self, index: Option<usize>) -> Option<&Fields<'a>> {
-        index.and_then(|index| self.messages.get(index)).map(|(_, info)| info)
-    }
-}
-
-/// Items that become one message.
-struct Group<'a> {
-    first: &'a Arc<Item>,
-    /// Results that follow an assistant item.
-    results: Vec<&'a Arc<Item>>,
-}
-
-fn groups(items: &[Arc<Item>]) -> Vec<Group<'_>> {
-    let mut groups: Vec<Group<'_>> = Vec::new();
-    for item in items.iter().filter(|item| !item.parts.is_empty()) {
-        match groups.last_mut() {
-            Some(group) if item.kind == ItemKind::Tool && group.first.kind == ItemKind::Assistant => {
-                group.results.push(item);
-            }
-            _ => groups.push(Group { first: item, results: Vec::new() }),
-        }
-    }
-    groups
-}
-
-impl Group<'_> {
-    fn items(&self) -> impl Iterator<Item = &Arc<Item>> {
-        std::iter::once(self.first).chain(self.results.iter().copied())
-    }
-
-    fn result_of(&self, call: &ToolCall) -> Option<&ToolResult> {
-        let results = self.items().flat_map(|item| item.results());
-        results.map(|(_, result)| result).find(|result| result.call_id == call.id)
-    }
-}
 
 struct Writer<'a> {
     source: &'a Source<'a>,
@@ -209,7 +119,7 @@ impl<'a> Writer<'a> {
     }
 
     fn user_info(&self, id: &str) -> String {
-        let like = self.source.info(self.source.last_user);
+        let like = self.source.last_user();
         let or = |name: &str, otherwise: &str| {
             like.and_then(|like| like.get(name)).map_or(otherwise, RawValue::get).to_owned()
         };
@@ -222,8 +132,8 @@ impl<'a> Writer<'a> {
     }
 
     /// As the model that answered then, or else the last one.
-    fn assistant_info(&self, id: &str, original: Option<usize>, finish: &str) -> Object {
-        let like = self.source.info(original.or(self.source.last_assistant));
+    fn assistant_info(&self, id: &str, original: Option<&Original<'_>>, finish: &str) -> Object {
+        let like = original.map(|original| &original.info).or_else(|| self.source.last_assistant());
         let or = |name: &str, otherwise: &str| {
             like.and_then(|like| like.get(name)).map_or(otherwise, RawValue::get).to_owned()
         };
@@ -276,7 +186,7 @@ impl<'a> Writer<'a> {
             false => self.time,
         };
         let id = self.new_id("msg");
-        let original = self.source.by_item.get(&*group.first.id).copied();
+        let original = self.source.original_of(group.first);
         let text = match group.first.kind {
             ItemKind::Assistant | ItemKind::Tool => self.answer(&id, group, original),
             ItemKind::User
@@ -300,28 +210,21 @@ impl<'a> Writer<'a> {
         self.messages.push(text);
     }
 
-    /// A part of the original message with other ids, if one of them passes the test.
-    fn copied(
-        &mut self,
-        id: &str,
-        original: Option<usize>,
-        test: impl Fn(&RawValue) -> bool,
-    ) -> Option<String> {
-        let (message, _) = self.source.messages.get(original?)?;
-        let fields = message.parts.iter().find(|piece| test(piece)).and_then(|piece| Fields::of(piece))?;
+    /// A part of the original message with other ids.
+    fn copied(&mut self, id: &str, piece: Option<&RawValue>) -> Option<String> {
+        let fields = Fields::of(piece?)?;
         let part_id = quoted(&self.new_id("prt"));
         let session_id = quoted(&self.session_id);
         let changes = [("id", &*part_id), ("messageID", &quoted(id)), ("sessionID", &session_id)];
         Some(fields.with(&changes).finish())
     }
 
-    fn user_parts(&mut self, id: &str, item: &Item, original: Option<usize>) -> Vec<String> {
+    fn user_parts(&mut self, id: &str, item: &Item, original: Option<&Original<'_>>) -> Vec<String> {
         let mut parts = Vec::new();
         for part in &item.parts {
-            let is_same = |piece: &RawValue| {
-                of_user(piece).is_some_and(|read| read.kind == item.kind && read.parts == [part.clone()])
-            };
-            if let Some(copy) = self.copied(id, original, is_same) {
+            let is_same = |read: &Item| read.kind == item.kind && read.parts.iter().eq([part]);
+            let piece = original.and_then(|original| original.asked(is_same));
+            if let Some(copy) = self.copied(id, piece) {
                 parts.push(copy);
                 continue;
             }
@@ -361,7 +264,7 @@ impl<'a> Writer<'a> {
     }
 
     /// A step: what was said and called, each call with what came of it.
-    fn answer(&mut self, id: &str, group: &Group<'_>, original: Option<usize>) -> String {
+    fn answer(&mut self, id: &str, group: &Group<'_>, original: Option<&Original<'_>>) -> String {
         let start = self.part("step-start", id);
         let mut parts = vec![start.finish()];
         for part in &group.first.parts {
@@ -378,9 +281,8 @@ impl<'a> Writer<'a> {
                     parts.push(self.tool(id, &call, Some(result), None));
                 }
                 Part::Text(_) | Part::Reasoning(_) => {
-                    let is_same =
-                        |piece: &RawValue| matches!(of_assistant(piece), Said::Part(read) if read == *part);
-                    let copy = self.copied(id, original, is_same);
+                    let is_same = |said: &Said| matches!(said, Said::Part(read) if read == part);
+                    let copy = self.copied(id, original.and_then(|original| original.said(is_same)));
                     parts.push(copy.unwrap_or_else(|| self.said(id, part)));
                 }
                 Part::Structured(json) => parts.push(self.said(id, &Part::text(json.as_str()))),
@@ -425,25 +327,23 @@ impl<'a> Writer<'a> {
         id: &str,
         call: &ToolCall,
         result: Option<&ToolResult>,
-        original: Option<usize>,
+        original: Option<&Original<'_>>,
     ) -> String {
-        let is_call =
-            |piece: &RawValue| matches!(of_assistant(piece), Said::Called(read) if read.call == *call);
-        let is_same = |piece: &RawValue| match of_assistant(piece) {
+        let is_call = |said: &Said| matches!(said, Said::Called(read) if read.call == *call);
+        let is_same = |said: &Said| match said {
             Said::Called(read) => {
                 read.call == *call && read.result.as_ref() == result && read.cleared_at.is_none()
             }
             Said::StepStart | Said::Part(_) | Said::Nothing => false,
         };
-        if let Some(copy) = self.copied(id, original, is_same) {
+        if let Some(copy) = self.copied(id, original.and_then(|original| original.said(is_same))) {
             return copy;
         }
         let state = self.state(id, call, result);
         let mut part = self.part("tool", id);
         part.text("callID", &call.id).text("tool", &call.name).json("state", &state);
-        let source = original.and_then(|original| self.source.messages.get(original));
-        let piece = source.and_then(|(message, _)| message.parts.iter().find(|piece| is_call(piece)));
-        if let Some(metadata) = piece.and_then(|piece| record(piece)).and_then(|part| part.metadata) {
+        let piece = original.and_then(|original| original.said(is_call));
+        if let Some(metadata) = piece.and_then(record).and_then(|part| part.metadata) {
             part.json("metadata", metadata.get());
         } else if let Some(signature) = &call.signature {
             part.json("metadata", &format!("{{\"google\":{{\"thoughtSignature\":{}}}}}", quoted(signature)));

@@ -245,23 +245,24 @@ impl Writer<'_> {
         let message = self.source.messages.get(&*item.id).copied();
         if let Some(message) = message.filter(|_| self.unchanged.contains(&Arc::as_ptr(item))) {
             let copy = Fields::of(message).map(|fields| fields.with(&[("usage", NO_USAGE)]).finish());
-            return self.message(item, &item.parts, copy.unwrap_or_else(|| message.get().to_owned()));
+            return self.message(item, &item.parts, copy.as_deref().unwrap_or(message.get()));
         }
         match item.kind {
             ItemKind::User => {
                 let mut user = self.message_start("user");
                 user.json("content", &blocks(&item.parts));
-                self.message(item, &item.parts, self.message_end(user, item));
+                let user = self.message_end(user, item);
+                self.message(item, &item.parts, &user);
             }
             ItemKind::Assistant => {
                 let assistant = self.assistant(item, message);
-                self.message(item, &item.parts, assistant);
+                self.message(item, &item.parts, &assistant);
             }
             ItemKind::Tool if item.results().count() == item.parts.len() => {
                 for part in &item.parts {
                     let Part::ToolResult(result) = part else { continue };
                     let result = self.tool_result(item, result);
-                    self.message(item, std::slice::from_ref(part), result);
+                    self.message(item, std::slice::from_ref(part), &result);
                 }
             }
             ItemKind::Tool
@@ -309,9 +310,9 @@ impl Writer<'_> {
         self.message_end(message, item)
     }
 
-    fn message(&mut self, item: &Item, parts: &[Part], message: String) {
+    fn message(&mut self, item: &Item, parts: &[Part], message: &str) {
         let mut entry = self.entry("message");
-        entry.json("message", &message);
+        entry.json("message", message);
         self.push(entry, item, parts);
     }
 

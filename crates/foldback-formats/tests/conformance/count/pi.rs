@@ -21,7 +21,7 @@ pub(crate) fn count(bytes: &[u8]) -> Vec<Counts> {
         };
         let counted = match (entry["type"].as_str().unwrap_or(""), message["role"].as_str().unwrap_or("")) {
             ("message", "toolResult") => {
-                results.push(message["toolCallId"].as_str().unwrap().to_owned());
+                results.push(message["toolCallId"].as_str().unwrap_or_default().to_owned());
                 true
             }
             ("message", "bashExecution") => message["excludeFromContext"] != true,
@@ -34,7 +34,7 @@ pub(crate) fn count(bytes: &[u8]) -> Vec<Counts> {
         items += usize::from(counted);
         let blocks = message["content"].as_array().into_iter().flatten();
         let called = blocks.filter(|block| block["type"] == "toolCall");
-        calls.extend(called.map(|block| block["id"].as_str().unwrap().to_owned()));
+        calls.extend(called.map(|block| block["id"].as_str().unwrap_or_default().to_owned()));
     }
     vec![Counts::new(items, &calls, &results)]
 }

@@ -25,6 +25,7 @@ mod detect;
 mod dialect;
 mod document;
 mod error;
+mod fields;
 mod format;
 mod jsonl;
 mod lowering;

@@ -1,0 +1,194 @@
+use super::*;
+use crate::error::Fault;
+use foldback_core::{Blob, EstimatingCounter, File, Json, Opaque, ToolInput};
+
+const HEADER: &str =
+    r#"{"type":"session","version":3,"id":"s1","timestamp":"2026-01-01T00:00:00.000Z","cwd":"/"}"#;
+
+fn user(id: &str, parent: &str, text: &str) -> String {
+    let parent = if parent.is_empty() { "null".to_owned() } else { format!("\"{parent}\"") };
+    format!(
+        r#"{{"type":"message","id":"{id}","parentId":{parent},"timestamp":"2026-01-01T00:00:01.000Z","message":{{"role":"user","content":"{text}"}}}}"#
+    )
+}
+
+fn read(lines: &[&str]) -> Session {
+    Session::read_as(Format::Pi, lines.join("\n").into_bytes()).unwrap()
+}
+
+fn texts<'a>(items: impl Iterator<Item = &'a Arc<Item>>) -> Vec<String> {
+    let parts = items.flat_map(|item| &item.parts);
+    parts
+        .map(|part| if let Part::Text(text) = part { text.to_string() } else { format!("{part:?}") })
+        .collect()
+}
+
+fn view(session: &Session) -> Vec<String> {
+    let main = &session.conversations()[0];
+    let transcript = main.transcript(Arc::new(EstimatingCounter), None);
+    texts(main.view_of(&transcript).items())
+}
+
+fn history(session: &Session) -> Vec<String> {
+    texts(session.conversations()[0].history().map(|recorded| &recorded.item))
+}
+
+#[test]
+fn the_last_entry_decides_which_branch_is_active() {
+    let session = read(&[HEADER, &user("a", "", "one"), &user("b", "a", "left"), &user("c", "a", "taken")]);
+    assert_eq!(view(&session), ["one", "taken"]);
+    let [branch] = session.branches() else { panic!("one branch was left") };
+    assert_eq!(branch.name(), Some("b"));
+    assert_eq!(texts(branch.history().map(|recorded| &recorded.item)), ["one", "left"]);
+}
+
+#[test]
+fn a_compaction_shows_its_summary_then_what_it_keeps_then_what_follows() {
+    let compaction = r#"{"type":"compaction","id":"d","parentId":"c","timestamp":"2026-01-01T00:00:02.000Z","summary":"so far","firstKeptEntryId":"c","tokensBefore":900}"#;
+    let (one, two, three, four) =
+        (user("a", "", "one"), user("b", "a", "two"), user("c", "b", "three"), user("e", "d", "four"));
+    let session = read(&[HEADER, &one, &two, &three, compaction, &four]);
+    assert_eq!(view(&session), ["so far", "three", "four"]);
+    assert_eq!(history(&session), ["one", "two", "three", "four"]);
+    let made = &session.conversations()[0].compactions()[0];
+    assert_eq!((&*made.by, made.tokens_before, made.place.line), ("pi", Some(Tokens(900)), 5));
+}
+
+#[test]
+fn a_missing_parent_is_the_entry_before_and_no_entry_is_its_own_ancestor() {
+    let session = read(&[HEADER, &user("a", "", "one"), &user("b", "gone", "two"), &user("c", "c", "three")]);
+    assert_eq!(view(&session), ["one", "two", "three"]);
+    let session = read(&[HEADER, &user("a", "b", "one"), &user("b", "a", "two")]);
+    assert_eq!(view(&session), ["one", "two"]);
+}
+
+#[test]
+fn what_cannot_be_read_is_a_problem_on_its_line() {
+    let session = read(&[
+        HEADER,
+        &user("a", "", "one"),
+        "{\"type\":\"message\",",
+        "{\"type\":7}",
+        &user("b", "x", "two"),
+    ]);
+    let problems: Vec<_> = session.problems().iter().map(|problem| (problem.line, &problem.fault)).collect();
+    assert!(matches!(problems[..], [(3, Fault::CutOff), (4, Fault::NotUnderstood { .. })]), "{problems:?}");
+    assert_eq!(view(&session), ["one", "two"]);
+    let error = Session::read_as(Format::Pi, b"{\"type\":".to_vec()).unwrap_err();
+    assert_eq!(error.problem().map(|problem| problem.line), Some(1));
+}
+
+#[test]
+fn odd_values_do_not_lose_the_message() {
+    let odd = r#"{"type":"message","id":"a","parentId":null,"timestamp":5,"message":{"role":"assistant","usage":{"input":1e400},"stopReason":"new","content":[{"type":"text"},{"type":"toolCall","id":"c"},7,{"type":"video","n":1.0}]}}"#;
+    let session = read(&[HEADER, odd]);
+    let item = &session.conversations()[0].recorded()[0].item;
+    assert_eq!(item.parts.len(), 4);
+    assert_eq!(item.usage, None);
+    assert!(matches!(&item.parts[3], Part::Opaque(opaque) if &*opaque.source == "pi/video"));
+}
+
+/// Items with everything that pi's blocks have no room for.
+fn odd_items() -> Vec<Arc<Item>> {
+    let json = Json::parse("{\"a\": 1.0}").unwrap();
+    let call = foldback_core::ToolCall {
+        id: "c1".into(),
+        name: "exec".into(),
+        input: ToolInput::Text("not JSON".into()),
+        signature: None,
+    };
+    let result = ToolResult {
+        call_id: "c1".into(),
+        content: vec![
+            foldback_core::ResultPart::Structured(json.clone()),
+            foldback_core::ResultPart::Text("done".into()),
+        ],
+        is_error: true,
+    };
+    let file = File { name: None, media_type: "application/pdf".into(), data: Blob::Base64("AAAA".into()) };
+    let opaque = Opaque { source: "other/thing".into(), json: json.clone() };
+    let two = ToolResult::text("c2", "two");
+    let summary = found_summary(Item::text("s", ItemKind::Context, "folded"), "floor", 3, Tokens(9));
+    vec![
+        summary.clone().into(),
+        Item::text("sys", ItemKind::System, "be brief").into(),
+        Item::new("u", ItemKind::User, vec![Part::text("hi"), Part::File(file), Part::Structured(json)])
+            .into(),
+        Item::assistant("a", vec![Part::reasoning("hm"), Part::ToolCall(call), Part::Opaque(opaque)]).into(),
+        Item::new("t", ItemKind::Tool, vec![Part::ToolResult(result), Part::ToolResult(two)]).into(),
+        summary.into(),
+        Item::text("n", ItemKind::Notification, "a file changed").into(),
+    ]
+}
+
+fn shown(session: &Session) -> Vec<(ItemKind, Part)> {
+    let main = &session.conversations()[0];
+    let transcript = main.transcript(Arc::new(EstimatingCounter), None);
+    flat(main.view_of(&transcript).items())
+}
+
+fn flat<'a>(items: impl Iterator<Item = &'a Arc<Item>>) -> Vec<(ItemKind, Part)> {
+    items.flat_map(|item| item.parts.iter().map(|part| (item.kind, part.clone()))).collect()
+}
+
+#[test]
+fn every_kind_and_part_comes_back_from_a_compaction() {
+    let older = r#"{"type":"message","timestamp":"2026-01-01T00:00:01.000Z","message":{"role":"user","content":"one"}}"#;
+    for line in [&*user("a", "", "one"), older] {
+        let session = read(&[HEADER, line]);
+        let items = odd_items();
+        let written = session.compacted(&session.conversations()[0], &items);
+        assert!(written.bytes.starts_with(session.bytes()));
+        let again = Session::read(written.bytes).unwrap();
+        assert_eq!(shown(&again), flat(items.iter()));
+        assert_eq!(history(&again), ["one"]);
+        // Once more, from what foldback wrote.
+        let twice = again.compacted(&again.conversations()[0], &items[1..]);
+        let twice = Session::read(twice.bytes).unwrap();
+        assert_eq!(shown(&twice), flat(items[1..].iter()));
+        assert_eq!(history(&twice), ["one"]);
+    }
+}
+
+#[test]
+fn a_fresh_file_reads_as_what_was_written_and_says_what_pi_does_not_show() {
+    let items = odd_items();
+    let written = crate::write(Format::Pi, &items, None).unwrap();
+    assert!(written.losses.iter().any(|loss| &*loss.item_id == "sys"));
+    assert!(written.losses.iter().any(|loss| &*loss.item_id == "a"));
+    let session = Session::read(written.bytes).unwrap();
+    assert_eq!((session.format(), session.problems().len()), (Format::Pi, 0));
+    assert_eq!(shown(&session), flat(items.iter()));
+}
+
+#[test]
+fn a_left_branch_is_compacted_from_its_own_leaf() {
+    let session = read(&[HEADER, &user("a", "", "one"), &user("b", "a", "left"), &user("c", "a", "taken")]);
+    let items = vec![Arc::new(Item::user("x", "only this"))];
+    let again = Session::read(session.compacted(&session.branches()[0], &items).bytes).unwrap();
+    assert_eq!(view(&again), ["only this"]);
+    assert_eq!(history(&again), ["one", "left"]);
+}
+
+/// What the model saw last is written as a compaction and read again, whatever byte was changed.
+#[test]
+fn a_changed_byte_breaks_neither_reading_nor_writing() {
+    for original in [
+        &include_bytes!("../../../fixtures/pi/tree.jsonl")[..],
+        &include_bytes!("../../../fixtures/pi/linear.jsonl")[..],
+    ] {
+        for step in 0..150_usize {
+            let mut bytes = original.to_vec();
+            let at = step * 7_919 % bytes.len();
+            bytes[at] = b"\"{}[],:0a\\\n\xff"[step % 12];
+            bytes.truncate(if step % 10 == 9 { at } else { bytes.len() });
+            let Ok(session) = Session::read_as(Format::Pi, bytes) else { continue };
+            let main = &session.conversations()[0];
+            let transcript = main.transcript(Arc::new(EstimatingCounter), None);
+            let items = session.arrange(main.view_of(&transcript).items().cloned().collect());
+            let again = Session::read_as(Format::Pi, session.compacted(main, &items).bytes).unwrap();
+            assert_eq!(shown(&again), flat(items.iter()), "byte {at}");
+            assert_eq!(history(&again), history(&session), "byte {at}");
+        }
+    }
+}

@@ -52,11 +52,16 @@ impl<'a> Probe<'a> {
     fn new(bytes: &'a [u8]) -> Result<Self, FormatError> {
         let mut first_problem = None;
         let mut records = Vec::new();
+        let mut begins_with_record = None;
         for (number, line) in (1..).zip(jsonl::lines(bytes)).take(PROBE_LINES_MAX) {
             if line.len() > PROBE_LINE_BYTES_MAX {
                 continue;
             }
-            match jsonl::parse::<Value>(line, number) {
+            let parsed = jsonl::parse::<Value>(line, number);
+            if !matches!(parsed, Ok(None)) {
+                begins_with_record.get_or_insert(parsed.is_ok());
+            }
+            match parsed {
                 Ok(Some((_, record))) if record.is_object() => records.push(record),
                 Ok(_) => {}
                 Err(problem) if problem.fault.loses_content() => {
@@ -65,8 +70,9 @@ impl<'a> Probe<'a> {
                 Err(_) => {}
             }
         }
-        // A file of several records is no single value; a long one is not worth trying.
-        if records.len() > 1 {
+        // A file of several records is no single value; a long one is not worth trying. Lines within
+        // a single value can be records by chance, but not its first one.
+        if records.len() > 1 && begins_with_record == Some(true) {
             return Ok(Self { records, document: None });
         }
         let document = Top::of(bytes);

@@ -74,7 +74,12 @@ pub(crate) fn read(entry: &RawValue) -> Result<Piece, serde_json::Error> {
     let record: PartRecord<'_> = serde_json::from_str(entry.get())?;
     if let Some(call) = record.function_call {
         let CallRecord { id, name, args } = call;
-        return Ok(Piece::Call { id, name, input: input_of(args)?, signature: record.thought_signature });
+        return Ok(Piece::Call {
+            id,
+            name,
+            input: input_of(args.map_or("{}", RawValue::get))?,
+            signature: record.thought_signature,
+        });
     }
     if let Some(response) = record.function_response {
         return response::read(response).map(Piece::Response);
@@ -103,8 +108,8 @@ pub(crate) fn read(entry: &RawValue) -> Result<Piece, serde_json::Error> {
     Ok(Piece::Content(parts))
 }
 
-fn input_of(args: Option<&RawValue>) -> Result<ToolInput, serde_json::Error> {
-    let json = args.map_or("{}", RawValue::get);
+/// A call's input, as [`arguments`] wrote it.
+pub(crate) fn input_of(json: &str) -> Result<ToolInput, serde_json::Error> {
     #[derive(Deserialize)]
     #[serde(deny_unknown_fields)]
     struct TextArgument {

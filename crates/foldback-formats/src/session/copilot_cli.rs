@@ -205,3 +205,134 @@ impl Talk {
         self.conversation
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use foldback_core::{EstimatingCounter, Media, Part, ResultPart, ToolResult};
+
+    fn event(number: usize, kind: &str, data: &str) -> String {
+        format!(
+            r#"{{"type":"{kind}","data":{data},"id":"e{number}","parentId":null,"timestamp":"2026-06-03T14:00:00.000Z"}}"#
+        )
+    }
+
+    fn read(events: &[(&str, &str)]) -> Session {
+        let lines: Vec<String> =
+            events.iter().enumerate().map(|(number, (kind, data))| event(number, kind, data)).collect();
+        Session::read(lines.join("\n").into_bytes()).unwrap()
+    }
+
+    fn view(session: &Session) -> Vec<Arc<Item>> {
+        let conversation = &session.conversations()[0];
+        let transcript = conversation.transcript(Arc::new(EstimatingCounter), session.dialect());
+        conversation.view_of(&transcript).items().cloned().collect()
+    }
+
+    fn texts(items: &[Arc<Item>]) -> Vec<String> {
+        let text = |item: &Arc<Item>| match &item.parts[..] {
+            [Part::Text(text)] => format!("{}: {text}", item.kind),
+            other => format!("{}: {} parts", item.kind, other.len()),
+        };
+        items.iter().map(text).collect()
+    }
+
+    const BEFORE: [(&str, &str); 3] = [
+        ("system.message", r#"{"role":"system","content":"rules"}"#),
+        ("user.message", r#"{"content":"one"}"#),
+        ("assistant.message", r#"{"content":"two","model":"claude-opus-4.5"}"#),
+    ];
+
+    #[test]
+    fn a_summary_stands_for_what_was_before_the_compaction_began() {
+        let compacted = r#"{"success":true,"preCompactionTokens":900,"summaryContent":"short"}"#;
+        let mut events = BEFORE.to_vec();
+        events.push(("session.compaction_start", "{}"));
+        events.push(("user.message", r#"{"content":"three"}"#));
+        events.push(("session.compaction_complete", compacted));
+        events.push(("session.compaction_complete", r#"{"success":false,"error":"no"}"#));
+        events.push(("assistant.message", r#"{"content":"four"}"#));
+        let session = read(&events);
+        let seen = view(&session);
+        assert_eq!(texts(&seen), ["system: rules", "context: short", "user: three", "assistant: four"]);
+        assert!(seen[1].summary.is_some());
+        let conversation = &session.conversations()[0];
+        assert_eq!(conversation.history().count(), 5);
+        assert_eq!(conversation.compactions()[0].tokens_before, Some(Tokens(900)));
+        assert_eq!(session.dialect(), Some(Dialect::Anthropic));
+    }
+
+    #[test]
+    fn what_foldback_put_in_is_no_history_and_what_comes_after_is() {
+        let session = read(&BEFORE);
+        let image = Media {
+            media_type: "image/png".into(),
+            data: foldback_core::Blob::Base64("iVBORw0KGgo=".into()),
+            pixels: None,
+        };
+        let result = ToolResult {
+            call_id: "c".into(),
+            content: vec![ResultPart::Media(image), ResultPart::Text("late".into())],
+            is_error: true,
+        };
+        let items: Vec<Arc<Item>> = [
+            Item::text("s", ItemKind::System, "rules"),
+            found_summary(Item::text("1", ItemKind::Context, "short"), BY, 1, Tokens(5)),
+            Item::text("2", ItemKind::Notification, "ended"),
+            Item::text("3", ItemKind::Context, "a file"),
+            Item::user("4", "go"),
+            Item::assistant(
+                "5",
+                vec![Part::call("c", "ls", &serde_json::json!({"n": 1})), Part::text("and")],
+            ),
+            Item::tool("6", result),
+        ]
+        .map(Arc::new)
+        .to_vec();
+        let conversation = &session.conversations()[0];
+        let mut bytes = CopilotCli.append(&session, conversation, &items).unwrap();
+        assert!(bytes.starts_with(session.bytes()));
+        assert_eq!(CopilotCli.append(&session, conversation, &items).unwrap(), bytes);
+        bytes.extend_from_slice(event(99, "user.message", r#"{"content":"new"}"#).as_bytes());
+        let again = Session::read(bytes).unwrap();
+        let parts = |items: &[Arc<Item>]| -> Vec<(ItemKind, Part)> {
+            items.iter().flat_map(|item| item.parts.iter().map(|part| (item.kind, part.clone()))).collect()
+        };
+        let mut expected = parts(&items);
+        expected.push((ItemKind::User, Part::text("new")));
+        assert_eq!(parts(&view(&again)), expected);
+        assert_eq!(again.conversations()[0].history().count(), 4);
+    }
+
+    #[test]
+    fn a_sub_agent_has_a_conversation_of_its_own() {
+        let mut events = BEFORE.to_vec();
+        events.push(("assistant.message", r#"{"content":"found","parentToolCallId":"tc-1"}"#));
+        let session = read(&events);
+        let names: Vec<Option<&str>> = session.conversations().iter().map(Conversation::name).collect();
+        assert_eq!(names, [None, Some("tc-1")]);
+        assert!(CopilotCli.append(&session, &session.conversations()[1], &[]).is_none());
+    }
+
+    #[test]
+    fn an_event_that_is_not_understood_is_reported_on_its_line() {
+        let mut events = BEFORE.to_vec();
+        events.push(("user.message", r#"{"content":7}"#));
+        events.push(("session.unheard_of", r#"{"content":7}"#));
+        let session = read(&events);
+        assert_eq!(session.problems().iter().map(|problem| problem.line).collect::<Vec<_>>(), [4]);
+        assert_eq!(view(&session).len(), 3);
+    }
+
+    #[test]
+    fn a_fresh_file_holds_every_kind() {
+        let items: Vec<Arc<Item>> = ItemKind::ALL
+            .into_iter()
+            .filter(|kind| *kind != ItemKind::Tool)
+            .map(|kind| Arc::new(Item::text(kind.as_str(), kind, "text")))
+            .collect();
+        let (bytes, losses) = CopilotCli.write(&items, None).unwrap();
+        assert!(losses.is_empty());
+        assert_eq!(texts(&view(&Session::read(bytes).unwrap())), texts(&items));
+    }
+}

@@ -28,7 +28,10 @@ pub(crate) fn count(bytes: &[u8]) -> Vec<Counts> {
         let agent = record["agentId"].as_str().or(data["parentToolCallId"].as_str()).unwrap_or("");
         let has = |name: &str| data[name].as_str().is_some_and(|text| !text.is_empty());
         let kind = text(&record["type"]);
-        if !["message", "notification", "execution_complete"].iter().any(|end| kind.ends_with(&format!(".{end}"))) {
+        if !["message", "notification", "execution_complete"]
+            .iter()
+            .any(|end| kind.ends_with(&format!(".{end}")))
+        {
             continue;
         }
         let tally = tallies.entry(agent.to_owned()).or_default();

@@ -17,7 +17,7 @@ pub(crate) fn openai_responses(_bytes: &[u8]) -> Vec<Counts> {
 }
 
 pub(crate) fn gemini(bytes: &[u8]) -> Vec<Counts> {
-    let document: Value = serde_json::from_slice(bytes).unwrap();
+    let document: Value = serde_json::from_slice(bytes).expect("a fixture or session is JSON");
     let either = |value: &Value, names: [&str; 2]| {
         names.iter().find_map(|name| value.get(name).cloned()).unwrap_or(Value::Null)
     };
@@ -26,7 +26,7 @@ pub(crate) fn gemini(bytes: &[u8]) -> Vec<Counts> {
     let has_system = !either(&document, ["systemInstruction", "system_instruction"]).is_null();
     let (mut items, mut calls, mut results) = (usize::from(has_system), Vec::new(), Vec::new());
     let mut open: Vec<(String, String)> = Vec::new();
-    for (place, content) in contents.as_array().unwrap().iter().enumerate() {
+    for (place, content) in contents.as_array().expect("contents are a list").iter().enumerate() {
         let parts = content["parts"].as_array().cloned().unwrap_or_default();
         let is_model = content["role"] == "model";
         let mut has_response = false;

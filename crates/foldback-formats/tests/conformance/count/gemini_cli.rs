@@ -8,7 +8,7 @@ use super::{Counts, records};
 
 pub(crate) fn count(bytes: &[u8]) -> Vec<Counts> {
     let messages = match serde_json::from_slice::<Value>(bytes) {
-        Ok(file) => file["messages"].as_array().unwrap().clone(),
+        Ok(file) => file["messages"].as_array().expect("messages are a list").clone(),
         Err(_) => said(records(bytes)),
     };
     let (mut items, mut calls, mut results) = (0, Vec::new(), Vec::new());
@@ -25,7 +25,7 @@ pub(crate) fn count(bytes: &[u8]) -> Vec<Counts> {
             items += usize::from(has_content || !of("thoughts").is_empty() || !of("toolCalls").is_empty());
             let is_answered =
                 |call: &&Value| call["result"].as_array().is_some_and(|result| !result.is_empty());
-            let id = |call: &Value| call["id"].as_str().unwrap().to_owned();
+            let id = |call: &Value| call["id"].as_str().expect("calls have ids").to_owned();
             items += usize::from(of("toolCalls").iter().any(|call| is_answered(&call)));
             calls.extend(of("toolCalls").iter().map(id));
             results.extend(of("toolCalls").iter().filter(is_answered).map(id));
@@ -40,7 +40,9 @@ fn said(records: Vec<Value>) -> Vec<Value> {
     let mut set: BTreeSet<String> = BTreeSet::new();
     for record in records {
         if let Some(list) = record["$set"]["messages"].as_array() {
-            set.extend(list.iter().map(|message| message["id"].as_str().unwrap().to_owned()));
+            set.extend(
+                list.iter().map(|message| message["id"].as_str().expect("messages have ids").to_owned()),
+            );
         }
         let Some(id) = record["id"].as_str() else { continue };
         match messages.iter_mut().find(|message| message["id"] == id) {

@@ -1,17 +1,338 @@
-//! Placeholder module, replaced before use.
+//! Event files of Copilot CLI (`events.jsonl`): one event on each line, `{type, data, id, parentId,
+//! timestamp}`.
+//!
+//! Messages, results and notifications are context; hooks, turns, permissions and most of `session.*`
+//! are not. `session.compaction_complete` carries the summary that stands for everything before
+//! `session.compaction_start`: compaction runs in the background, and what is said meanwhile stays.
+//!
+//! A compaction that foldback adds is such an event, followed by copies of what is kept. Its
+//! `foldback` field names the copies, so that reading does not take them for new messages.
 
+mod event;
+mod write;
+
+use std::collections::{BTreeMap, HashSet};
+use std::sync::Arc;
+
+use foldback_core::{Dialect, Item, ItemKind, Text, Tokens};
+use serde_json::Value;
+
+use crate::conversation::{Compaction, Conversation, Place, Shown};
 use crate::detect::{Fit, Probe};
 use crate::error::FormatError;
-use crate::format::{Codec, Reading};
+use crate::format::{Codec, Format, Loss, Reading, Session};
+use crate::jsonl;
+use crate::lowering::found_summary;
+use crate::rfc3339;
+
+use event::{Compacted, Event, Meaning};
 
 pub(crate) struct CopilotCli;
 
+/// Who makes compactions in these files.
+const BY: &str = "copilot-cli";
+
 impl Codec for CopilotCli {
-    fn fits(&self, _probe: &Probe<'_>) -> Fit {
-        Fit::No
+    fn fits(&self, probe: &Probe<'_>) -> Fit {
+        let is_event = |record: &Value| {
+            let kind = record["type"].as_str().unwrap_or_default();
+            let is_known = ["session.", "assistant.", "user.", "tool.", "hook.", "system."]
+                .iter()
+                .any(|family| kind.starts_with(family));
+            is_known
+                && record["data"].is_object()
+                && record["id"].is_string()
+                && record.get("parentId").is_some()
+        };
+        if probe.any_record(is_event) { Fit::Sure } else { Fit::No }
     }
 
-    fn read(&self, _bytes: &[u8]) -> Result<Reading, FormatError> {
-        Err(FormatError::Unknown { seen: None })
+    fn read(&self, bytes: &[u8]) -> Result<Reading, FormatError> {
+        let (lines, mut problems) = jsonl::read::<Event<'_>>(bytes);
+        if let (true, Some(problem)) = (lines.is_empty(), problems.first()) {
+            return Err(FormatError::Broken { format: Format::CopilotCli, problem: problem.clone() });
+        }
+        let (mut main, mut agents) = (Talk::default(), BTreeMap::<Text, Talk>::new());
+        let (mut model, mut session_id) = (None, None);
+        for line in lines {
+            let place = Place::line(line.number);
+            let meaning = match line.record.meaning(place) {
+                Ok(meaning) => meaning,
+                Err(problem) => {
+                    problems.push(problem);
+                    continue;
+                }
+            };
+            let talk = match line.record.agent() {
+                Some(agent) => agents.entry(agent).or_default(),
+                None => &mut main,
+            };
+            match meaning {
+                Meaning::State { model: now, session_id: own } => {
+                    model = now.or(model);
+                    session_id = own.or(session_id);
+                }
+                Meaning::Said { item, model: now } => {
+                    model = now.or(model);
+                    talk.say(item, place, line.record.id.as_deref());
+                }
+                Meaning::CompactionStarted => talk.started_at = Some(talk.conversation.len()),
+                Meaning::Compacted(made) => {
+                    talk.compact(made, place, line.record.timestamp.as_deref(), line.record.id.as_deref());
+                }
+            }
+        }
+        let agents = agents.into_iter().map(|(name, talk)| talk.finish().named(name));
+        let conversations = [main.finish()].into_iter().chain(agents).collect();
+        let dialect = model.as_deref().and_then(dialect_of);
+        Ok(Reading { conversations, problems, dialect, model, session_id, ..Reading::default() })
+    }
+
+    fn is_writable(&self) -> bool {
+        true
+    }
+
+    fn write(&self, items: &[Arc<Item>], _like: Option<&Session>) -> Option<(Vec<u8>, Vec<Loss>)> {
+        Some(write::file(items))
+    }
+
+    /// Instructions first, then the summary: that is how the agent shows them.
+    fn arrange(&self, items: Vec<Arc<Item>>) -> Vec<Arc<Item>> {
+        let (mut arranged, mut rest): (Vec<_>, Vec<_>) =
+            items.into_iter().partition(|item| item.kind.is_instruction());
+        if let Some(index) = rest.iter().position(|item| write::summary_text(item).is_some()) {
+            arranged.push(rest.remove(index));
+        }
+        arranged.append(&mut rest);
+        arranged
+    }
+
+    fn append(&self, session: &Session, conversation: &Conversation, items: &[Arc<Item>]) -> Option<Vec<u8>> {
+        // Only the main conversation has no name: sub-agents share its file.
+        if conversation.name().is_some() {
+            return None;
+        }
+        write::compaction(session, conversation, items)
+    }
+}
+
+/// The provider's rules that a model is under, by its name.
+fn dialect_of(model: &str) -> Option<Dialect> {
+    let families =
+        [("claude", Dialect::Anthropic), ("gpt", Dialect::OpenaiResponses), ("gemini", Dialect::Gemini)];
+    families.into_iter().find(|(family, _)| model.starts_with(family)).map(|(_, dialect)| dialect)
+}
+
+/// One conversation while it is read.
+#[derive(Default)]
+struct Talk {
+    conversation: Conversation,
+    instructions: Option<Vec<foldback_core::Part>>,
+    started_at: Option<usize>,
+    pending: Option<Pending>,
+}
+
+/// A compaction whose copies are still to come.
+struct Pending {
+    compaction: Compaction,
+    shown: Vec<Shown>,
+    copies: HashSet<Text>,
+}
+
+impl Talk {
+    fn say(&mut self, item: Item, place: Place, id: Option<&str>) {
+        if let Some(pending) = &mut self.pending
+            && id.is_some_and(|id| pending.copies.remove(id))
+        {
+            pending.shown.push(Shown::New(item));
+            if pending.copies.is_empty() {
+                self.settle();
+            }
+            return;
+        }
+        self.settle();
+        // The same instructions are recorded again whenever a session is resumed.
+        if item.kind == ItemKind::System {
+            if self.instructions.as_ref() == Some(&item.parts) {
+                return;
+            }
+            self.instructions = Some(item.parts.clone());
+        }
+        self.conversation.push(item, place);
+    }
+
+    fn compact(&mut self, made: Compacted, place: Place, at: Option<&str>, id: Option<&str>) {
+        self.settle();
+        let started_at = self.started_at.take().unwrap_or(self.conversation.len());
+        let mut compaction = Compaction::new(BY, place);
+        compaction.created_at = at.and_then(rfc3339::parse);
+        compaction.tokens_before = made.tokens_before.map(Tokens);
+        let recorded = self.conversation.recorded();
+        let is_instruction = |index: &usize| {
+            let item = recorded.get(*index).map(|recorded| &recorded.item);
+            item.is_some_and(|item| item.kind.is_instruction())
+        };
+        let visible = || self.conversation.visible().iter().copied();
+        let keeps_instructions = made.put_in.as_ref().is_none_or(|put_in| put_in.keeps_instructions);
+        let before = visible().filter(|index| keeps_instructions && is_instruction(index));
+        let mut shown: Vec<Shown> = before.map(Shown::Kept).collect();
+        shown.extend(made.summary.map(|text| {
+            let item_count = visible().filter(|index| !is_instruction(index)).count();
+            let tokens_before = Tokens(made.tokens_before.unwrap_or(0));
+            let mut item = Item::text(id.unwrap_or("summary"), ItemKind::Context, text);
+            item.created_at = compaction.created_at;
+            Shown::New(found_summary(item, BY, item_count, tokens_before))
+        }));
+        let copies = match made.put_in {
+            Some(put_in) => put_in.copies.into_iter().collect(),
+            None => {
+                let meanwhile = visible().filter(|index| *index >= started_at && !is_instruction(index));
+                shown.extend(meanwhile.map(Shown::Kept));
+                HashSet::new()
+            }
+        };
+        self.pending = Some(Pending { compaction, shown, copies });
+    }
+
+    fn settle(&mut self) {
+        if let Some(Pending { compaction, shown, .. }) = self.pending.take() {
+            self.conversation.replace(compaction, shown);
+        }
+    }
+
+    fn finish(mut self) -> Conversation {
+        self.settle();
+        self.conversation
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use foldback_core::{EstimatingCounter, Media, Part, ResultPart, ToolResult};
+
+    fn event(number: usize, kind: &str, data: &str) -> String {
+        format!(
+            r#"{{"type":"{kind}","data":{data},"id":"e{number}","parentId":null,"timestamp":"2026-06-03T14:00:00.000Z"}}"#
+        )
+    }
+
+    fn read(events: &[(&str, &str)]) -> Session {
+        let lines: Vec<String> =
+            events.iter().enumerate().map(|(number, (kind, data))| event(number, kind, data)).collect();
+        Session::read(lines.join("\n").into_bytes()).unwrap()
+    }
+
+    fn view(session: &Session) -> Vec<Arc<Item>> {
+        let conversation = &session.conversations()[0];
+        let transcript = conversation.transcript(Arc::new(EstimatingCounter), session.dialect());
+        conversation.view_of(&transcript).items().cloned().collect()
+    }
+
+    fn texts(items: &[Arc<Item>]) -> Vec<String> {
+        let text = |item: &Arc<Item>| match &item.parts[..] {
+            [Part::Text(text)] => format!("{}: {text}", item.kind),
+            other => format!("{}: {} parts", item.kind, other.len()),
+        };
+        items.iter().map(text).collect()
+    }
+
+    const BEFORE: [(&str, &str); 3] = [
+        ("system.message", r#"{"role":"system","content":"rules"}"#),
+        ("user.message", r#"{"content":"one"}"#),
+        ("assistant.message", r#"{"content":"two","model":"claude-opus-4.5"}"#),
+    ];
+
+    #[test]
+    fn a_summary_stands_for_what_was_before_the_compaction_began() {
+        let compacted = r#"{"success":true,"preCompactionTokens":900,"summaryContent":"short"}"#;
+        let mut events = BEFORE.to_vec();
+        events.push(("session.compaction_start", "{}"));
+        events.push(("user.message", r#"{"content":"three"}"#));
+        events.push(("session.compaction_complete", compacted));
+        events.push(("session.compaction_complete", r#"{"success":false,"error":"no"}"#));
+        events.push(("assistant.message", r#"{"content":"four"}"#));
+        let session = read(&events);
+        let seen = view(&session);
+        assert_eq!(texts(&seen), ["system: rules", "context: short", "user: three", "assistant: four"]);
+        assert!(seen[1].summary.is_some());
+        let conversation = &session.conversations()[0];
+        assert_eq!(conversation.history().count(), 5);
+        assert_eq!(conversation.compactions()[0].tokens_before, Some(Tokens(900)));
+        assert_eq!(session.dialect(), Some(Dialect::Anthropic));
+    }
+
+    #[test]
+    fn what_foldback_put_in_is_no_history_and_what_comes_after_is() {
+        let session = read(&BEFORE);
+        let image = Media {
+            media_type: "image/png".into(),
+            data: foldback_core::Blob::Base64("iVBORw0KGgo=".into()),
+            pixels: None,
+        };
+        let result = ToolResult {
+            call_id: "c".into(),
+            content: vec![ResultPart::Media(image), ResultPart::Text("late".into())],
+            is_error: true,
+        };
+        let items: Vec<Arc<Item>> = [
+            Item::text("s", ItemKind::System, "rules"),
+            found_summary(Item::text("1", ItemKind::Context, "short"), BY, 1, Tokens(5)),
+            Item::text("2", ItemKind::Notification, "ended"),
+            Item::text("3", ItemKind::Context, "a file"),
+            Item::user("4", "go"),
+            Item::assistant(
+                "5",
+                vec![Part::call("c", "ls", &serde_json::json!({"n": 1})), Part::text("and")],
+            ),
+            Item::tool("6", result),
+        ]
+        .map(Arc::new)
+        .to_vec();
+        let conversation = &session.conversations()[0];
+        let mut bytes = CopilotCli.append(&session, conversation, &items).unwrap();
+        assert!(bytes.starts_with(session.bytes()));
+        assert_eq!(CopilotCli.append(&session, conversation, &items).unwrap(), bytes);
+        bytes.extend_from_slice(event(99, "user.message", r#"{"content":"new"}"#).as_bytes());
+        let again = Session::read(bytes).unwrap();
+        let parts = |items: &[Arc<Item>]| -> Vec<(ItemKind, Part)> {
+            items.iter().flat_map(|item| item.parts.iter().map(|part| (item.kind, part.clone()))).collect()
+        };
+        let mut expected = parts(&items);
+        expected.push((ItemKind::User, Part::text("new")));
+        assert_eq!(parts(&view(&again)), expected);
+        assert_eq!(again.conversations()[0].history().count(), 4);
+    }
+
+    #[test]
+    fn a_sub_agent_has_a_conversation_of_its_own() {
+        let mut events = BEFORE.to_vec();
+        events.push(("assistant.message", r#"{"content":"found","parentToolCallId":"tc-1"}"#));
+        let session = read(&events);
+        let names: Vec<Option<&str>> = session.conversations().iter().map(Conversation::name).collect();
+        assert_eq!(names, [None, Some("tc-1")]);
+        assert!(CopilotCli.append(&session, &session.conversations()[1], &[]).is_none());
+    }
+
+    #[test]
+    fn an_event_that_is_not_understood_is_reported_on_its_line() {
+        let mut events = BEFORE.to_vec();
+        events.push(("user.message", r#"{"content":7}"#));
+        events.push(("session.unheard_of", r#"{"content":7}"#));
+        let session = read(&events);
+        assert_eq!(session.problems().iter().map(|problem| problem.line).collect::<Vec<_>>(), [4]);
+        assert_eq!(view(&session).len(), 3);
+    }
+
+    #[test]
+    fn a_fresh_file_holds_every_kind() {
+        let items: Vec<Arc<Item>> = ItemKind::ALL
+            .into_iter()
+            .filter(|kind| *kind != ItemKind::Tool)
+            .map(|kind| Arc::new(Item::text(kind.as_str(), kind, "text")))
+            .collect();
+        let (bytes, losses) = CopilotCli.write(&items, None).unwrap();
+        assert!(losses.is_empty());
+        assert_eq!(texts(&view(&Session::read(bytes).unwrap())), texts(&items));
     }
 }

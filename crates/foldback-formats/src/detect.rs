@@ -65,8 +65,9 @@ impl<'a> Probe<'a> {
                 Err(_) => {}
             }
         }
-        // A file of several records is no single value; a long one is not worth trying.
-        if records.len() > 1 {
+        // A file of several records is no single value. But lines of a value that is written over
+        // many of them may be objects, too.
+        if records.len() > 1 && first_problem.is_none() {
             return Ok(Self { records, document: None });
         }
         let document = Top::of(bytes);

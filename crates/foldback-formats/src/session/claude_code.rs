@@ -150,3 +150,6 @@ fn text_kind(parts: &[Part]) -> ItemKind {
         _ => ItemKind::User,
     }
 }
+
+#[cfg(test)]
+mod tests;

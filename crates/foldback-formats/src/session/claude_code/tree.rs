@@ -105,7 +105,12 @@ impl<'t, 'a> Tree<'t, 'a> {
         }
         let chain = || (0..active.len()).filter(|&place| active[place]).map(|place| self.record(place));
         let messages: HashSet<&str> = chain().filter_map(|record| record.message.id.as_deref()).collect();
-        let mut answered: HashSet<&str> = chain().flat_map(Record::answered).collect();
+        // Copies that a compaction put in answer the same calls again.
+        let copies: HashSet<&str> =
+            chain().flat_map(|record| &record.compact.copies).map(|uuid| &**uuid).collect();
+        let is_copy = |record: &&Record<'_>| record.uuid.as_deref().is_some_and(|uuid| copies.contains(uuid));
+        let originals = chain().filter(|record| !is_copy(record));
+        let mut answered: HashSet<&str> = originals.flat_map(Record::answered).collect();
         for place in 0..self.members.len() {
             let Some(parent) = self.parents[place].filter(|&parent| active[parent] && !active[place]) else {
                 continue;

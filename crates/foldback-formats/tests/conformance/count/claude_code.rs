@@ -90,8 +90,15 @@ fn seen(members: &[&Value]) -> BTreeSet<usize> {
     let mut seen = chain.clone();
     let messages: BTreeSet<&str> =
         chain.iter().filter_map(|&place| members[place]["message"]["id"].as_str()).collect();
+    let copies: Vec<&Value> = members
+        .iter()
+        .filter_map(|record| record["compactMetadata"]["foldbackCopies"].as_array())
+        .flatten()
+        .collect();
+    let originals =
+        chain.iter().map(|&place| members[place]).filter(|record| !copies.contains(&&record["uuid"]));
     let mut answered: BTreeSet<String> =
-        chain.iter().flat_map(|&place| ids_in(members[place], "tool_result", "tool_use_id")).collect();
+        originals.flat_map(|record| ids_in(record, "tool_result", "tool_use_id")).collect();
     for (place, record) in members.iter().enumerate() {
         if seen.contains(&place) || !parents[place].is_some_and(|parent| seen.contains(&parent)) {
             continue;

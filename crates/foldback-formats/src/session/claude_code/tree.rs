@@ -18,7 +18,10 @@ use super::record::{Kind, Parent, Record};
 use crate::jsonl::Line;
 
 /// Branches that are followed; files in which prompts were edited more often are rare.
-const BRANCH_COUNT_MAX: usize = 64;
+const BRANCH_COUNT_MAX: usize = 32;
+
+/// Records in all branches together: each repeats what it shares with the others.
+const BRANCH_RECORD_COUNT_MAX: usize = 100_000;
 
 /// The records of one conversation, as indices into the lines of the file.
 pub(super) struct Tree<'t, 'a> {
@@ -67,13 +70,17 @@ impl<'t, 'a> Tree<'t, 'a> {
         let mut taken = vec![false; self.members.len()];
         let mut found: Vec<Vec<usize>> = Vec::new();
         let mut end = (0..self.members.len()).rev().find(is_end);
-        while let Some(leaf) = end.filter(|_| found.len() <= BRANCH_COUNT_MAX) {
+        let mut record_count = 0;
+        while let Some(leaf) =
+            end.filter(|_| found.len() <= BRANCH_COUNT_MAX && record_count <= BRANCH_RECORD_COUNT_MAX)
+        {
             let active = self.active(leaf, &leads_on);
             let mut branch = Vec::new();
             for (place, _) in active.iter().enumerate().filter(|(_, is_active)| **is_active) {
                 taken[place] = true;
                 branch.push(self.members[place]);
             }
+            record_count += if found.is_empty() { 0 } else { branch.len() };
             found.push(branch);
             end = (0..leaf).rev().find(|&place| !taken[place] && self.record(place).is_said());
         }
@@ -105,12 +112,10 @@ impl<'t, 'a> Tree<'t, 'a> {
         }
         let chain = || (0..active.len()).filter(|&place| active[place]).map(|place| self.record(place));
         let messages: HashSet<&str> = chain().filter_map(|record| record.message.id.as_deref()).collect();
-        // Copies that a compaction put in answer the same calls again.
-        let copies: HashSet<&str> =
-            chain().flat_map(|record| &record.compact.copies).map(|uuid| &**uuid).collect();
-        let is_copy = |record: &&Record<'_>| record.uuid.as_deref().is_some_and(|uuid| copies.contains(uuid));
-        let originals = chain().filter(|record| !is_copy(record));
-        let mut answered: HashSet<&str> = originals.flat_map(Record::answered).collect();
+        // A call is answered once below its record; elsewhere a copy of it may be answered again.
+        let below = |place: usize| self.record(place).answered().map(move |call| (self.parents[place], call));
+        let mut answered: HashSet<(Option<usize>, &str)> =
+            (0..active.len()).filter(|&place| active[place]).flat_map(below).collect();
         for place in 0..self.members.len() {
             let Some(parent) = self.parents[place].filter(|&parent| active[parent] && !active[place]) else {
                 continue;
@@ -126,11 +131,11 @@ impl<'t, 'a> Tree<'t, 'a> {
                 Kind::User if record.is_meta => record.is_of_call,
                 Kind::User => {
                     let mut calls = record.answered().peekable();
-                    calls.peek().is_some() && calls.all(|call| !answered.contains(call))
+                    calls.peek().is_some() && calls.all(|call| !answered.contains(&(Some(parent), call)))
                 }
             };
             if active[place] {
-                answered.extend(record.answered());
+                answered.extend(below(place));
             }
         }
         active

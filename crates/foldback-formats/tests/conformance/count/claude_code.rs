@@ -90,20 +90,17 @@ fn seen(members: &[&Value]) -> BTreeSet<usize> {
     let mut seen = chain.clone();
     let messages: BTreeSet<&str> =
         chain.iter().filter_map(|&place| members[place]["message"]["id"].as_str()).collect();
-    let copies: Vec<&Value> = members
-        .iter()
-        .filter_map(|record| record["compactMetadata"]["foldbackCopies"].as_array())
-        .flatten()
-        .collect();
-    let originals =
-        chain.iter().map(|&place| members[place]).filter(|record| !copies.contains(&&record["uuid"]));
-    let mut answered: BTreeSet<String> =
-        originals.flat_map(|record| ids_in(record, "tool_result", "tool_use_id")).collect();
+    let answers_of = |place: usize| {
+        let ids = ids_in(members[place], "tool_result", "tool_use_id").into_iter();
+        ids.map(|id| (parents[place], id)).collect::<Vec<_>>()
+    };
+    let mut answered: BTreeSet<(Option<usize>, String)> =
+        chain.iter().flat_map(|&place| answers_of(place)).collect();
     for (place, record) in members.iter().enumerate() {
         if seen.contains(&place) || !parents[place].is_some_and(|parent| seen.contains(&parent)) {
             continue;
         }
-        let results = ids_in(record, "tool_result", "tool_use_id");
+        let results = answers_of(place);
         let belongs = if record["type"] == "assistant" {
             record["message"]["id"].as_str().is_some_and(|id| messages.contains(id))
         } else if is_boundary(record) {
@@ -114,7 +111,7 @@ fn seen(members: &[&Value]) -> BTreeSet<usize> {
         } else if record["type"] == "user" && record["isMeta"] == true {
             record["sourceToolUseID"].is_string()
         } else if record["type"] == "user" {
-            !results.is_empty() && results.iter().all(|id| !answered.contains(id))
+            !results.is_empty() && results.iter().all(|answer| !answered.contains(answer))
         } else {
             !turned_from.contains(&place)
         };

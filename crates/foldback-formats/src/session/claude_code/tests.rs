@@ -23,7 +23,7 @@ fn user(uuid: &str, parent: Option<&str>, content: impl Into<Value>) -> Value {
     json!({"type": "user", "uuid": uuid, "parentUuid": parent, "sessionId": "s", "message": message})
 }
 
-fn assistant(uuid: &str, parent: Option<&str>, id: &str, block: Value) -> Value {
+fn assistant(uuid: &str, parent: Option<&str>, id: &str, block: &Value) -> Value {
     let message = json!({"role": "assistant", "id": id, "model": "m", "content": [block]});
     json!({"type": "assistant", "uuid": uuid, "parentUuid": parent, "sessionId": "s", "message": message})
 }
@@ -65,11 +65,11 @@ fn history(conversation: &Conversation) -> Vec<Arc<Item>> {
 fn records_of_one_message_are_one_item_with_results_between_them() {
     let session = session(&[
         user("u", None, "go"),
-        assistant("a1", Some("u"), "msg", call("t1")),
+        assistant("a1", Some("u"), "msg", &call("t1")),
         user("r1", Some("a1"), result("t1")),
-        assistant("a2", Some("a1"), "msg", call("t2")),
+        assistant("a2", Some("a1"), "msg", &call("t2")),
         user("r2", Some("a2"), result("t2")),
-        assistant("a3", Some("r1"), "msg2", said("done")),
+        assistant("a3", Some("r1"), "msg2", &said("done")),
     ]);
     let items = history(&session.conversations()[0]);
     assert_eq!(texts(&items), ["go", "call t1", "call t2", "t1: ok", "t2: ok", "done"]);
@@ -81,11 +81,11 @@ fn records_of_one_message_are_one_item_with_results_between_them() {
 fn an_edited_prompt_leaves_a_branch() {
     let session = session(&[
         user("u1", None, "one"),
-        assistant("a1", Some("u1"), "m1", said("first")),
+        assistant("a1", Some("u1"), "m1", &said("first")),
         user("u2", Some("a1"), "two"),
-        assistant("a2", Some("u2"), "m2", said("second")),
+        assistant("a2", Some("u2"), "m2", &said("second")),
         user("u3", Some("a1"), "two, edited"),
-        assistant("a3", Some("u3"), "m3", said("third")),
+        assistant("a3", Some("u3"), "m3", &said("third")),
     ]);
     assert_eq!(texts(&history(&session.conversations()[0])), ["one", "first", "two, edited", "third"]);
     let [branch] = session.branches() else { panic!("one branch was left") };
@@ -96,10 +96,10 @@ fn an_edited_prompt_leaves_a_branch() {
 fn a_session_that_was_written_again_from_its_start_is_read_once() {
     let session = session(&[
         user("u1", None, "one"),
-        assistant("a1", Some("u1"), "m1", call("t1")),
+        assistant("a1", Some("u1"), "m1", &call("t1")),
         user("r1", Some("a1"), result("t1")),
         user("v1", None, "one"),
-        assistant("b1", Some("v1"), "m1", call("t1")),
+        assistant("b1", Some("v1"), "m1", &call("t1")),
         user("s1", Some("b1"), result("t1")),
         user("v2", Some("s1"), "two"),
     ]);
@@ -128,7 +128,7 @@ fn a_boundary_that_preserved_messages_shows_them_behind_its_summary() {
 fn cleared_results_are_replaced_and_the_calls_stay() {
     let session = session(&[
         user("u", None, "go"),
-        assistant("a1", Some("u"), "m1", call("t1")),
+        assistant("a1", Some("u"), "m1", &call("t1")),
         user("r1", Some("a1"), result("t1")),
         json!({"type": "system", "subtype": "microcompact_boundary", "uuid": "b", "parentUuid": "r1",
             "microcompactMetadata": {"preTokens": 9, "compactedToolIds": ["t1", "unknown"]}}),
@@ -143,7 +143,7 @@ fn a_boundary_without_a_summary_shows_what_it_preserved() {
     let boundary = json!({"type": "system", "subtype": "compact_boundary", "uuid": "b", "parentUuid": null,
         "logicalParentUuid": "a1", "compactMetadata": {"preservedMessages": {"uuids": ["a1"]}}});
     let session =
-        session(&[user("u", None, "go"), assistant("a1", Some("u"), "m1", said("first")), boundary]);
+        session(&[user("u", None, "go"), assistant("a1", Some("u"), "m1", &said("first")), boundary]);
     assert_eq!(texts(&view(&session.conversations()[0])), ["first"]);
 }
 

@@ -5,8 +5,8 @@ use serde_json::Value;
 use super::Counts;
 
 pub(crate) fn anthropic(bytes: &[u8]) -> Vec<Counts> {
-    let body: Value = serde_json::from_slice(bytes).unwrap();
-    let messages = body.as_array().or_else(|| body["messages"].as_array()).unwrap();
+    let body: Value = serde_json::from_slice(bytes).expect("the body is JSON");
+    let messages = body.as_array().or_else(|| body["messages"].as_array()).expect("the body has messages");
     let (mut calls, mut results) = (Vec::new(), Vec::new());
     let system = &body["system"];
     let mut items = usize::from(system.as_str().map_or(system.is_array(), |text| !text.is_empty()));
@@ -26,7 +26,7 @@ pub(crate) fn anthropic(bytes: &[u8]) -> Vec<Counts> {
             blocks.iter().partition(|block| block["type"] == "tool_result");
         let runs = others.chunk_by(|one, next| !is_tagged(one) && !is_tagged(next)).count();
         items += usize::from(!answers.is_empty()) + runs;
-        let text = |value: &Value| value.as_str().unwrap().to_owned();
+        let text = |value: &Value| value.as_str().expect("ids are text").to_owned();
         let called = others.iter().filter(|block| block["type"] == "tool_use");
         calls.extend(called.map(|block| text(&block["id"])));
         results.extend(answers.iter().map(|block| text(&block["tool_use_id"])));

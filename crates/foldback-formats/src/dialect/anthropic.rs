@@ -224,7 +224,7 @@ impl<'a> Reader<'a> {
             return self.document.parse_piece::<Vec<&RawValue>>(system).map(drop);
         };
         if !content.parts.is_empty() {
-            self.push("system".to_owned(), ItemKind::System, content, place);
+            self.push("system", ItemKind::System, content, place);
         }
         Ok(())
     }
@@ -245,9 +245,9 @@ impl<'a> Reader<'a> {
             }
         };
         match &*read.role {
-            "assistant" => self.push_said(id, ItemKind::Assistant, content, place),
-            "system" => self.push(id, ItemKind::System, content, place),
-            "user" => self.push_said(id, ItemKind::User, content, place),
+            "assistant" => self.push_said(&id, ItemKind::Assistant, content, place),
+            "system" => self.push(&id, ItemKind::System, content, place),
+            "user" => self.push_said(&id, ItemKind::User, content, place),
             other => {
                 let reason = format!("unknown role `{other}`");
                 let fault = crate::error::Fault::NotUnderstood { reason };
@@ -257,38 +257,38 @@ impl<'a> Reader<'a> {
     }
 
     /// A message of the user or the assistant: its results first, then the rest.
-    fn push_said(&mut self, id: String, kind: ItemKind, mut content: Content, place: Place) {
+    fn push_said(&mut self, id: &str, kind: ItemKind, mut content: Content, place: Place) {
         let cache_control = content.cache_control.take();
         let (results, others): (Vec<Part>, Vec<Part>) =
             content.parts.into_iter().partition(|part| matches!(part, Part::ToolResult(_)));
         let mut items: Vec<Item> = Vec::new();
         if !results.is_empty() {
-            items.push(Item::new(id.clone(), ItemKind::Tool, results));
+            items.push(Item::new(id, ItemKind::Tool, results));
         }
         match kind {
-            ItemKind::User => items.extend(split_by_tag(&id, others)),
+            ItemKind::User => items.extend(split_by_tag(id, others)),
             _ if others.is_empty() => {}
-            _ => items.push(Item::new(id.clone(), kind, others)),
+            _ => items.push(Item::new(id, kind, others)),
         }
         for (index, item) in items.iter_mut().enumerate().skip(1) {
             item.id = format!("{id}-{index}").into();
         }
         if let Some(last) = items.last_mut() {
-            mark_cached(last, cache_control);
+            mark_cached(last, cache_control.as_ref());
         }
         for item in items {
             self.conversation.push(item, place);
         }
     }
 
-    fn push(&mut self, id: String, kind: ItemKind, content: Content, place: Place) {
+    fn push(&mut self, id: &str, kind: ItemKind, content: Content, place: Place) {
         let mut item = Item::new(id, kind, content.parts);
-        mark_cached(&mut item, content.cache_control);
+        mark_cached(&mut item, content.cache_control.as_ref());
         self.conversation.push(item, place);
     }
 }
 
-fn mark_cached(item: &mut Item, cache_control: Option<Json>) {
+fn mark_cached(item: &mut Item, cache_control: Option<&Json>) {
     let Some(cache_control) = cache_control else { return };
     item.cache_marker = true;
     if cache_control.as_str() != CACHE_CONTROL_PLAIN

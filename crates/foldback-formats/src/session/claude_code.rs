@@ -1,17 +1,155 @@
-//! Placeholder module, replaced before use.
+//! The session files of Claude Code: one record per line, linked to a tree by `parentUuid`.
+//!
+//! Only user, assistant and attachment records are context. One message of the API is several
+//! records that share `message.id`, with results of its first calls between them; they become one
+//! item. `toolUseResult` repeats results for the user interface and is not read.
+//!
+//! A compaction is a boundary, a summary and a list of what was preserved; foldback writes its own
+//! in the same form (see `append`), and both are read as what they hide and what they show.
 
+mod append;
+mod attachment;
+mod build;
+mod record;
+mod tree;
+
+use std::sync::Arc;
+
+use foldback_core::{Dialect, Item, ItemKind, Part, Text};
+use serde_json::Value;
+
+use crate::conversation::Conversation;
 use crate::detect::{Fit, Probe};
 use crate::error::FormatError;
-use crate::format::{Codec, Reading};
+use crate::format::{Codec, Format, Loss, Reading, Session, SubAgentOf};
+use crate::jsonl::{self, Line};
+use record::Record;
 
 pub(crate) struct ClaudeCode;
 
+/// The model of messages that the agent wrote itself.
+const SYNTHETIC: &str = "<synthetic>";
+
 impl Codec for ClaudeCode {
-    fn fits(&self, _probe: &Probe<'_>) -> Fit {
-        Fit::No
+    fn fits(&self, probe: &Probe<'_>) -> Fit {
+        if probe.any_record(is_own_record) { Fit::Sure } else { Fit::No }
     }
 
-    fn read(&self, _bytes: &[u8]) -> Result<Reading, FormatError> {
-        Err(FormatError::Unknown { seen: None })
+    fn read(&self, bytes: &[u8]) -> Result<Reading, FormatError> {
+        let (lines, problems) = jsonl::read_with(bytes, Record::parse);
+        let mut conversations = Vec::new();
+        let mut branches = Vec::new();
+        let mut main_branch = Vec::new();
+        for (index, (name, members)) in tree::groups(&lines).into_iter().enumerate() {
+            let (active, others) = tree::Tree::new(&lines, members).branches();
+            let conversation = build::conversation(&lines, &active);
+            conversations.push(match name {
+                Some(name) => conversation.named(name),
+                None => conversation,
+            });
+            if index == 0 {
+                branches = others.iter().map(|branch| build::conversation(&lines, branch)).collect();
+                main_branch = active;
+            }
+        }
+        match (conversations.iter().all(Conversation::is_empty), problems.first()) {
+            (true, Some(problem)) => {
+                Err(FormatError::Broken { format: Format::ClaudeCode, problem: problem.clone() })
+            }
+            _ => Ok(Reading {
+                conversations,
+                problems,
+                dialect: Some(Dialect::Anthropic),
+                model: model_of(&lines, &main_branch),
+                session_id: session_of(&lines, &main_branch),
+                sub_agent_of: sub_agent_of(&lines, &main_branch),
+                branches,
+            }),
+        }
+    }
+
+    fn is_writable(&self) -> bool {
+        true
+    }
+
+    fn write(&self, items: &[Arc<Item>], like: Option<&Session>) -> Option<(Vec<u8>, Vec<Loss>)> {
+        Some(append::write(items, like))
+    }
+
+    fn append(&self, session: &Session, conversation: &Conversation, items: &[Arc<Item>]) -> Option<Vec<u8>> {
+        append::append(session, items).filter(|_| is_main(session, conversation))
     }
 }
+
+/// Sub-agents and other branches that share a file have no end to go on from.
+fn is_main(session: &Session, conversation: &Conversation) -> bool {
+    let Some(main) = session.conversations().first() else { return false };
+    let is_same = |(one, other): (&crate::Recorded, &crate::Recorded)| Arc::ptr_eq(&one.item, &other.item);
+    main.len() == conversation.len() && main.recorded().iter().zip(conversation.recorded()).all(is_same)
+}
+
+fn is_own_record(record: &Value) -> bool {
+    let has = |name: &str| record.get(name).is_some();
+    let is_linked = has("uuid") && (has("sessionId") || has("parentUuid"));
+    match record["type"].as_str() {
+        Some("user" | "assistant") => is_linked && record["message"].is_object(),
+        Some("attachment") => is_linked && record["attachment"].is_object(),
+        Some("system") => is_linked && has("subtype"),
+        Some("progress") => is_linked && has("data"),
+        Some("file-history-snapshot") => has("messageId") && has("snapshot"),
+        Some("queue-operation") => has("operation") && has("sessionId"),
+        Some("summary") => has("leafUuid"),
+        _ => false,
+    }
+}
+
+fn model_of(lines: &[Line<'_, Record<'_>>], branch: &[usize]) -> Option<Text> {
+    let models = branch.iter().rev().filter_map(|&index| lines[index].record.message.model.as_deref());
+    models.into_iter().find(|model| *model != SYNTHETIC).map(Text::from)
+}
+
+fn session_of(lines: &[Line<'_, Record<'_>>], branch: &[usize]) -> Option<Text> {
+    branch.iter().rev().find_map(|&index| lines[index].record.session_id.as_deref()).map(Text::from)
+}
+
+fn sub_agent_of(lines: &[Line<'_, Record<'_>>], branch: &[usize]) -> Option<SubAgentOf> {
+    let of_agent = branch.iter().map(|&index| &lines[index].record).find(|record| record.is_sidechain)?;
+    let agent_id = Text::from(of_agent.agent_id.as_deref()?);
+    Some(SubAgentOf { session_id: Text::from(of_agent.session_id.as_deref()?), agent_id })
+}
+
+/// Beginnings of texts that tell of something that happened.
+const NOTIFICATION_STARTS: [&str; 3] =
+    ["<task-notification>", "<bash-notification>", "[Request interrupted by user"];
+
+/// Beginnings of texts that Claude Code puts in a user's mouth.
+const CONTEXT_STARTS: [&str; 8] = [
+    "<local-command-stdout>",
+    "<local-command-stderr>",
+    "<local-command-caveat>",
+    "<bash-stdout>",
+    "<bash-stderr>",
+    "<system-reminder>",
+    "<ide_opened_file>",
+    "<ide_selection>",
+];
+
+/// What user records with these parts are. Only where nothing in them is the person's, they are
+/// not the person's.
+fn text_kind(parts: &[Part]) -> ItemKind {
+    let all_start_with = |starts: &[&str]| {
+        parts.iter().all(|part| match part {
+            Part::Text(text) => starts.iter().any(|start| text.starts_with(start)),
+            _ => false,
+        })
+    };
+    match parts {
+        [] => ItemKind::User,
+        _ if all_start_with(&NOTIFICATION_STARTS) => ItemKind::Notification,
+        _ if all_start_with(&CONTEXT_STARTS) => ItemKind::Context,
+        _ => ItemKind::User,
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -2,6 +2,7 @@
 //! such messages use these functions, too.
 
 use std::borrow::Cow;
+use std::cell::OnceCell;
 
 use foldback_core::{
     Blob, File, Json, Media, Opaque, Part, Reasoning, ResultPart, Text, ToolCall, ToolInput, ToolResult,
@@ -99,21 +100,15 @@ pub(crate) fn read_blocks(content: &RawValue) -> Result<Content, serde_json::Err
         return Ok(Content::default());
     }
     let mut read = Content::default();
-    for (block, raw) in blocks_of(json)? {
+    for_each_block(json, |block, opaque| {
         let cache_control = block.as_ref().and_then(|block| block.cache_control);
-        let part = match block.map(part_of) {
-            Some(Some(part)) => {
-                read.cache_control = cache_control.and_then(json_of).or(read.cache_control);
-                part
-            }
+        let part = block.and_then(part_of);
+        if part.is_some() {
             // An opaque part keeps its cache marker within.
-            Some(None) | None => match opaque(raw.get()) {
-                Some(opaque) => Part::Opaque(opaque),
-                None => continue,
-            },
-        };
-        read.parts.push(part);
-    }
+            read.cache_control = cache_control.and_then(json_of).or(read.cache_control.take());
+        }
+        read.parts.extend(part.or_else(|| opaque().map(Part::Opaque)));
+    })?;
     Ok(read)
 }
 
@@ -125,23 +120,44 @@ pub(crate) fn read_result_content(content: Option<&RawValue>) -> Vec<ResultPart>
             serde_json::from_str(content.get()).map_or_else(|_| Text::default(), |Str(text)| text.into());
         return if text.is_empty() { Vec::new() } else { vec![ResultPart::Text(text)] };
     }
-    let opaque_part = |json: &str| opaque(json).map(ResultPart::Opaque);
-    let Ok(blocks) = blocks_of(content.get()) else {
-        return opaque_part(content.get()).into_iter().collect();
-    };
-    let part = |(block, raw): (Option<Block<'_>>, &RawValue)| match block.map(part_of) {
-        Some(Some(Part::Text(text))) => Some(ResultPart::Text(text)),
-        Some(Some(Part::Media(media))) => Some(ResultPart::Media(media)),
-        Some(Some(Part::File(file))) => Some(ResultPart::File(file)),
-        _ => opaque_part(raw.get()),
-    };
-    blocks.into_iter().filter_map(part).collect()
+    let mut parts = Vec::new();
+    let read = for_each_block(content.get(), |block, opaque| {
+        let part = match block.and_then(part_of) {
+            Some(Part::Text(text)) => Some(ResultPart::Text(text)),
+            Some(Part::Media(media)) => Some(ResultPart::Media(media)),
+            Some(Part::File(file)) => Some(ResultPart::File(file)),
+            _ => opaque().map(ResultPart::Opaque),
+        };
+        parts.extend(part);
+    });
+    match read {
+        Ok(()) => parts,
+        Err(_) => opaque(content.get()).map(ResultPart::Opaque).into_iter().collect(),
+    }
 }
 
-/// The blocks of a list, each with its JSON; none where one is not a block at all.
-fn blocks_of(json: &str) -> Result<Vec<(Option<Block<'_>>, &RawValue)>, serde_json::Error> {
-    let raw: Vec<&RawValue> = serde_json::from_str(json)?;
-    Ok(raw.into_iter().map(|raw| (serde_json::from_str(raw.get()).ok(), raw)).collect())
+/// Reads the blocks of a list, each as a part or else with what makes one of its JSON.
+fn for_each_block<'a>(
+    json: &'a str,
+    mut take: impl FnMut(Option<Block<'a>>, &dyn Fn() -> Option<Opaque>),
+) -> Result<(), serde_json::Error> {
+    // The JSON of single blocks is only needed where one is not understood.
+    let raw: OnceCell<Vec<&RawValue>> = OnceCell::new();
+    let opaque_at = |index: usize| {
+        let raw = raw.get_or_init(|| serde_json::from_str(json).unwrap_or_default());
+        raw.get(index).and_then(|block| opaque(block.get()))
+    };
+    if let Ok(blocks) = serde_json::from_str::<Vec<Block<'a>>>(json) {
+        for (index, block) in blocks.into_iter().enumerate() {
+            take(Some(block), &|| opaque_at(index));
+        }
+        return Ok(());
+    }
+    let blocks: Vec<&RawValue> = serde_json::from_str(json)?;
+    for block in blocks {
+        take(serde_json::from_str(block.get()).ok(), &|| opaque(block.get()));
+    }
+    Ok(())
 }
 
 /// A block as a part, where all that is needed is there.

@@ -150,10 +150,8 @@ fn mark_last(item: &Item, blocks: &mut [String]) {
     if block.contains("\"cache_control\"") {
         return;
     }
-    let cache_control = item
-        .metadata
-        .get(CACHE_CONTROL)
-        .map_or_else(|| CACHE_CONTROL_PLAIN.to_owned(), |value| json_text(value));
+    let cache_control =
+        item.metadata.get(CACHE_CONTROL).map_or_else(|| CACHE_CONTROL_PLAIN.to_owned(), json_text);
     if block.pop().is_some() {
         *block = format!("{block},\"cache_control\":{cache_control}}}");
     }

@@ -1,0 +1,384 @@
+//! Writing: a compaction as records behind those of the file, and fresh session files.
+//!
+//! What is added are a boundary and a record for each item that the model sees after it. The
+//! boundary lists those records, so that they are known as copies and not as something said again;
+//! Claude Code does not look at the list and resumes from the records as if it had written them.
+
+use std::sync::Arc;
+
+use foldback_core::{FinishReason, Item, ItemKind, Part, Timestamp, Usage};
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+use super::record::ATTACHMENT_SOURCE;
+use crate::dialect::anthropic::blocks::{Str, json_text, write_block};
+use crate::format::{Loss, Session};
+use crate::jsonl;
+use crate::lowering::Tag;
+use crate::new_ids::NewIds;
+use crate::rfc3339;
+
+/// Fields that all records of a session share, in the order in which they are written.
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Shared<'a> {
+    #[serde(borrow, skip_serializing_if = "Option::is_none")]
+    is_sidechain: Option<&'a RawValue>,
+    #[serde(borrow, skip_serializing_if = "Option::is_none")]
+    agent_id: Option<&'a RawValue>,
+    #[serde(borrow, skip_serializing_if = "Option::is_none")]
+    user_type: Option<&'a RawValue>,
+    #[serde(borrow, skip_serializing_if = "Option::is_none")]
+    entrypoint: Option<&'a RawValue>,
+    #[serde(borrow, skip_serializing_if = "Option::is_none")]
+    cwd: Option<&'a RawValue>,
+    #[serde(borrow, skip_serializing_if = "Option::is_none")]
+    session_id: Option<&'a RawValue>,
+    #[serde(borrow, skip_serializing_if = "Option::is_none")]
+    version: Option<&'a RawValue>,
+    #[serde(borrow, skip_serializing_if = "Option::is_none")]
+    git_branch: Option<&'a RawValue>,
+    #[serde(borrow, skip_serializing_if = "Option::is_none")]
+    slug: Option<&'a RawValue>,
+}
+
+/// What a record at the end of a file says about where to go on.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct EndLine<'a> {
+    #[serde(rename = "type", borrow)]
+    kind: Option<Str<'a>>,
+    #[serde(borrow)]
+    subtype: Option<Str<'a>>,
+    #[serde(borrow)]
+    uuid: Option<Str<'a>>,
+    #[serde(borrow)]
+    timestamp: Option<Str<'a>>,
+    is_sidechain: Option<bool>,
+    #[serde(borrow)]
+    agent_id: Option<Str<'a>>,
+}
+
+/// Where a session ends.
+#[derive(Debug, Default)]
+struct End<'a> {
+    last_said: Option<String>,
+    timestamp: Option<String>,
+    shared: Shared<'a>,
+}
+
+impl<'a> End<'a> {
+    /// Looks at the lines from the last one back, until it is clear.
+    fn of(session: &'a Session) -> Option<Self> {
+        let agent = session.sub_agent_of().map(|agent| &*agent.agent_id);
+        let mut end = Self::default();
+        let mut rest = session.bytes();
+        while !rest.is_empty() {
+            let content = rest.strip_suffix(b"\n").unwrap_or(rest);
+            let start = memchr::memrchr(b'\n', content).map_or(0, |newline| newline + 1);
+            let line = content[start..].strip_suffix(b"\r").unwrap_or(&content[start..]);
+            rest = &rest[..start];
+            let Ok(Some((text, record))) = jsonl::parse::<EndLine<'_>>(line, 0) else { continue };
+            if end.timestamp.is_none() {
+                end.timestamp = record
+                    .timestamp
+                    .as_deref()
+                    .filter(|time| rfc3339::parse(time).is_some())
+                    .map(str::to_owned);
+            }
+            let is_own = match agent {
+                Some(agent) => record.agent_id.as_deref() == Some(agent),
+                None => !record.is_sidechain.unwrap_or(false),
+            };
+            let is_said = matches!(record.kind.as_deref(), Some("user" | "assistant"))
+                || record.subtype.as_deref() == Some("compact_boundary");
+            if is_own && is_said {
+                end.shared = serde_json::from_str(text).unwrap_or_default();
+                end.last_said = record.uuid.map(|uuid| uuid.to_string());
+                return Some(end);
+            }
+        }
+        None
+    }
+}
+
+/// The session with a compaction after which the model sees `items`.
+pub(super) fn append(session: &Session, items: &[Arc<Item>]) -> Option<Vec<u8>> {
+    let end = End::of(session)?;
+    let mut writer = Writer::new(session.bytes(), end.shared, session.model());
+    let timestamp = end.timestamp.unwrap_or_else(|| rfc3339::print(Timestamp(0)));
+    writer.timestamp = Some(timestamp.clone());
+    let boundary = writer.ids.uuid();
+    writer.parent = Some(boundary.clone());
+    items.iter().for_each(|item| writer.push(item));
+    let tokens_before =
+        items.iter().filter_map(|item| item.summary.as_ref()).map(|summary| summary.tokens_before.0);
+    let record = BoundaryOut {
+        parent_uuid: None,
+        logical_parent_uuid: end.last_said.as_deref(),
+        shared: end.shared,
+        kind: "system",
+        subtype: "compact_boundary",
+        content: "Conversation compacted",
+        is_meta: false,
+        timestamp: &timestamp,
+        uuid: &boundary,
+        level: "info",
+        compact_metadata: MetadataOut {
+            trigger: "manual",
+            pre_tokens: tokens_before.sum(),
+            foldback_copies: &writer.uuids,
+        },
+    };
+    Some(jsonl::with_records(session.bytes(), [json_text(&record)].into_iter().chain(writer.records)))
+}
+
+/// A fresh session of these items.
+pub(super) fn write(items: &[Arc<Item>], like: Option<&Session>) -> (Vec<u8>, Vec<Loss>) {
+    let end = like.and_then(End::of);
+    let mut seed = Vec::new();
+    for item in items {
+        seed.extend_from_slice(item.id.as_bytes());
+        seed.push(0);
+    }
+    let session_id = format!("\"{}\"", NewIds::for_file(&seed).uuid());
+    let session_id = RawValue::from_string(session_id).expect("a uuid in quotes is JSON");
+    let fresh = ["false", "\"external\"", "\"/\"", "\"2.0.0\"", "\"\""]
+        .map(|json| RawValue::from_string(json.to_owned()).expect("these literals are JSON"));
+    let [is_sidechain, user_type, cwd, version, git_branch] = &fresh;
+    let shared = match end {
+        Some(end) => end.shared,
+        None => Shared {
+            is_sidechain: Some(is_sidechain),
+            user_type: Some(user_type),
+            cwd: Some(cwd),
+            session_id: Some(&session_id),
+            version: Some(version),
+            git_branch: Some(git_branch),
+            ..Shared::default()
+        },
+    };
+    let mut writer = Writer::new(&seed, shared, like.and_then(Session::model));
+    items.iter().for_each(|item| writer.push(item));
+    (jsonl::with_records(b"", writer.records), writer.losses)
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct BoundaryOut<'a> {
+    parent_uuid: Option<&'a str>,
+    logical_parent_uuid: Option<&'a str>,
+    #[serde(flatten)]
+    shared: Shared<'a>,
+    #[serde(rename = "type")]
+    kind: &'a str,
+    subtype: &'a str,
+    content: &'a str,
+    is_meta: bool,
+    timestamp: &'a str,
+    uuid: &'a str,
+    level: &'a str,
+    compact_metadata: MetadataOut<'a>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct MetadataOut<'a> {
+    trigger: &'a str,
+    pre_tokens: u64,
+    foldback_copies: &'a [String],
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct RecordOut<'a> {
+    parent_uuid: Option<&'a str>,
+    #[serde(flatten)]
+    shared: Shared<'a>,
+    #[serde(rename = "type")]
+    kind: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    message: Option<MessageOut<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    attachment: Option<&'a RawValue>,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    is_meta: bool,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    is_visible_in_transcript_only: bool,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    is_compact_summary: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    foldback_kind: Option<ItemKind>,
+    uuid: &'a str,
+    timestamp: &'a str,
+}
+
+#[derive(Serialize)]
+struct MessageOut<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    id: Option<String>,
+    #[serde(rename = "type", skip_serializing_if = "Option::is_none")]
+    kind: Option<&'a str>,
+    role: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    model: Option<&'a str>,
+    content: &'a RawValue,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    stop_reason: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    usage: Option<UsageOut>,
+}
+
+#[derive(Serialize)]
+struct UsageOut {
+    input_tokens: u64,
+    cache_creation_input_tokens: u64,
+    cache_read_input_tokens: u64,
+    output_tokens: u64,
+}
+
+impl From<Usage> for UsageOut {
+    fn from(usage: Usage) -> Self {
+        Self {
+            input_tokens: usage.input_tokens.0,
+            cache_creation_input_tokens: usage.cache_write_tokens.0,
+            cache_read_input_tokens: usage.cached_tokens.0,
+            output_tokens: usage.output_tokens.0,
+        }
+    }
+}
+
+/// Items as records, each hanging off the one before.
+struct Writer<'a> {
+    ids: NewIds,
+    shared: Shared<'a>,
+    model: &'a str,
+    /// The one time of all records of a compaction; in a fresh file each has its item's own.
+    timestamp: Option<String>,
+    parent: Option<String>,
+    uuids: Vec<String>,
+    records: Vec<String>,
+    losses: Vec<Loss>,
+}
+
+impl<'a> Writer<'a> {
+    fn new(seed: &[u8], shared: Shared<'a>, model: Option<&'a str>) -> Self {
+        Self {
+            ids: NewIds::for_file(seed),
+            shared,
+            model: model.unwrap_or("<synthetic>"),
+            timestamp: None,
+            parent: None,
+            uuids: Vec::new(),
+            records: Vec::new(),
+            losses: Vec::new(),
+        }
+    }
+
+    fn push(&mut self, item: &Arc<Item>) {
+        let (attachments, others): (Vec<&Part>, Vec<&Part>) = item.parts.iter().partition(
+            |part| matches!(part, Part::Opaque(opaque) if opaque.source.starts_with(ATTACHMENT_SOURCE)),
+        );
+        for attachment in attachments {
+            if let Part::Opaque(opaque) = attachment {
+                self.push_attachment(item, opaque.json.as_str());
+            }
+        }
+        if item.kind.is_instruction() {
+            self.lose(item, "instructions become text with a user's authority");
+        }
+        let mut blocks = Vec::with_capacity(others.len());
+        for part in others {
+            let written = match (part, item.kind) {
+                (Part::Text(text), ItemKind::Notification) => {
+                    write_block(&Part::text(Tag::Notification.around(text)))
+                }
+                _ => write_block(part),
+            };
+            if let Some(what) = written.lost {
+                self.lose(item, what);
+            }
+            blocks.extend(written.json);
+        }
+        if !blocks.is_empty() {
+            self.push_message(item, &format!("[{}]", blocks.join(",")));
+        }
+    }
+
+    fn lose(&mut self, item: &Item, what: &str) {
+        self.losses.push(Loss { item_id: item.id.clone(), what: what.to_owned() });
+    }
+
+    fn push_message(&mut self, item: &Item, content: &str) {
+        let content = &RawValue::from_string(content.to_owned()).expect("a list of blocks is JSON");
+        let is_assistant = item.kind == ItemKind::Assistant;
+        let is_said = matches!(item.kind, ItemKind::Assistant | ItemKind::Tool | ItemKind::User);
+        let is_summary = item.summary.is_some() && item.kind == ItemKind::Context;
+        let message = MessageOut {
+            id: is_assistant.then(|| format!("msg_{}", self.ids.hex(24))),
+            kind: is_assistant.then_some("message"),
+            role: if is_assistant { "assistant" } else { "user" },
+            model: is_assistant.then_some(self.model),
+            content,
+            stop_reason: item.finish_reason.filter(|_| is_assistant).and_then(stop_reason),
+            usage: item.usage.filter(|_| is_assistant).map(UsageOut::from),
+        };
+        let uuid = self.ids.uuid();
+        let record = RecordOut {
+            parent_uuid: self.parent.as_deref(),
+            shared: self.shared,
+            kind: if is_assistant { "assistant" } else { "user" },
+            message: Some(message),
+            attachment: None,
+            is_meta: !is_said && !is_summary,
+            is_visible_in_transcript_only: is_summary,
+            is_compact_summary: is_summary,
+            foldback_kind: (!is_assistant && item.kind != ItemKind::Tool).then_some(item.kind),
+            uuid: &uuid,
+            timestamp: &self.time_of(item),
+        };
+        let json = json_text(&record);
+        self.add(json, uuid);
+    }
+
+    fn push_attachment(&mut self, item: &Item, json: &str) {
+        let Ok(attachment) = RawValue::from_string(json.to_owned()) else { return };
+        let uuid = self.ids.uuid();
+        let record = RecordOut {
+            parent_uuid: self.parent.as_deref(),
+            shared: self.shared,
+            kind: "attachment",
+            message: None,
+            attachment: Some(&attachment),
+            is_meta: false,
+            is_visible_in_transcript_only: false,
+            is_compact_summary: false,
+            foldback_kind: None,
+            uuid: &uuid,
+            timestamp: &self.time_of(item),
+        };
+        let json = json_text(&record);
+        self.add(json, uuid);
+    }
+
+    fn time_of(&self, item: &Item) -> String {
+        let own = || rfc3339::print(item.created_at.unwrap_or(Timestamp(0)));
+        self.timestamp.clone().unwrap_or_else(own)
+    }
+
+    fn add(&mut self, record: String, uuid: String) {
+        self.records.push(record);
+        self.parent = Some(uuid.clone());
+        self.uuids.push(uuid);
+    }
+}
+
+fn stop_reason(reason: FinishReason) -> Option<&'static str> {
+    match reason {
+        FinishReason::Stop => Some("end_turn"),
+        FinishReason::ToolCalls => Some("tool_use"),
+        FinishReason::Length => Some("max_tokens"),
+        FinishReason::ContentFilter => Some("refusal"),
+        FinishReason::Interrupted | FinishReason::Error => None,
+    }
+}

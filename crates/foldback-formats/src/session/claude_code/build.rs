@@ -1,0 +1,264 @@
+//! A conversation from the records of one branch: messages put together, compactions understood.
+
+use std::borrow::Cow;
+use std::collections::{HashMap, HashSet};
+
+use foldback_core::{Item, ItemKind, Part, ResultPart, Text, Tokens, ToolResult, TurnId};
+
+use super::record::{Compact, Kind, Parent, Record};
+use super::text_kind;
+use crate::conversation::{Cleared, Compaction, Conversation, Place, Shown};
+use crate::jsonl::Line;
+use crate::lowering::{self, Tag};
+
+/// What Claude Code shows in the place of a result that it cleared.
+const CLEARED: &str = "[Old tool result content cleared]";
+
+/// Who made a compaction that foldback did not write.
+const BY: &str = "claude-code";
+
+/// Who made one that it did.
+const BY_FOLDBACK: &str = "foldback";
+
+/// The records of `branch`, in the order of the file, as a conversation.
+pub(super) fn conversation<'a>(lines: &[Line<'a, Record<'a>>], branch: &[usize]) -> Conversation {
+    let mut builder = Builder::new(lines, branch);
+    for &index in branch {
+        builder.push(index);
+    }
+    builder.conversation
+}
+
+struct Builder<'b, 'a> {
+    lines: &'b [Line<'a, Record<'a>>],
+    branch: &'b [usize],
+    by_uuid: HashMap<&'b str, usize>,
+    conversation: Conversation,
+    /// The item that holds a message, by the message's id.
+    messages: HashMap<&'b str, usize>,
+    /// The items of each record, by the record's line index.
+    items: HashMap<usize, Vec<usize>>,
+    /// Where the result of a call is: item and part.
+    results: HashMap<&'b str, (usize, usize)>,
+    /// Records that a boundary before them already showed.
+    shown: HashSet<usize>,
+}
+
+impl<'b, 'a> Builder<'b, 'a> {
+    fn new(lines: &'b [Line<'a, Record<'a>>], branch: &'b [usize]) -> Self {
+        let uuid = |&index: &usize| lines[index].record.uuid.as_deref().map(|uuid| (uuid, index));
+        Self {
+            lines,
+            branch,
+            by_uuid: branch.iter().filter_map(uuid).collect(),
+            conversation: Conversation::new(),
+            messages: HashMap::new(),
+            items: HashMap::new(),
+            results: HashMap::new(),
+            shown: HashSet::new(),
+        }
+    }
+
+    fn place(&self, index: usize) -> Place {
+        Place::line(self.lines[index].number)
+    }
+
+    fn push(&mut self, index: usize) {
+        let lines = self.lines;
+        let record = &lines[index].record;
+        match record.kind {
+            _ if self.shown.contains(&index) => {}
+            Kind::Other => {}
+            Kind::CompactBoundary => self.compact(index, &record.compact),
+            Kind::MicrocompactBoundary => self.clear(index, &record.compact),
+            // A summary whose boundary is not there.
+            Kind::User if record.is_summary => self.compact_to(index, &Compact::default(), vec![index]),
+            Kind::User | Kind::Assistant | Kind::Attachment => self.say(index),
+        }
+    }
+
+    /// Appends what a record says to the history.
+    fn say(&mut self, index: usize) {
+        let lines = self.lines;
+        let record = &lines[index].record;
+        let message_id = record.message.id.as_deref().filter(|_| record.kind == Kind::Assistant);
+        let began = message_id.and_then(|id| self.messages.get(id).copied());
+        let mut at = Vec::new();
+        for item in items_of(record, self.lines[index].number) {
+            match began.filter(|_| item.kind == ItemKind::Assistant) {
+                Some(began) => {
+                    let (usage, finish_reason) = (item.usage, item.finish_reason);
+                    self.conversation.extend_item(began, item.parts);
+                    self.conversation.amend_item(began, |item| {
+                        item.usage = usage.or(item.usage);
+                        item.finish_reason = finish_reason.or(item.finish_reason);
+                    });
+                    at.push(began);
+                }
+                None => at.push(self.conversation.push(item, self.place(index))),
+            }
+        }
+        if let (Some(id), Some(&item)) = (message_id, at.last()) {
+            self.messages.entry(id).or_insert(item);
+        }
+        if let Some(&item) = at.first() {
+            let calls = record.answered().enumerate();
+            self.results.extend(calls.map(|(part_index, call)| (call, (item, part_index))));
+        }
+        self.items.insert(index, at);
+    }
+
+    /// A boundary: what the model sees after it are the records that it put in, or its summary and
+    /// what it preserved.
+    fn compact(&mut self, index: usize, compact: &Compact<'_>) {
+        let start = self.branch.partition_point(|&other| other <= index);
+        let after = &self.branch[start..];
+        let is_boundary = |&&other: &&usize| self.lines[other].record.kind == Kind::CompactBoundary;
+        let until = after.iter().position(|other| is_boundary(&other)).unwrap_or(after.len());
+        let copies: HashSet<&str> = compact.copies.iter().map(|uuid| &**uuid).collect();
+        let is_put_in = |&index: &usize| {
+            let record = &self.lines[index].record;
+            match copies.is_empty() {
+                true => record.is_summary,
+                false => record.uuid.as_deref().is_some_and(|uuid| copies.contains(uuid)),
+            }
+        };
+        let put_in: Vec<usize> = after[..until].iter().copied().filter(is_put_in).collect();
+        self.compact_to(index, compact, put_in);
+    }
+
+    fn compact_to(&mut self, index: usize, compact: &Compact<'_>, put_in: Vec<usize>) {
+        let place = self.place(index);
+        let mut preserved: Vec<usize> = Vec::new();
+        for record in self.preserved(compact) {
+            for &item in self.items.get(&record).into_iter().flatten() {
+                if !preserved.contains(&item) {
+                    preserved.push(item);
+                }
+            }
+        }
+        let by = if compact.copies.is_empty() { BY } else { BY_FOLDBACK };
+        let tokens_before = compact.tokens_before.unwrap_or(Tokens::ZERO);
+        let hidden_count = self.conversation.visible().len().saturating_sub(preserved.len());
+        let mut shown: Vec<Shown> = Vec::new();
+        let mut turn: Option<TurnId> = None;
+        for &copy in &put_in {
+            let record = &self.lines[copy].record;
+            for mut item in items_of(record, self.lines[copy].number) {
+                if record.is_summary {
+                    item = lowering::found_summary(item, by, hidden_count, tokens_before);
+                }
+                if item.kind == ItemKind::User {
+                    turn = Some(format!("turn-at-line-{}", self.lines[copy].number).into());
+                }
+                item.turn_id = turn.clone();
+                shown.push(Shown::New(item));
+            }
+        }
+        shown.extend(preserved.into_iter().map(Shown::Kept));
+        let mut compaction = Compaction::new(by, place);
+        compaction.created_at = self.lines[index].record.created_at;
+        compaction.tokens_before = compact.tokens_before;
+        self.conversation.replace(compaction, shown);
+        self.shown.extend(put_in);
+        // What is hidden now must not grow.
+        self.messages.clear();
+        self.results.clear();
+    }
+
+    /// The records that a boundary keeps, in order.
+    fn preserved(&self, compact: &Compact<'_>) -> Vec<usize> {
+        let find = |uuid: &Cow<'_, str>| self.by_uuid.get(&**uuid).copied();
+        if !compact.preserved.is_empty() {
+            return compact.preserved.iter().filter_map(find).collect();
+        }
+        let Some((head, tail)) = &compact.segment else { return Vec::new() };
+        let (Some(head), Some(tail)) = (find(head), find(tail)) else { return Vec::new() };
+        let mut chain = vec![tail];
+        while let Some(&last) = chain.last().filter(|&&last| last != head && chain.len() <= self.branch.len())
+        {
+            match &self.lines[last].record.parent {
+                Parent::Uuid(uuid) => match find(uuid) {
+                    Some(parent) => chain.push(parent),
+                    None => break,
+                },
+                Parent::Nothing | Parent::Absent => break,
+            }
+        }
+        chain.reverse();
+        chain
+    }
+
+    fn clear(&mut self, index: usize, compact: &Compact<'_>) {
+        let mut cleared = Vec::new();
+        for call in &compact.cleared_calls {
+            let Some(&(item_index, part_index)) = self.results.get(&**call) else { continue };
+            let recorded = self.conversation.recorded().get(item_index);
+            let Some(Part::ToolResult(result)) =
+                recorded.and_then(|recorded| recorded.item.parts.get(part_index))
+            else {
+                continue;
+            };
+            let content = vec![ResultPart::Text(Text::from(CLEARED))];
+            let replacement = Some(Part::ToolResult(ToolResult { content, ..result.clone() }));
+            cleared.push(Cleared { item_index, part_index, replacement });
+        }
+        for uuid in &compact.cleared_attachments {
+            let record = self.by_uuid.get(&**uuid).copied();
+            for &item_index in record.and_then(|record| self.items.get(&record)).into_iter().flatten() {
+                let parts =
+                    self.conversation.recorded().get(item_index).map_or(0, |one| one.item.parts.len());
+                let gone = |part_index| Cleared { item_index, part_index, replacement: None };
+                cleared.extend((0..parts).map(gone));
+            }
+        }
+        let mut compaction = Compaction::new(BY, self.place(index));
+        compaction.created_at = self.lines[index].record.created_at;
+        compaction.tokens_before = compact.tokens_before;
+        self.conversation.clear(compaction, cleared);
+    }
+}
+
+/// The items of one record: results apart from the rest.
+fn items_of(record: &Record<'_>, line: usize) -> Vec<Item> {
+    let id = record.uuid.as_deref().map_or_else(|| format!("line-{line}"), str::to_owned);
+    let parts = record.message.parts.iter().cloned();
+    let (results, mut others): (Vec<Part>, Vec<Part>) =
+        parts.partition(|part| matches!(part, Part::ToolResult(_)));
+    let kind = match (record.kind, record.foldback_kind) {
+        (Kind::Assistant, _) => ItemKind::Assistant,
+        (_, Some(kind)) => kind,
+        _ if record.is_summary || record.is_meta => ItemKind::Context,
+        _ => text_kind(&others),
+    };
+    // Attachments have a kind, too, but no tag.
+    if kind == ItemKind::Notification && record.kind == Kind::User && record.foldback_kind.is_some() {
+        others.iter_mut().for_each(untag);
+    }
+    let mut items = Vec::new();
+    if !results.is_empty() {
+        items.push(Item::new(id.clone(), ItemKind::Tool, results));
+    }
+    if !others.is_empty() {
+        let id = if items.is_empty() { id } else { format!("{id}-1") };
+        items.push(Item::new(id, kind, others));
+    }
+    if let Some(last) = items.last_mut() {
+        last.cache_marker = record.message.has_cache_marker;
+    }
+    for item in &mut items {
+        item.created_at = record.created_at;
+        if item.kind == ItemKind::Assistant {
+            (item.usage, item.finish_reason) = (record.message.usage, record.message.finish_reason);
+        }
+    }
+    items
+}
+
+fn untag(part: &mut Part) {
+    if let Part::Text(text) = part
+        && let Some((Tag::Notification, inside)) = Tag::split(text)
+    {
+        *text = Text::from(inside);
+    }
+}

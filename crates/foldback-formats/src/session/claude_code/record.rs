@@ -1,0 +1,322 @@
+//! One line of a session file, as far as it matters.
+
+use std::borrow::Cow;
+
+use foldback_core::{FinishReason, ItemKind, Json, Opaque, Part, Timestamp, Tokens, Usage};
+use serde::{Deserialize, Deserializer};
+use serde_json::value::RawValue;
+
+use super::attachment;
+use crate::dialect::anthropic::blocks::{Content, Str, read_blocks};
+use crate::rfc3339;
+
+/// What a record is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    User,
+    Assistant,
+    Attachment,
+    CompactBoundary,
+    MicrocompactBoundary,
+    /// State of the user interface, progress, notes of the agent: links of the chain, not context.
+    Other,
+}
+
+/// What a record hangs off.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) enum Parent<'a> {
+    /// The record does not say.
+    #[default]
+    Absent,
+    /// Nothing: it begins something.
+    Nothing,
+    Uuid(Cow<'a, str>),
+}
+
+impl<'a, 'de: 'a> Deserialize<'de> for Parent<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let uuid = Option::<Str<'a>>::deserialize(deserializer)?;
+        Ok(uuid.map_or(Self::Nothing, |Str(uuid)| Self::Uuid(uuid)))
+    }
+}
+
+/// A record, its content read.
+#[derive(Debug)]
+pub(super) struct Record<'a> {
+    pub(super) kind: Kind,
+    pub(super) uuid: Option<Cow<'a, str>>,
+    pub(super) parent: Parent<'a>,
+    pub(super) logical_parent: Option<Cow<'a, str>>,
+    pub(super) is_sidechain: bool,
+    pub(super) agent_id: Option<Cow<'a, str>>,
+    pub(super) session_id: Option<Cow<'a, str>>,
+    pub(super) created_at: Option<Timestamp>,
+    pub(super) is_meta: bool,
+    pub(super) is_summary: bool,
+    /// Whether it is what a tool call brought besides its result, such as a skill's text.
+    pub(super) is_of_call: bool,
+    /// Set by foldback on what it writes.
+    pub(super) foldback_kind: Option<ItemKind>,
+    pub(super) message: Message<'a>,
+    pub(super) compact: Compact<'a>,
+}
+
+/// The message of a user or assistant record, or the content of an attachment.
+#[derive(Debug, Default)]
+pub(super) struct Message<'a> {
+    pub(super) id: Option<Cow<'a, str>>,
+    pub(super) model: Option<Cow<'a, str>>,
+    pub(super) parts: Vec<Part>,
+    pub(super) has_cache_marker: bool,
+    pub(super) usage: Option<Usage>,
+    pub(super) finish_reason: Option<FinishReason>,
+}
+
+/// What a boundary says. Lists of uuids and ids.
+#[derive(Debug, Default)]
+pub(super) struct Compact<'a> {
+    pub(super) tokens_before: Option<Tokens>,
+    /// The uuids of records that stay, as a list.
+    pub(super) preserved: Vec<Cow<'a, str>>,
+    /// The same as the first and the last of a chain.
+    pub(super) segment: Option<(Cow<'a, str>, Cow<'a, str>)>,
+    /// The uuids of records after the boundary that it put in.
+    pub(super) copies: Vec<Cow<'a, str>>,
+    pub(super) cleared_calls: Vec<Cow<'a, str>>,
+    pub(super) cleared_attachments: Vec<Cow<'a, str>>,
+}
+
+#[derive(Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum TypeLine {
+    User,
+    Assistant,
+    Attachment,
+    System,
+    #[default]
+    #[serde(other)]
+    Other,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct RecordLine<'a> {
+    #[serde(rename = "type", default)]
+    kind: TypeLine,
+    #[serde(borrow)]
+    subtype: Option<Str<'a>>,
+    #[serde(borrow)]
+    uuid: Option<Str<'a>>,
+    #[serde(borrow, default)]
+    parent_uuid: Parent<'a>,
+    #[serde(borrow)]
+    logical_parent_uuid: Option<Str<'a>>,
+    is_sidechain: Option<bool>,
+    #[serde(borrow)]
+    agent_id: Option<Str<'a>>,
+    #[serde(borrow)]
+    session_id: Option<Str<'a>>,
+    #[serde(borrow)]
+    timestamp: Option<Str<'a>>,
+    is_meta: Option<bool>,
+    is_compact_summary: Option<bool>,
+    #[serde(borrow, rename = "sourceToolUseID")]
+    source_tool_use_id: Option<Str<'a>>,
+    foldback_kind: Option<ItemKind>,
+    #[serde(borrow)]
+    message: Option<MessageLine<'a>>,
+    #[serde(borrow)]
+    attachment: Option<&'a RawValue>,
+    #[serde(borrow)]
+    compact_metadata: Option<&'a RawValue>,
+    #[serde(borrow)]
+    microcompact_metadata: Option<&'a RawValue>,
+}
+
+#[derive(Deserialize)]
+struct MessageLine<'a> {
+    #[serde(borrow)]
+    id: Option<Str<'a>>,
+    #[serde(borrow)]
+    model: Option<Str<'a>>,
+    #[serde(borrow)]
+    content: Option<&'a RawValue>,
+    usage: Option<UsageLine>,
+    #[serde(borrow)]
+    stop_reason: Option<Str<'a>>,
+}
+
+#[derive(Deserialize)]
+struct UsageLine {
+    input_tokens: Option<u64>,
+    cache_read_input_tokens: Option<u64>,
+    cache_creation_input_tokens: Option<u64>,
+    output_tokens: Option<u64>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct CompactLine<'a> {
+    pre_tokens: Option<u64>,
+    #[serde(borrow)]
+    preserved_segment: Option<SegmentLine<'a>>,
+    #[serde(borrow)]
+    preserved_messages: Option<PreservedLine<'a>>,
+    #[serde(borrow)]
+    foldback_copies: Option<Vec<Str<'a>>>,
+    #[serde(borrow)]
+    compacted_tool_ids: Option<Vec<Str<'a>>>,
+    #[serde(borrow, rename = "clearedAttachmentUUIDs")]
+    cleared_attachment_uuids: Option<Vec<Str<'a>>>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct SegmentLine<'a> {
+    #[serde(borrow)]
+    head_uuid: Option<Str<'a>>,
+    #[serde(borrow)]
+    tail_uuid: Option<Str<'a>>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct PreservedLine<'a> {
+    #[serde(borrow)]
+    uuids: Option<Vec<Str<'a>>>,
+    #[serde(borrow)]
+    all_uuids: Option<Vec<Str<'a>>>,
+}
+
+impl<'a> Record<'a> {
+    /// One line, with its content read: lines are read on all cores.
+    pub(super) fn parse(json: &'a str) -> Result<Self, serde_json::Error> {
+        let line: RecordLine<'a> = serde_json::from_str(json)?;
+        let kind = match (line.kind, line.subtype.as_deref()) {
+            (TypeLine::User, _) => Kind::User,
+            (TypeLine::Assistant, _) => Kind::Assistant,
+            (TypeLine::Attachment, _) => Kind::Attachment,
+            (TypeLine::System, Some("compact_boundary")) => Kind::CompactBoundary,
+            (TypeLine::System, Some("microcompact_boundary")) => Kind::MicrocompactBoundary,
+            (TypeLine::System | TypeLine::Other, _) => Kind::Other,
+        };
+        let mut foldback_kind = line.foldback_kind;
+        let message = match kind {
+            Kind::User | Kind::Assistant => {
+                let missing = || serde::de::Error::missing_field("message");
+                Message::read(line.message.ok_or_else(missing)?)?
+            }
+            Kind::Attachment => {
+                let missing = || serde::de::Error::missing_field("attachment");
+                let (kind, parts) = attachment::read(line.attachment.ok_or_else(missing)?);
+                foldback_kind = foldback_kind.or(Some(kind));
+                Message { parts, ..Message::default() }
+            }
+            Kind::CompactBoundary | Kind::MicrocompactBoundary | Kind::Other => Message::default(),
+        };
+        let compact = match line.compact_metadata.or(line.microcompact_metadata) {
+            Some(metadata) => Compact::read(serde_json::from_str(metadata.get())?),
+            None => Compact::default(),
+        };
+        Ok(Self {
+            kind,
+            uuid: line.uuid.map(text),
+            parent: line.parent_uuid,
+            logical_parent: line.logical_parent_uuid.map(text),
+            is_sidechain: line.is_sidechain.unwrap_or(false),
+            agent_id: line.agent_id.map(text),
+            session_id: line.session_id.map(text),
+            created_at: line.timestamp.as_deref().and_then(rfc3339::parse),
+            is_meta: line.is_meta.unwrap_or(false),
+            is_summary: line.is_compact_summary.unwrap_or(false) && kind == Kind::User,
+            is_of_call: line.source_tool_use_id.is_some(),
+            foldback_kind,
+            message,
+            compact,
+        })
+    }
+
+    /// Whether it is something that a person or the model said, or that was put in their way.
+    pub(super) fn is_said(&self) -> bool {
+        matches!(self.kind, Kind::User | Kind::Assistant)
+    }
+
+    /// The ids of the calls that it answers.
+    pub(super) fn answered(&self) -> impl Iterator<Item = &str> {
+        self.message.parts.iter().filter_map(|part| match part {
+            Part::ToolResult(result) => Some(&*result.call_id),
+            _ => None,
+        })
+    }
+}
+
+fn text(Str(text): Str<'_>) -> Cow<'_, str> {
+    text
+}
+
+fn texts(list: Option<Vec<Str<'_>>>) -> Vec<Cow<'_, str>> {
+    list.into_iter().flatten().map(text).collect()
+}
+
+impl<'a> Compact<'a> {
+    fn read(line: CompactLine<'a>) -> Self {
+        let preserved = line.preserved_messages.and_then(|list| list.all_uuids.or(list.uuids));
+        let segment = line
+            .preserved_segment
+            .and_then(|segment| Some((text(segment.head_uuid?), text(segment.tail_uuid?))));
+        Self {
+            tokens_before: line.pre_tokens.map(Tokens),
+            preserved: texts(preserved),
+            segment,
+            copies: texts(line.foldback_copies),
+            cleared_calls: texts(line.compacted_tool_ids),
+            cleared_attachments: texts(line.cleared_attachment_uuids),
+        }
+    }
+}
+
+impl<'a> Message<'a> {
+    fn read(line: MessageLine<'a>) -> Result<Self, serde_json::Error> {
+        let content = line.content.map_or_else(|| Ok(Content::default()), read_blocks)?;
+        Ok(Self {
+            id: line.id.map(text),
+            model: line.model.map(text),
+            parts: content.parts,
+            has_cache_marker: content.cache_control.is_some(),
+            usage: line.usage.map(UsageLine::read),
+            finish_reason: line.stop_reason.and_then(|reason| finish_reason(&reason)),
+        })
+    }
+}
+
+impl UsageLine {
+    fn read(self) -> Usage {
+        let tokens = |count: Option<u64>| Tokens(count.unwrap_or(0));
+        Usage {
+            input_tokens: tokens(self.input_tokens),
+            cached_tokens: tokens(self.cache_read_input_tokens),
+            cache_write_tokens: tokens(self.cache_creation_input_tokens),
+            output_tokens: tokens(self.output_tokens),
+            reasoning_tokens: Tokens::ZERO,
+        }
+    }
+}
+
+fn finish_reason(reason: &str) -> Option<FinishReason> {
+    match reason {
+        "end_turn" | "stop_sequence" => Some(FinishReason::Stop),
+        "tool_use" => Some(FinishReason::ToolCalls),
+        "max_tokens" | "model_context_window_exceeded" => Some(FinishReason::Length),
+        "refusal" => Some(FinishReason::ContentFilter),
+        _ => None,
+    }
+}
+
+/// An attachment that is passed through.
+pub(super) fn opaque_attachment(kind: &str, attachment: &RawValue) -> Option<Part> {
+    let json = Json::parse(attachment.get()).ok()?;
+    Some(Part::Opaque(Opaque { source: format!("{ATTACHMENT_SOURCE}{kind}").into(), json }))
+}
+
+/// How the source of attachments that are passed through begins.
+pub(super) const ATTACHMENT_SOURCE: &str = "claude-code/";

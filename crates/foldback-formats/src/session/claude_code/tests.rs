@@ -1,0 +1,243 @@
+use std::sync::Arc;
+
+use foldback_core::{EstimatingCounter, Item, ItemKind, Part, Tokens};
+use serde_json::{Value, json};
+
+use super::*;
+use crate::conversation::Conversation;
+use crate::error::Fault;
+use crate::lowering;
+
+fn fixture(name: &str) -> Session {
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/claude-code");
+    Session::read(std::fs::read(folder.join(name)).unwrap()).unwrap()
+}
+
+fn session(records: &[Value]) -> Session {
+    let lines: Vec<String> = records.iter().map(Value::to_string).collect();
+    Session::read(lines.join("\n").into_bytes()).unwrap()
+}
+
+fn user(uuid: &str, parent: Option<&str>, content: impl Into<Value>) -> Value {
+    let message = json!({"role": "user", "content": content.into()});
+    json!({"type": "user", "uuid": uuid, "parentUuid": parent, "sessionId": "s", "message": message})
+}
+
+fn assistant(uuid: &str, parent: Option<&str>, id: &str, block: &Value) -> Value {
+    let message = json!({"role": "assistant", "id": id, "model": "m", "content": [block]});
+    json!({"type": "assistant", "uuid": uuid, "parentUuid": parent, "sessionId": "s", "message": message})
+}
+
+fn said(text: &str) -> Value {
+    json!({"type": "text", "text": text})
+}
+
+fn call(id: &str) -> Value {
+    json!({"type": "tool_use", "id": id, "name": "ls", "input": {}})
+}
+
+fn result(id: &str) -> Value {
+    json!([{"type": "tool_result", "tool_use_id": id, "content": "ok"}])
+}
+
+fn view(conversation: &Conversation) -> Vec<Arc<Item>> {
+    let transcript = conversation.transcript(Arc::new(EstimatingCounter), None);
+    conversation.view_of(&transcript).items().cloned().collect()
+}
+
+fn texts<'a>(items: impl IntoIterator<Item = &'a Arc<Item>>) -> Vec<String> {
+    let parts = items.into_iter().flat_map(|item| &item.parts);
+    parts
+        .map(|part| match part {
+            Part::Text(text) => text.to_string(),
+            Part::ToolCall(call) => format!("call {}", call.id),
+            Part::ToolResult(result) => format!("{}: {}", result.call_id, result.first_line()),
+            other => other.kind_name().to_owned(),
+        })
+        .collect()
+}
+
+fn history(conversation: &Conversation) -> Vec<Arc<Item>> {
+    conversation.history().map(|recorded| Arc::clone(&recorded.item)).collect()
+}
+
+#[test]
+fn records_of_one_message_are_one_item_with_results_between_them() {
+    let session = session(&[
+        user("u", None, "go"),
+        assistant("a1", Some("u"), "msg", &call("t1")),
+        user("r1", Some("a1"), result("t1")),
+        assistant("a2", Some("a1"), "msg", &call("t2")),
+        user("r2", Some("a2"), result("t2")),
+        assistant("a3", Some("r1"), "msg2", &said("done")),
+    ]);
+    let items = history(&session.conversations()[0]);
+    assert_eq!(texts(&items), ["go", "call t1", "call t2", "t1: ok", "t2: ok", "done"]);
+    assert_eq!(items.len(), 5);
+    assert_eq!(session.branches().len(), 0);
+}
+
+#[test]
+fn an_edited_prompt_leaves_a_branch() {
+    let session = session(&[
+        user("u1", None, "one"),
+        assistant("a1", Some("u1"), "m1", &said("first")),
+        user("u2", Some("a1"), "two"),
+        assistant("a2", Some("u2"), "m2", &said("second")),
+        user("u3", Some("a1"), "two, edited"),
+        assistant("a3", Some("u3"), "m3", &said("third")),
+    ]);
+    assert_eq!(texts(&history(&session.conversations()[0])), ["one", "first", "two, edited", "third"]);
+    let [branch] = session.branches() else { panic!("one branch was left") };
+    assert_eq!(texts(&history(branch)), ["one", "first", "two", "second"]);
+}
+
+#[test]
+fn a_session_that_was_written_again_from_its_start_is_read_once() {
+    let session = session(&[
+        user("u1", None, "one"),
+        assistant("a1", Some("u1"), "m1", &call("t1")),
+        user("r1", Some("a1"), result("t1")),
+        user("v1", None, "one"),
+        assistant("b1", Some("v1"), "m1", &call("t1")),
+        user("s1", Some("b1"), result("t1")),
+        user("v2", Some("s1"), "two"),
+    ]);
+    assert_eq!(texts(&history(&session.conversations()[0])), ["one", "call t1", "t1: ok", "two"]);
+    assert_eq!(session.branches().len(), 1);
+}
+
+#[test]
+fn a_boundary_that_preserved_messages_shows_them_behind_its_summary() {
+    let session = fixture("compacted.jsonl");
+    let main = &session.conversations()[0];
+    let seen = texts(&view(main));
+    assert!(seen[0].starts_with("This session is being continued"), "{seen:?}");
+    assert_eq!(seen[1], "Good. Keep the error messages as they are.");
+    assert_eq!(seen[2], "They stay word for word.");
+    assert_eq!(seen[3], "reasoning");
+    let said = history(main);
+    assert_eq!(texts(&said)[0], "Port the importer from Python to Rust.");
+    assert!(said.iter().all(|item| item.summary.is_none()));
+    let [cleared, compacted] = main.compactions() else { panic!("two compactions") };
+    assert_eq!(cleared.cleared.len(), 3);
+    assert_eq!(compacted.tokens_before, Some(Tokens(15500)));
+}
+
+#[test]
+fn cleared_results_are_replaced_and_the_calls_stay() {
+    let session = session(&[
+        user("u", None, "go"),
+        assistant("a1", Some("u"), "m1", &call("t1")),
+        user("r1", Some("a1"), result("t1")),
+        json!({"type": "system", "subtype": "microcompact_boundary", "uuid": "b", "parentUuid": "r1",
+            "microcompactMetadata": {"preTokens": 9, "compactedToolIds": ["t1", "unknown"]}}),
+    ]);
+    let main = &session.conversations()[0];
+    assert_eq!(texts(&view(main)), ["go", "call t1", "t1: [Old tool result content cleared]"]);
+    assert_eq!(texts(&history(main)), ["go", "call t1", "t1: ok"]);
+}
+
+#[test]
+fn a_boundary_without_a_summary_shows_what_it_preserved() {
+    let boundary = json!({"type": "system", "subtype": "compact_boundary", "uuid": "b", "parentUuid": null,
+        "logicalParentUuid": "a1", "compactMetadata": {"preservedMessages": {"uuids": ["a1"]}}});
+    let session =
+        session(&[user("u", None, "go"), assistant("a1", Some("u"), "m1", &said("first")), boundary]);
+    assert_eq!(texts(&view(&session.conversations()[0])), ["first"]);
+}
+
+#[test]
+fn kept_items_may_come_before_the_summary_and_every_kind_comes_back() {
+    let session = fixture("running.jsonl");
+    let main = &session.conversations()[0];
+    let mut items = view(main);
+    let summary = Item::text("s", ItemKind::Context, "what happened");
+    let summary = lowering::found_summary(summary, "floor", 3, Tokens(70));
+    items.insert(2, Arc::new(summary));
+    items.push(Arc::new(Item::text("n", ItemKind::Notification, "a job ended")));
+    let written = session.compacted(main, &items);
+    assert!(written.bytes.starts_with(session.bytes()));
+    let again = Session::read(written.bytes.clone()).unwrap();
+    let main_again = &again.conversations()[0];
+    let kinds = |items: &[Arc<Item>]| items.iter().map(|item| item.kind).collect::<Vec<_>>();
+    let seen = view(main_again);
+    assert_eq!(kinds(&seen), kinds(&items));
+    assert!(seen.iter().zip(&items).all(|(seen, item)| seen.parts == item.parts));
+    assert!(seen[2].summary.is_some());
+    assert_eq!(main_again.compactions()[0].tokens_before, Some(Tokens(70)));
+    assert_eq!(history(main_again).len(), history(main).len());
+    assert_eq!(session.compacted(main, &items).bytes, written.bytes);
+    let twice = again.compacted(main_again, &seen[..1]);
+    let twice = Session::read(twice.bytes).unwrap();
+    assert_eq!(view(&twice.conversations()[0]).len(), 1);
+    assert_eq!(history(&twice.conversations()[0]).len(), history(main).len());
+}
+
+#[test]
+fn what_the_agent_writes_after_a_compaction_is_seen() {
+    let session = fixture("sub-agent.jsonl");
+    let main = &session.conversations()[0];
+    let written = session.compacted(main, &view(main)[..1]).bytes;
+    let last: Value =
+        serde_json::from_slice(written.trim_ascii_end().rsplit(|byte| *byte == b'\n').next().unwrap())
+            .unwrap();
+    let mut next = user("new", last["uuid"].as_str(), "and the third?");
+    next["isSidechain"] = true.into();
+    next["agentId"] = "f00dfa1".into();
+    let bytes = jsonl::with_records(&written, [next.to_string()]);
+    let again = Session::read(bytes).unwrap();
+    assert_eq!(texts(&view(&again.conversations()[0])), ["Summarise the licence files.", "and the third?"]);
+    assert_eq!(again.sub_agent_of().map(|agent| &*agent.agent_id), Some("f00dfa1"));
+}
+
+#[test]
+fn sub_agents_are_conversations_of_their_own() {
+    let session = fixture("branches.jsonl");
+    let [main, agent] = session.conversations() else { panic!("one sub-agent") };
+    assert_eq!(agent.name(), Some("a1b2c3"));
+    assert_eq!(texts(&history(agent)).len(), 4);
+    assert_eq!(session.branches().len(), 1);
+    assert_eq!(session.model(), Some("claude-sonnet-4-5-20250929"));
+    assert_eq!(texts(&history(main)).last().map(String::as_str), Some("No response requested."));
+    let [problem] = session.problems() else { panic!("one line is broken") };
+    assert!(problem.line == 11 && matches!(problem.fault, Fault::NotJson { .. }), "{problem}");
+}
+
+#[test]
+fn a_file_may_begin_at_a_boundary() {
+    let session = fixture("history-elsewhere.jsonl");
+    let main = &session.conversations()[0];
+    assert_eq!(view(main).len(), 4);
+    assert_eq!(history(main).len(), 3);
+}
+
+#[test]
+fn a_fresh_file_holds_what_was_written() {
+    let session = fixture("running.jsonl");
+    let items = view(&session.conversations()[0]);
+    let written = crate::format::write(Format::ClaudeCode, &items, None).unwrap();
+    assert_eq!(written.losses, []);
+    let again = Session::read(written.bytes).unwrap();
+    assert_eq!(again.problems(), []);
+    assert_eq!(texts(&view(&again.conversations()[0])), texts(&items));
+}
+
+#[test]
+fn circles_and_odd_records_are_survived() {
+    let mut odd = vec![
+        user("x", Some("y"), "a"),
+        user("y", Some("x"), "b"),
+        user("z", Some("z"), "c"),
+        json!({"type": "user", "uuid": "q", "sessionId": "s", "message": {"content": {"no": "list"}}}),
+        json!({"type": "user", "uuid": "q", "sessionId": "s"}),
+        json!({"type": "attachment", "uuid": "w", "sessionId": "s", "attachment": "loose"}),
+        json!({"type": 7, "uuid": []}),
+        json!({"type": "system", "subtype": "compact_boundary", "uuid": "b", "parentUuid": null, "sessionId": "s",
+            "compactMetadata": {"preservedSegment": {"headUuid": "z", "tailUuid": "x"}}}),
+    ];
+    let session = self::session(&odd);
+    assert_eq!(session.problems().iter().map(|problem| problem.line).collect::<Vec<_>>(), [4, 5, 7]);
+    odd.reverse();
+    self::session(&odd);
+}

@@ -1,0 +1,186 @@
+//! Which records belong together: the chain that leads to the last thing said, what hangs off it,
+//! and the branches that were left.
+//!
+//! Records name their parents, and the chain from the last one back is what the model saw. It is
+//! not all of it: results of parallel calls hang off the records of their calls, attachments off
+//! what they accompany, and after a compaction that preserved messages the chain goes on from the
+//! preserved ones, past the boundary and its summary. Those are attached to the chain; what is left
+//! are alternatives: a prompt that was edited, an answer that was asked for again.
+//!
+//! A second record without a parent is a beginning of its own. In recorded files it is a resumed
+//! session that was written again from its start, or a first prompt that was edited; either way
+//! the model saw nothing from before it. Only records before the first thing said (what hooks
+//! attach when a session starts) belong to the beginning after them.
+
+use std::collections::{HashMap, HashSet};
+
+use super::record::{Kind, Parent, Record};
+use crate::jsonl::Line;
+
+/// Branches that are followed; files in which prompts were edited more often are rare.
+const BRANCH_COUNT_MAX: usize = 32;
+
+/// Records in all branches together: each repeats what it shares with the others.
+const BRANCH_RECORD_COUNT_MAX: usize = 100_000;
+
+/// The records of one conversation, as indices into the lines of the file.
+pub(super) struct Tree<'t, 'a> {
+    lines: &'t [Line<'a, Record<'a>>],
+    members: Vec<usize>,
+    /// The parent of each member, by its place among the members.
+    parents: Vec<Option<usize>>,
+}
+
+impl<'t, 'a> Tree<'t, 'a> {
+    /// Links the members; in the order of the file.
+    pub(super) fn new(lines: &'t [Line<'a, Record<'a>>], members: Vec<usize>) -> Self {
+        let mut by_uuid: HashMap<&str, usize> = HashMap::with_capacity(members.len());
+        for (place, &member) in members.iter().enumerate() {
+            if let Some(uuid) = &lines[member].record.uuid {
+                by_uuid.entry(uuid).or_insert(place);
+            }
+        }
+        let first_said = members.iter().position(|&member| lines[member].record.is_said());
+        let parent = |(place, &member): (usize, &usize)| {
+            let record = &lines[member].record;
+            let before = place.checked_sub(1);
+            let find = |uuid: &str| by_uuid.get(uuid).copied().filter(|&found| found != place);
+            match (&record.parent, &record.logical_parent) {
+                (Parent::Uuid(uuid), _) => find(uuid).or(before),
+                (Parent::Nothing, Some(uuid)) => find(uuid).or(before),
+                (Parent::Nothing, None) if record.kind == Kind::CompactBoundary => before,
+                (Parent::Nothing, None) => before.filter(|_| first_said.is_some_and(|first| place <= first)),
+                (Parent::Absent, _) => before,
+            }
+        };
+        let parents = members.iter().enumerate().map(parent).collect();
+        Self { lines, members, parents }
+    }
+
+    fn record(&self, place: usize) -> &'t Record<'a> {
+        &self.lines[self.members[place]].record
+    }
+
+    /// The active branch, and those that were left in the order of their ends. As indices of lines.
+    pub(super) fn branches(&self) -> (Vec<usize>, Vec<Vec<usize>>) {
+        let is_end = |place: &usize| {
+            self.record(*place).is_said() || self.record(*place).kind == Kind::CompactBoundary
+        };
+        let leads_on = self.leads_on();
+        let mut taken = vec![false; self.members.len()];
+        let mut found: Vec<Vec<usize>> = Vec::new();
+        let mut end = (0..self.members.len()).rev().find(is_end);
+        let mut record_count = 0;
+        while let Some(leaf) =
+            end.filter(|_| found.len() <= BRANCH_COUNT_MAX && record_count <= BRANCH_RECORD_COUNT_MAX)
+        {
+            let active = self.active(leaf, &leads_on);
+            let mut branch = Vec::new();
+            for (place, _) in active.iter().enumerate().filter(|(_, is_active)| **is_active) {
+                taken[place] = true;
+                branch.push(self.members[place]);
+            }
+            record_count += if found.is_empty() { 0 } else { branch.len() };
+            found.push(branch);
+            end = (0..leaf).rev().find(|&place| !taken[place] && self.record(place).is_said());
+        }
+        let mut found = found.into_iter();
+        let main = found.next().unwrap_or_else(|| self.members.clone());
+        (main, found.rev().collect())
+    }
+
+    /// Whether a prompt or an answer hangs off a record, directly or over others.
+    fn leads_on(&self) -> Vec<bool> {
+        let mut leads_on = vec![false; self.members.len()];
+        for place in (0..self.members.len()).rev() {
+            let record = self.record(place);
+            let is_turning = record.is_said() && record.answered().next().is_none();
+            if let Some(parent) = self.parents[place].filter(|_| is_turning || leads_on[place]) {
+                leads_on[parent] = true;
+            }
+        }
+        leads_on
+    }
+
+    /// The chain that ends at `leaf`, with what is attached to it.
+    fn active(&self, leaf: usize, leads_on: &[bool]) -> Vec<bool> {
+        let mut active = vec![false; self.members.len()];
+        let mut next = Some(leaf);
+        // A record that was met before ends the walk, so that a circle of parents does.
+        while let Some(place) = next.filter(|&place| !std::mem::replace(&mut active[place], true)) {
+            next = self.parents[place];
+        }
+        let chain = || (0..active.len()).filter(|&place| active[place]).map(|place| self.record(place));
+        let messages: HashSet<&str> = chain().filter_map(|record| record.message.id.as_deref()).collect();
+        // A call is answered once below its record; elsewhere a copy of it may be answered again.
+        let below = |place: usize| self.record(place).answered().map(move |call| (self.parents[place], call));
+        let mut answered: HashSet<(Option<usize>, &str)> =
+            (0..active.len()).filter(|&place| active[place]).flat_map(below).collect();
+        for place in 0..self.members.len() {
+            let Some(parent) = self.parents[place].filter(|&parent| active[parent] && !active[place]) else {
+                continue;
+            };
+            let record = self.record(place);
+            active[place] = match record.kind {
+                Kind::Attachment | Kind::MicrocompactBoundary | Kind::Other => !leads_on[place],
+                Kind::Assistant => record.message.id.as_deref().is_some_and(|id| messages.contains(id)),
+                Kind::CompactBoundary => {
+                    !record.compact.preserved.is_empty() || record.compact.segment.is_some()
+                }
+                Kind::User if record.is_summary => self.record(parent).kind == Kind::CompactBoundary,
+                Kind::User if record.is_meta => record.is_of_call,
+                Kind::User => {
+                    let mut calls = record.answered().peekable();
+                    calls.peek().is_some() && calls.all(|call| !answered.contains(&(Some(parent), call)))
+                }
+            };
+            if active[place] {
+                answered.extend(below(place));
+            }
+        }
+        active
+    }
+}
+
+/// The records of the main conversation, and those of each sub-agent, by indices of lines. A file
+/// that only has sub-agents has the first of them as its main conversation.
+pub(super) fn groups<'a>(lines: &[Line<'a, Record<'a>>]) -> Vec<(Option<String>, Vec<usize>)> {
+    let has_main = lines.iter().any(|line| !line.record.is_sidechain && line.record.is_said());
+    let mut groups: Vec<(Option<String>, Vec<usize>)> = Vec::new();
+    let mut by_name: HashMap<String, usize> = HashMap::new();
+    let mut by_uuid: HashMap<&str, usize> = HashMap::new();
+    let mut main = Vec::new();
+    for (index, line) in lines.iter().enumerate() {
+        let record = &line.record;
+        // Files of sub-agents hold links of the chain that are not marked.
+        if !record.is_sidechain && (has_main || record.agent_id.is_none()) {
+            main.push(index);
+            continue;
+        }
+        // Older files do not name sub-agents: there, what hangs together is one.
+        let above = match &record.parent {
+            Parent::Uuid(uuid) => by_uuid.get(&**uuid).copied(),
+            Parent::Nothing | Parent::Absent => None,
+        };
+        let group = match (&record.agent_id, above) {
+            (Some(name), _) => *by_name.entry(name.to_string()).or_insert_with(|| {
+                groups.push((Some(name.to_string()), Vec::new()));
+                groups.len() - 1
+            }),
+            (None, Some(group)) => group,
+            (None, None) => {
+                groups.push((None, Vec::new()));
+                groups.len() - 1
+            }
+        };
+        groups[group].1.push(index);
+        if let Some(uuid) = &record.uuid {
+            by_uuid.insert(uuid, group);
+        }
+    }
+    if has_main || groups.is_empty() {
+        groups.insert(0, (None, main));
+    }
+    groups.retain(|(_, members)| !members.is_empty());
+    groups
+}

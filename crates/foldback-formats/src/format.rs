@@ -89,6 +89,12 @@ impl Format {
         self.codec().is_writable()
     }
 
+    /// Whether conversations in one file stand side by side, each with a window of its own. In other
+    /// formats the first is the session, and the others are its sub-agents'.
+    pub fn holds_many(self) -> bool {
+        matches!(self, Self::Native | Self::TauBench)
+    }
+
     /// The dialect that a request of this format is, if it is one.
     pub fn dialect(self) -> Option<Dialect> {
         match self {
@@ -149,11 +155,6 @@ pub(crate) trait Codec: Sync {
     /// The order in which the format's compaction record can show these items.
     fn arrange(&self, items: Vec<Arc<Item>>) -> Vec<Arc<Item>> {
         items
-    }
-
-    /// Whether [`append`](Self::append) works.
-    fn has_compaction_record(&self) -> bool {
-        false
     }
 
     /// The session's bytes with a compaction record added, after which the model sees exactly
@@ -265,11 +266,6 @@ impl Session {
     /// always show the summary first.
     pub fn arrange(&self, items: Vec<Arc<Item>>) -> Vec<Arc<Item>> {
         self.format.codec().arrange(items)
-    }
-
-    /// Whether the format has a record for compactions, so that they are added to the file.
-    pub fn gains_records(&self) -> bool {
-        self.format.codec().has_compaction_record()
     }
 
     /// The session with a compaction after which the model sees exactly `items`: added to the

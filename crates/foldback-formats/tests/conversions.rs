@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use foldback_core::{Dialect, Item, Part, repair};
+use foldback_core::{Dialect, Item, ItemKind, Part, ResultPart, repair};
 use foldback_formats::{Format, Session, write};
 use foldback_testkit::{config, recipe};
 use proptest::prelude::*;
@@ -18,8 +18,21 @@ fn through(format: Format, items: &[Arc<Item>]) -> (Vec<Arc<Item>>, Vec<String>)
     (read, written.losses.iter().map(|loss| loss.item_id.to_string()).collect())
 }
 
+/// All parts in words, instructions first: two dialects hold them in a field of their own, where
+/// system and developer are one. Empty text in a result is none.
+fn parts<'a>(items: impl Iterator<Item = &'a Arc<Item>> + Clone) -> Vec<String> {
+    let instructions = items.clone().filter(|item| item.kind.is_instruction());
+    let all = instructions.chain(items.filter(|item| !item.kind.is_instruction()));
+    all.flat_map(|item| item.parts.iter().map(|part| shown(item, part))).collect()
+}
+
 fn shown(item: &Item, part: &Part) -> String {
-    format!("{}: {part:?}", item.kind)
+    let kind = if item.kind.is_instruction() { ItemKind::System } else { item.kind };
+    let mut part = part.clone();
+    if let Part::ToolResult(result) = &mut part {
+        result.content.retain(|piece| !matches!(piece, ResultPart::Text(text) if text.is_empty()));
+    }
+    format!("{kind}: {part:?}")
 }
 
 /// Checks that `wanted` is a subsequence of `found`.
@@ -44,10 +57,7 @@ proptest! {
         let (there, lost) = through(other.into(), &start);
         let (back, _) = through(one.into(), &there);
         let kept = start.iter().filter(|item| !lost.iter().any(|id| *id == item.id.as_str()));
-        let wanted: Vec<String> =
-            kept.flat_map(|item| item.parts.iter().map(|part| shown(item, part))).collect();
-        let found: Vec<String> =
-            back.iter().flat_map(|item| item.parts.iter().map(|part| shown(item, part))).collect();
+        let (wanted, found) = (parts(kept), parts(back.iter()));
         let missing = first_missing(&wanted, &found);
         prop_assert!(
             missing.is_none(),
@@ -66,9 +76,6 @@ proptest! {
         let (once, _) = through(dialect.into(), &valid);
         let (twice, lost) = through(dialect.into(), &once);
         prop_assert_eq!(lost, Vec::<String>::new());
-        let parts = |items: &[Arc<Item>]| -> Vec<String> {
-            items.iter().flat_map(|item| item.parts.iter().map(|part| shown(item, part))).collect()
-        };
-        prop_assert_eq!(parts(&once), parts(&twice));
+        prop_assert_eq!(parts(once.iter()), parts(twice.iter()));
     }
 }

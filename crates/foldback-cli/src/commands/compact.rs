@@ -93,9 +93,7 @@ impl Job<'_> {
         })?;
         let named = self.shared.model.as_deref().and_then(Model::named).map(|model| model.dialect);
         let dialect = self.arguments.dialect.or(session.dialect()).or(named);
-        // Conversations beside the main one of a session that gains records are its sub-agents'.
-        let count =
-            if session.gains_records() && session.format() != Format::Native { 1 } else { usize::MAX };
+        let count = if session.format().holds_many() { usize::MAX } else { 1 };
         let conversations = session.conversations().iter().enumerate().take(count);
         let folded = conversations
             .map(|(index, conversation)| self.fold(index, conversation, &budget, dialect))

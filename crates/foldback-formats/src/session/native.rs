@@ -145,10 +145,6 @@ impl Codec for Native {
         Some((jsonl::with_records(b"", items.iter().map(|item| line(&**item))), Vec::new()))
     }
 
-    fn has_compaction_record(&self) -> bool {
-        true
-    }
-
     fn append(&self, session: &Session, conversation: &Conversation, items: &[Arc<Item>]) -> Option<Vec<u8>> {
         let same = |other: &Conversation| std::ptr::eq(other, conversation);
         let index = session.conversations().iter().position(same).unwrap_or(0);

@@ -2,8 +2,6 @@
 
 use serde_json::Value;
 
-use serde_json::Value;
-
 use super::Counts;
 
 pub(crate) fn anthropic(bytes: &[u8]) -> Vec<Counts> {

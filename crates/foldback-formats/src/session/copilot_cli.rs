@@ -1,8 +1,8 @@
 //! Event files of Copilot CLI (`events.jsonl`): one event on each line, `{type, data, id, parentId,
 //! timestamp}`.
 //!
-//! Messages, results and notifications are context; hooks, turns, permissions and most of `session.*`
-//! are not. `session.compaction_complete` carries the summary that stands for everything before
+//! Messages, results and notifications are context; hooks, turns, permissions, the agent's own system
+//! prompt and most of `session.*` are not. `session.compaction_complete` carries the summary that stands for everything before
 //! `session.compaction_start`: compaction runs in the background, and what is said meanwhile stays.
 //!
 //! A compaction that foldback adds is such an event, followed by copies of what is kept. Its
@@ -152,7 +152,7 @@ impl Talk {
         }
         self.settle();
         // The same instructions are recorded again whenever a session is resumed.
-        if item.kind == ItemKind::System {
+        if item.kind == ItemKind::Developer {
             if self.instructions.as_ref() == Some(&item.parts) {
                 return;
             }
@@ -238,7 +238,7 @@ mod tests {
     }
 
     const BEFORE: [(&str, &str); 3] = [
-        ("system.message", r#"{"role":"system","content":"rules"}"#),
+        ("system.message", r#"{"role":"developer","content":"rules"}"#),
         ("user.message", r#"{"content":"one"}"#),
         ("assistant.message", r#"{"content":"two","model":"claude-opus-4.5"}"#),
     ];
@@ -254,7 +254,7 @@ mod tests {
         events.push(("assistant.message", r#"{"content":"four"}"#));
         let session = read(&events);
         let seen = view(&session);
-        assert_eq!(texts(&seen), ["system: rules", "context: short", "user: three", "assistant: four"]);
+        assert_eq!(texts(&seen), ["developer: rules", "context: short", "user: three", "assistant: four"]);
         assert!(seen[1].summary.is_some());
         let conversation = &session.conversations()[0];
         assert_eq!(conversation.history().count(), 5);
@@ -276,7 +276,7 @@ mod tests {
             is_error: true,
         };
         let items: Vec<Arc<Item>> = [
-            Item::text("s", ItemKind::System, "rules"),
+            Item::text("s", ItemKind::Developer, "rules"),
             found_summary(Item::text("1", ItemKind::Context, "short"), BY, 1, Tokens(5)),
             Item::text("2", ItemKind::Notification, "ended"),
             Item::text("3", ItemKind::Context, "a file"),
@@ -325,10 +325,10 @@ mod tests {
     }
 
     #[test]
-    fn a_fresh_file_holds_every_kind() {
+    fn a_fresh_file_holds_every_kind_but_the_system_prompt() {
         let items: Vec<Arc<Item>> = ItemKind::ALL
             .into_iter()
-            .filter(|kind| *kind != ItemKind::Tool)
+            .filter(|kind| !matches!(kind, ItemKind::Tool | ItemKind::System))
             .map(|kind| Arc::new(Item::text(kind.as_str(), kind, "text")))
             .collect();
         let (bytes, losses) = CopilotCli.write(&items, None).unwrap();

@@ -201,12 +201,13 @@ impl<'a> Event<'a> {
         Meaning::Said { item: Item::new(self.id.as_deref().unwrap_or(""), kind, parts), model }
     }
 
+    /// The agent puts its system prompt together anew whenever it starts; the record of it is no part
+    /// of the conversation that is resumed.
     fn system(&self, data: SystemData) -> Meaning {
-        let kind = match data.role.as_deref() {
-            Some("developer") => ItemKind::Developer,
-            _ => ItemKind::System,
-        };
-        self.said(kind, vec![Part::Text(data.content)], None)
+        match data.role.as_deref() {
+            Some("developer") => self.said(ItemKind::Developer, vec![Part::Text(data.content)], None),
+            _ => Meaning::State { model: None, session_id: None },
+        }
     }
 
     /// The model sees the content as it was transformed: with the time and reminders around it.

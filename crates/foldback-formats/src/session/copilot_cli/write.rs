@@ -92,10 +92,10 @@ impl Events {
     /// The events of an item.
     fn item(&mut self, item: &Item) {
         match item.kind {
-            ItemKind::System | ItemKind::Developer => {
-                let role = item.kind.as_str();
+            ItemKind::System => self.lose(item, "a system prompt: the agent has its own".to_owned()),
+            ItemKind::Developer => {
                 for text in item.parts.iter().filter_map(text_of) {
-                    self.push("system.message", json!({ "role": role, "content": text }));
+                    self.push("system.message", json!({ "role": "developer", "content": text }));
                 }
                 self.lose_unless(item, |part| text_of(part).is_some());
             }

@@ -36,6 +36,7 @@ pub(crate) fn count(bytes: &[u8]) -> Vec<Counts> {
         }
         let tally = tallies.entry(agent.to_owned()).or_default();
         match &*kind {
+            "system.message" if data["role"] != "developer" => {}
             "system.message" if tally.instructions == Some(text(&data["content"])) => {}
             "system.message" => {
                 tally.instructions = Some(text(&data["content"]));

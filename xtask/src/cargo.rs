@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Command, Output, Stdio};
 
 use serde_json::Value;
 
@@ -34,6 +34,15 @@ pub(crate) fn run(command: &mut Command) -> Result<(), Failure> {
 
 /// Runs a command for what it prints.
 pub(crate) fn read(command: &mut Command) -> Result<String, Failure> {
+    output(command).map(|output| String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+/// Runs a command for what it says on stderr.
+pub(crate) fn complaint(command: &mut Command) -> Result<String, Failure> {
+    output(command).map(|output| String::from_utf8_lossy(&output.stderr).into_owned())
+}
+
+fn output(command: &mut Command) -> Result<Output, Failure> {
     let output = command
         .stdin(Stdio::null())
         .output()
@@ -42,7 +51,7 @@ pub(crate) fn read(command: &mut Command) -> Result<String, Failure> {
         let complaint = String::from_utf8_lossy(&output.stderr);
         return Err(Failure::Failed(format!("{} said:\n{}", line(command), complaint.trim_end())));
     }
-    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+    Ok(output)
 }
 
 /// Whether a program is there and answers.

@@ -3,7 +3,7 @@
 use std::process::Command;
 use std::time::Instant;
 
-use crate::cargo::{answers, cargo, read, root, run as run_command};
+use crate::cargo::{answers, cargo, complaint, read, root, run as run_command};
 use crate::{Failure, edges, fuzz};
 
 /// Workspaces of their own: what they need, a normal build should not pay for.
@@ -12,7 +12,7 @@ const EXCLUDED: [&str; 2] = ["benches/Cargo.toml", "fuzz/Cargo.toml"];
 type Step = (&'static str, fn() -> Result<(), Failure>);
 
 /// Cheap steps first: a missing semicolon should not wait for a fuzzer.
-const STEPS: [Step; 8] = [
+const STEPS: [Step; 9] = [
     ("tools", install_components),
     ("format", check_format),
     ("rules", edges::run),
@@ -25,6 +25,7 @@ const STEPS: [Step; 8] = [
         let mut command = cargo(&["doc", "--workspace", "--no-deps", "--locked"]);
         run_command(command.env("RUSTDOCFLAGS", "-D warnings"))
     }),
+    ("first command", run_first_command),
     ("example", run_example),
     ("fuzz", || fuzz::run(fuzz::SECONDS_DEFAULT, None)),
 ];
@@ -71,14 +72,23 @@ fn check_format() -> Result<(), Failure> {
 }
 
 /// Runs the README's first command; what it prints is what the README says it prints.
-fn run_example() -> Result<(), Failure> {
-    let printed =
-        read(&mut cargo(&["run", "--locked", "--quiet", "--package", "foldback", "--example", "fold"]))?;
+fn run_first_command() -> Result<(), Failure> {
+    let arguments = ["run", "--locked", "--quiet", "--package", "foldback-cli", "--", "compact"];
+    let session =
+        ["crates/foldback/examples/session.jsonl", "--target", "4000", "-o", "target/compacted.jsonl"];
+    let printed = complaint(cargo(&arguments).args(session))?;
     let readme = root().join("README.md");
     let told = std::fs::read_to_string(&readme)
         .map_err(|error| Failure::Failed(format!("{}: {error}", readme.display())))?;
     if told.contains(printed.trim()) {
         return Ok(());
     }
-    Err(Failure::Failed("README.md shows another output of the example; paste what it prints now".to_owned()))
+    let hint = "README.md shows another output of its first command; paste what it prints now";
+    Err(Failure::Failed(format!("{hint}:\n{printed}")))
+}
+
+/// Runs the library's example, which checks itself.
+fn run_example() -> Result<(), Failure> {
+    read(&mut cargo(&["run", "--locked", "--quiet", "--package", "foldback", "--example", "fold"]))
+        .map(|_| ())
 }

@@ -125,6 +125,7 @@ pub(crate) struct Compacted {
     pub(crate) reported_tokens_before: Option<u64>,
     pub(crate) tokens_before: u64,
     pub(crate) tokens_after: u64,
+    /// Items that the model did not see any more; what was shown again as a copy is not among them.
     pub(crate) hidden: usize,
     pub(crate) cleared: usize,
 }
@@ -383,13 +384,22 @@ fn usage(scene: &Scene<'_>) -> Option<Usage> {
 fn compactions(scene: &Scene<'_>, view: &View) -> Vec<Compacted> {
     let blocks = view.overlay().blocks();
     let made = scene.conversation.compactions().iter().zip(blocks);
+    let copies = |inserted: std::ops::Range<usize>| {
+        let items = scene.conversation.recorded().get(inserted).unwrap_or_default().iter();
+        items.filter(|recorded| recorded.item.summary.is_none()).count()
+    };
     let compacted = made.map(|(made, block)| Compacted {
         line: made.place.line,
         by: made.by.to_string(),
         reported_tokens_before: made.tokens_before.map(|tokens| tokens.0).filter(|&tokens| tokens > 0),
         tokens_before: block.tokens_before.0,
         tokens_after: block.tokens_after.0,
-        hidden: made.hidden.iter().map(ExactSizeIterator::len).sum(),
+        hidden: made
+            .hidden
+            .iter()
+            .map(ExactSizeIterator::len)
+            .sum::<usize>()
+            .saturating_sub(copies(made.inserted.clone())),
         cleared: made.cleared.len(),
     });
     compacted.collect()

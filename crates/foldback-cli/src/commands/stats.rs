@@ -78,7 +78,7 @@ struct Report {
     #[serde(skip_serializing_if = "Option::is_none")]
     model: Option<String>,
     dialect: Option<&'static str>,
-    /// What the largest of its conversations holds: each has a window of its own.
+    /// What the session holds, without its sub-agents; of conversations side by side, the largest.
     tokens_view: u64,
     tokens_history: u64,
     conversations: Vec<Stats>,
@@ -119,6 +119,8 @@ impl Report {
             line: branch.recorded().first().map_or(0, |recorded| recorded.place.line),
             items: branch.len(),
         });
+        let own_count = if session.format().holds_many() { conversations.len() } else { 1 };
+        let own = || conversations.iter().take(own_count);
         Self {
             file: opened.path.display().to_string(),
             format: session.format().as_str(),
@@ -127,8 +129,8 @@ impl Report {
             sub_agent_of: session.sub_agent_of().map(|parent| parent.session_id.to_string()),
             model: session.model().map(ToOwned::to_owned),
             dialect: session.dialect().map(foldback_core::Dialect::as_str),
-            tokens_view: conversations.iter().map(|stats| stats.tokens_view).max().unwrap_or(0),
-            tokens_history: conversations.iter().map(|stats| stats.tokens_history).max().unwrap_or(0),
+            tokens_view: own().map(|stats| stats.tokens_view).max().unwrap_or(0),
+            tokens_history: own().map(|stats| stats.tokens_history).max().unwrap_or(0),
             conversations,
             branches: branches.collect(),
             sub_agents,

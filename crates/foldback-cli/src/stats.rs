@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, HashMap};
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-use foldback_core::{Item, ItemKind, Part, ResultPart, ToolCall, View};
+use foldback_core::{Item, ItemKind, Part, ResultPart, ToolCall, Transcript, View};
+use foldback_formats::Compaction;
 use serde::Serialize;
 
 use crate::args::From;
@@ -261,19 +262,25 @@ fn over_time(scene: &Scene<'_>) -> Vec<Point> {
     let every = transcript.len().div_ceil(POINTS_MAX).max(1);
     let mut compactions = conversation.compactions().iter().peekable();
     for (index, entry) in transcript.iter().enumerate() {
-        by_kind[entry.kind() as usize] += entry.tokens().total.0;
-        while let Some(made) = compactions.next_if(|made| made.inserted.end <= index + 1) {
-            for hidden in made.hidden.iter().cloned().flatten().filter_map(|index| transcript.get(index)) {
-                let kind = &mut by_kind[hidden.kind() as usize];
-                *kind = kind.saturating_sub(hidden.tokens().total.0);
-            }
+        // What a compaction hid is gone before what it put in arrives; the peak before it is shown.
+        while let Some(made) = compactions.next_if(|made| made.inserted.start <= index) {
+            points.push(Point { item: index, at: None, tokens: by_kind.iter().sum(), by_kind });
+            hide(made, transcript, &mut by_kind);
         }
+        by_kind[entry.kind() as usize] += entry.tokens().total.0;
         if index % every == 0 || index + 1 == transcript.len() {
             let at = entry.item().created_at.map(|time| time.0);
             points.push(Point { item: index, at, tokens: by_kind.iter().sum(), by_kind });
         }
     }
     points
+}
+
+fn hide(made: &Compaction, transcript: &Transcript, by_kind: &mut [u64; 7]) {
+    for hidden in made.hidden.iter().cloned().flatten().filter_map(|index| transcript.get(index)) {
+        let kind = &mut by_kind[hidden.kind() as usize];
+        *kind = kind.saturating_sub(hidden.tokens().total.0);
+    }
 }
 
 fn largest(view: &View, scene: &Scene<'_>, top: usize) -> Vec<Large> {

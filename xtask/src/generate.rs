@@ -85,13 +85,13 @@ impl Generator {
     fn turn(&mut self) -> Vec<Value> {
         let words = 10 + self.next(60);
         let prompt = self.words(words);
-        let mut records = vec![self.record("user", json!({"role": "user", "content": prompt}), Value::Null)];
+        let mut records = vec![self.record("user", &json!({"role": "user", "content": prompt}), Value::Null)];
         for _ in 0..3 + self.next(12) {
             self.round(&mut records);
         }
         let words = 60 + self.next(120);
         let text = self.words(words);
-        records.push(self.answer(json!([{"type": "text", "text": text}]), "end_turn"));
+        records.push(self.answer(&json!([{"type": "text", "text": text}]), "end_turn"));
         records
     }
 
@@ -102,7 +102,7 @@ impl Generator {
             let thinking = self.words(words);
             let signature = format!("{:016x}", self.state).repeat(20);
             let block = json!([{"type": "thinking", "thinking": thinking, "signature": signature}]);
-            records.push(self.answer(block, "tool_use"));
+            records.push(self.answer(&block, "tool_use"));
         }
         let call_id = format!("toolu_{:024x}", self.record);
         let path = format!("/work/project/src/module_{}.rs", self.next(400));
@@ -112,13 +112,13 @@ impl Generator {
             _ => ("Grep", json!({"pattern": "fn window", "path": path})),
         };
         let call = json!([{"type": "tool_use", "id": call_id, "name": name, "input": input}]);
-        records.push(self.answer(call, "tool_use"));
+        records.push(self.answer(&call, "tool_use"));
         let output = self.output(name);
         let shown = json!({"type": "text", "file": {"filePath": path, "content": output, "numLines": 40}});
         let is_error = self.next(20) == 0;
         let result =
             json!([{"type": "tool_result", "tool_use_id": call_id, "content": output, "is_error": is_error}]);
-        records.push(self.record("user", json!({"role": "user", "content": result}), shown));
+        records.push(self.record("user", &json!({"role": "user", "content": result}), shown));
     }
 
     fn output(&mut self, tool: &str) -> String {
@@ -138,7 +138,7 @@ impl Generator {
         (1..=lines).map(|number| line(number, self)).collect()
     }
 
-    fn answer(&mut self, content: Value, stop_reason: &str) -> Value {
+    fn answer(&mut self, content: &Value, stop_reason: &str) -> Value {
         let usage = json!({
             "input_tokens": 4, "cache_creation_input_tokens": 900, "cache_read_input_tokens": 40_000,
             "output_tokens": 120, "service_tier": "standard"
@@ -148,10 +148,10 @@ impl Generator {
             "role": "assistant", "content": content, "stop_reason": stop_reason, "stop_sequence": null,
             "usage": usage
         });
-        self.record("assistant", message, Value::Null)
+        self.record("assistant", &message, Value::Null)
     }
 
-    fn record(&mut self, kind: &str, message: Value, shown: Value) -> Value {
+    fn record(&mut self, kind: &str, message: &Value, shown: Value) -> Value {
         self.record += 1;
         let number = self.record;
         let uuid = format!("{:08x}-0000-4000-8000-{number:012x}", self.next(u64::from(u32::MAX)));

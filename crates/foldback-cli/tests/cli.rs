@@ -1,4 +1,5 @@
 //! The program as a person or a script meets it.
+#![allow(clippy::unwrap_used, reason = "a failed test says where")]
 
 use std::io::Write;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,5 @@
 //! From one dialect to another and back: every part that both can hold is still there.
+#![allow(clippy::unwrap_used, reason = "a failed test says where")]
 
 use std::sync::Arc;
 

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use std::ops::Range;
 use std::sync::Arc;
 
-use crate::edit::Fold;
+use crate::edit::{Edit, Fold};
 use crate::handle::Handle;
 use crate::ids::{Text, Tokens};
 use crate::item::{Item, ItemKind, Pin, SummaryOrigin};
@@ -13,7 +13,7 @@ use crate::part::Part;
 use crate::placeholder::{HeadPercent, one_line, shorten_to_tokens};
 use crate::sequence::{Entry, Holds};
 use crate::tokens::ITEM_OVERHEAD_TOKENS;
-use crate::view::View;
+use crate::view::{Fate, View};
 
 /// No summary is asked to be smaller: this much holds a handle and a count.
 pub const SUMMARY_TOKENS_MIN: u64 = 40;
@@ -68,12 +68,44 @@ impl<'p> FoldRequest<'p> {
 
     fn origin(&self, written_by: Text) -> SummaryOrigin {
         let transcript = self.view.transcript();
+        let covered = self.covered();
         SummaryOrigin {
             handle: self.fold.handle.clone(),
-            item_count: u32::try_from(self.fold.item_count()).unwrap_or(u32::MAX),
-            tokens_before: self.fold.folded().map(|range| transcript.tokens_of(range)).sum(),
+            item_count: self.item_count(&covered),
+            tokens_before: covered.into_iter().map(|range| transcript.tokens_of(range)).sum(),
             written_by,
         }
+    }
+
+    /// The folded ranges without what earlier compactions dropped: that is not this fold's to tell.
+    fn covered(&self) -> Vec<Range<usize>> {
+        let dropped = self.view.overlay().blocks().iter().flat_map(|block| &block.edits);
+        let has_drops = dropped.into_iter().any(|edit| matches!(edit, Edit::Drop(_)));
+        if !has_drops {
+            return self.fold.folded().collect();
+        }
+        let fates = self.view.fates();
+        let mut covered: Vec<Range<usize>> = Vec::new();
+        for index in self.fold.folded().flatten() {
+            if matches!(fates[index], Fate::Dropped(_)) {
+                continue;
+            }
+            match covered.last_mut() {
+                Some(range) if range.end == index => range.end += 1,
+                _ => covered.push(index..index + 1),
+            }
+        }
+        covered
+    }
+
+    /// How many items those ranges stand for: a summary that was recorded stands for many.
+    fn item_count(&self, covered: &[Range<usize>]) -> u32 {
+        let transcript = self.view.transcript();
+        let items: usize = covered.iter().map(ExactSizeIterator::len).sum();
+        let summaries = covered.iter().flat_map(|range| transcript.holding(range.clone(), Holds::SUMMARY));
+        let origins = summaries.filter_map(|index| transcript.get(index)?.item().summary.as_ref());
+        let stood_for: usize = origins.map(|origin| (origin.item_count as usize).saturating_sub(1)).sum();
+        u32::try_from(items.saturating_add(stood_for)).unwrap_or(u32::MAX)
     }
 
     /// Takes an answer as the summary of this fold, or says why not: there must be something in it,
@@ -117,13 +149,11 @@ impl<'p> FoldRequest<'p> {
 
     fn floor_text(&self, tokens_max: u64) -> String {
         let meter = self.view.transcript().meter();
-        let header = format!(
-            "[Summary of {} folded items, {}. Each line names what it stands for by its handle.]",
-            self.fold.item_count(),
-            self.fold.handle
-        );
+        let covered = self.covered();
+        let item_count = self.item_count(&covered);
+        let header = format!("{HEADER_START}{item_count}{HEADER_MIDDLE}{}{HEADER_END}", self.fold.handle);
         let prologue = self.prologue(tokens_max / 2);
-        let units = self.labelled_units();
+        let units = self.labelled_units(&covered);
         let mut counts = vec![0; units.names.len()];
         let lines_max = (tokens_max / LINE_TOKENS_MIN).max(1) as usize;
         let mut group_len = units.units.len().div_ceil(lines_max).max(1);
@@ -141,21 +171,29 @@ impl<'p> FoldRequest<'p> {
         }
         let shrinking = [header.clone() + &prologue, header];
         let fitting = shrinking.into_iter().find(|text| meter.text(text) <= tokens_max);
-        fitting.unwrap_or_else(|| format!("[{} items folded: {}]", self.fold.item_count(), self.fold.handle))
+        fitting.unwrap_or_else(|| format!("[{item_count}{SHORT_MIDDLE}{}]", self.fold.handle))
     }
 
-    /// What an earlier summary says that its items, if they are recorded here at all, do not.
+    /// What an earlier summary says that its items, if they are recorded here at all, do not. The
+    /// lines of a floor summary are taken over as lines: one header is enough.
     fn prologue(&self, tokens_max: u64) -> String {
         let mut prologue = String::new();
         for entry in self.previous().filter(|entry| !self.is_regenerated(entry)) {
             for part in &entry.item().parts {
                 if let Part::Text(text) = part {
-                    prologue.push('\n');
-                    prologue.push_str(text);
+                    let lines = WrittenFloor::parse(text).map_or(text.as_str(), |floor| floor.lines);
+                    prologue.push_str(if lines.is_empty() { "" } else { "\n" });
+                    prologue.push_str(lines);
                 }
             }
         }
         let meter = self.view.transcript().meter();
+        let mut group_len = 1;
+        while meter.text(&prologue) > tokens_max && group_len < MERGED_LINES_MAX {
+            group_len *= 2;
+            let Some(merged) = merge_lines(&prologue, group_len) else { break };
+            prologue = merged;
+        }
         let handle = &self.fold.handle;
         let shortened = shorten_to_tokens(&prologue, Tokens(tokens_max), HeadPercent::HALF, handle, meter);
         shortened.unwrap_or(prologue)
@@ -176,24 +214,24 @@ impl<'p> FoldRequest<'p> {
     }
 
     /// The units to be named, as transcript indices of their first members.
-    fn units(&self) -> Vec<usize> {
+    fn units(&self, covered: &[Range<usize>]) -> Vec<usize> {
         let transcript = self.view.transcript();
         let told: Vec<Range<usize>> =
             self.previous().filter(|entry| !self.is_regenerated(entry)).map(Entry::span).collect();
         let is_told = |index: usize| told.iter().any(|span| span.contains(&index));
-        let starts = self.fold.folded().flat_map(|range| transcript.unit_starts(range));
+        let starts = covered.iter().cloned().flat_map(|range| transcript.unit_starts(range));
         starts.filter(|&index| !is_told(index)).collect()
     }
 
     /// The units to be named, with what each is named by: the tools it calls, or the kind of its
     /// only item. Looked up once for all attempts at a summary that fits.
-    fn labelled_units(&self) -> LabelledUnits<'p> {
+    fn labelled_units(&self, covered: &[Range<usize>]) -> LabelledUnits<'p> {
         let transcript = self.view.transcript();
         let kinds = ItemKind::ALL.map(ItemKind::as_str);
         let names: Vec<&str> = kinds.into_iter().chain(transcript.tool_names()).collect();
         let mut calls = transcript.tool_calls().peekable();
         let (mut units, mut labels) = (Vec::new(), Vec::new());
-        for unit in self.units() {
+        for unit in self.units(covered) {
             let label_start = labels.len();
             while let Some((caller, tool)) = calls.next_if(|&(caller, _)| caller <= unit) {
                 if caller == unit {
@@ -272,6 +310,68 @@ impl<'p> FoldRequest<'p> {
         });
         lines.into_iter().find(|line| !line.is_empty()).unwrap_or("")
     }
+}
+
+/// How a floor summary begins.
+const HEADER_START: &str = "[Summary of ";
+const HEADER_MIDDLE: &str = " folded items, ";
+const HEADER_END: &str = ". Each line names what it stands for by its handle.]";
+/// Between count and handle where there was room for nothing else.
+const SHORT_MIDDLE: &str = " items folded: ";
+
+/// Lines of an earlier summary that are merged into one.
+const MERGED_LINES_MAX: usize = 1 << 16;
+
+/// A floor summary, recognised by its text: what is left of it where it came back from a file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WrittenFloor<'t> {
+    /// How many items it stands for.
+    pub item_count: u32,
+    /// The handle of its fold.
+    pub handle: Handle,
+    /// Its lines, without the header.
+    pub lines: &'t str,
+}
+
+impl<'t> WrittenFloor<'t> {
+    /// The floor summary that a text is, if it is one.
+    pub fn parse(text: &'t str) -> Option<Self> {
+        let (header, lines) = text.split_once('\n').unwrap_or((text, ""));
+        let long = || header.strip_prefix(HEADER_START)?.strip_suffix(HEADER_END)?.split_once(HEADER_MIDDLE);
+        let short = || header.strip_prefix('[')?.strip_suffix(']')?.split_once(SHORT_MIDDLE);
+        let (count, handle) = long().or_else(short)?;
+        Some(Self { item_count: count.parse().ok()?, handle: Handle::parse(handle)?, lines })
+    }
+
+    /// Where a summary with this text comes from.
+    pub fn origin(&self, tokens_before: Tokens) -> SummaryOrigin {
+        SummaryOrigin {
+            handle: self.handle.clone(),
+            item_count: self.item_count,
+            tokens_before,
+            written_by: FLOOR.into(),
+        }
+    }
+}
+
+/// Neighbouring lines of a floor summary as one each: from the first handle to the last, with what
+/// the last one says. `None` where something else stands among them.
+fn merge_lines(lines: &str, group_len: usize) -> Option<String> {
+    let parsed: Vec<(&str, &str, &str)> = lines
+        .lines()
+        .filter(|line| !line.is_empty())
+        .map(|line| {
+            let (handles, rest) = line.split_once(' ').unwrap_or((line, ""));
+            let (first, last) = handles.split_once('…').unwrap_or((handles, handles));
+            (Handle::parse(first).is_some() && first.starts_with('@')).then_some((first, last, rest))
+        })
+        .collect::<Option<_>>()?;
+    let merged = parsed.chunks(group_len).map(|group| {
+        let (first, last) = (group[0].0, group[group.len() - 1].1);
+        let rest = group[group.len() - 1].2;
+        if first == last { format!("\n{first} {rest}") } else { format!("\n{first}…{last} {rest}") }
+    });
+    Some(merged.collect())
 }
 
 /// Folded units and what they are named by.
@@ -448,6 +548,27 @@ mod tests {
         assert!(text(&floor).contains("because of the regex in scan()"), "{}", text(&floor));
         assert!(!text(&floor).contains("line of round"), "told already: {}", text(&floor));
         assert_eq!(second.apply_floor().view.items().filter(|item| item.summary.is_some()).count(), 1);
+    }
+
+    #[test]
+    fn a_floor_summary_that_was_recorded_is_taken_in_line_by_line() {
+        let folded = fold(&rounds(60), 800).apply_floor();
+        // A host takes the compacted view as its new history.
+        let mut transcript: Transcript = folded.view.items().cloned().collect();
+        for tokens_max in [700, 400, 120] {
+            transcript
+                .push(Item::user(format!("w{tokens_max}"), "and another thing to think about ".repeat(30)));
+            transcript
+                .push(Item::user(format!("x{tokens_max}"), "thanks again, and go on with the rest of it"));
+            let again = fold(&transcript, tokens_max).apply_floor();
+            let summary = again.view.items().find(|item| item.summary.is_some()).unwrap();
+            let text = text(summary);
+            assert_eq!(text.matches("folded items").count(), 1, "{text}");
+            let floor = WrittenFloor::parse(text).unwrap();
+            assert!(floor.item_count > 121, "{text}");
+            assert!(floor.lines.lines().all(|line| line.starts_with('@')), "{text}");
+            transcript = again.view.items().cloned().collect();
+        }
     }
 
     #[test]

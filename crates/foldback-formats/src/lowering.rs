@@ -4,7 +4,8 @@
 //! output, which must not gain authority by being quoted. The tag says what they are, and reading
 //! takes it off again.
 
-use foldback_core::{Handle, Item, ItemKind, SummaryOrigin, Text, Tokens};
+use foldback_core::summary::WrittenFloor;
+use foldback_core::{Handle, Item, ItemKind, Part, SummaryOrigin, Text, Tokens};
 
 /// What a tag says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,6 +72,13 @@ pub(crate) fn found_summary(
     tokens_before: Tokens,
 ) -> Item {
     item.kind = ItemKind::Context;
+    // What foldback wrote says itself what it stands for.
+    if let [Part::Text(text)] = &item.parts[..]
+        && let Some(floor) = WrittenFloor::parse(text)
+    {
+        item.summary = Some(floor.origin(tokens_before));
+        return item;
+    }
     item.summary = Some(SummaryOrigin {
         handle: Handle::of_item(0, &item.id),
         item_count: u32::try_from(item_count).unwrap_or(u32::MAX),

@@ -4,6 +4,8 @@
 //! output, which must not gain authority by being quoted. The tag says what they are, and reading
 //! takes it off again.
 
+use std::sync::Arc;
+
 use foldback_core::summary::WrittenFloor;
 use foldback_core::{Handle, Item, ItemKind, Part, SummaryOrigin, Text, Tokens};
 
@@ -86,6 +88,23 @@ pub(crate) fn found_summary(
         written_by: Text::from(written_by),
     });
     item
+}
+
+/// The items with what the model said in one go as one item: some formats record every call apart.
+pub(crate) fn merged_rounds(items: &[Arc<Item>]) -> Vec<Arc<Item>> {
+    let mut merged: Vec<Arc<Item>> = Vec::with_capacity(items.len());
+    for item in items.iter().filter(|item| !item.parts.is_empty()) {
+        match merged.last_mut() {
+            Some(last) if last.kind == ItemKind::Assistant && item.kind == ItemKind::Assistant => {
+                let last = Arc::make_mut(last);
+                last.parts.extend(item.parts.iter().cloned());
+                last.usage = item.usage.or(last.usage);
+                last.finish_reason = item.finish_reason.or(last.finish_reason);
+            }
+            _ => merged.push(Arc::clone(item)),
+        }
+    }
+    merged
 }
 
 #[cfg(test)]

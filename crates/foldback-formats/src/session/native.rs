@@ -6,10 +6,10 @@
 
 use std::sync::Arc;
 
-use foldback_core::{Dialect, Item, Text, Timestamp, Tokens};
+use foldback_core::{Dialect, Item, Part, Text, Timestamp, Tokens};
 use serde::{Deserialize, Serialize};
 
-use crate::conversation::{Compaction, Conversation, Place, Shown};
+use crate::conversation::{Cleared, Compaction, Conversation, Place, Recorded, Shown};
 use crate::detect::{Fit, Probe};
 use crate::error::FormatError;
 use crate::format::{Codec, Format, Loss, Reading, Session};
@@ -80,7 +80,26 @@ struct CompactionLine {
     created_at: Option<Timestamp>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     tokens_before: Option<Tokens>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     shown: Vec<ShownLine>,
+    /// Where it replaced parts and hid nothing, those parts.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    cleared: Vec<ClearedLine>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ClearedLine {
+    item: usize,
+    part: usize,
+    replacement: Option<Part>,
+}
+
+impl From<&Cleared> for ClearedLine {
+    fn from(cleared: &Cleared) -> Self {
+        let Cleared { item_index, part_index, replacement } = cleared;
+        Self { item: *item_index, part: *part_index, replacement: replacement.clone() }
+    }
 }
 
 #[expect(clippy::large_enum_variant, reason = "these lists live for a moment, and boxes would cost more")]
@@ -156,6 +175,14 @@ impl Codec for Native {
 fn replace(conversation: &mut Conversation, made: CompactionLine, place: Place) {
     let mut compaction = Compaction::new(made.by, place);
     (compaction.created_at, compaction.tokens_before) = (made.created_at, made.tokens_before);
+    if !made.cleared.is_empty() {
+        let cleared = made.cleared.into_iter().map(|ClearedLine { item, part, replacement }| Cleared {
+            item_index: item,
+            part_index: part,
+            replacement,
+        });
+        return conversation.clear(compaction, cleared.collect());
+    }
     let recorded = conversation.len();
     let mut shown = Vec::new();
     for entry in made.shown {
@@ -180,7 +207,7 @@ pub(crate) fn write_compacted(
             let begun = ConversationLine { name: conversation.name().map(Text::from) };
             lines.push(line(&OfConversation { conversation: begun }));
         }
-        lines.extend(conversation.recorded().iter().map(|recorded| line(&*recorded.item)));
+        lines.extend(recorded_lines(index, dialect, conversation));
         lines.extend(shown.map(|items| compaction_line(index, dialect, conversation, items)));
     }
     jsonl::with_records(b"", lines)
@@ -197,28 +224,105 @@ fn line(record: &impl Serialize) -> String {
     if json.contains(['\n', '\r']) { json.replace(['\n', '\r'], " ") } else { json }
 }
 
+/// The items of a conversation and the compactions among them. What those put in comes back in the
+/// same places when the lines are read.
+fn recorded_lines(index: usize, dialect: Option<Dialect>, conversation: &Conversation) -> Vec<String> {
+    let recorded = conversation.recorded();
+    let item_line = |recorded: &Recorded| line(&*recorded.item);
+    let mut lines = Vec::with_capacity(recorded.len());
+    let (mut next, mut visible) = (0, Vec::<usize>::new());
+    for made in conversation.compactions() {
+        let inserted = made.inserted.clone();
+        lines.extend(recorded[next..inserted.start].iter().map(item_line));
+        visible.extend(next..inserted.start);
+        next = inserted.end;
+        visible.retain(|seen| !made.hidden.iter().any(|range| range.contains(seen)));
+        let kept = visible.iter().map(|&seen| ShownLine::Kept(seen, seen + 1));
+        let put_in = recorded[inserted.clone()].iter().map(|new| ShownLine::New(Item::clone(&new.item)));
+        let mut compaction = CompactionLine {
+            by: made.by.clone(),
+            conversation: index,
+            dialect,
+            created_at: made.created_at,
+            tokens_before: made.tokens_before,
+            shown: joined(kept.chain(put_in)),
+            cleared: made.cleared.iter().map(ClearedLine::from).collect(),
+        };
+        if !compaction.cleared.is_empty() {
+            compaction.shown.clear();
+        }
+        lines.push(line(&OfCompaction { compaction }));
+        visible.extend(inserted);
+    }
+    lines.extend(recorded[next..].iter().map(item_line));
+    lines
+}
+
+/// Neighbouring items that are kept as one entry.
+fn joined(shown: impl Iterator<Item = ShownLine>) -> Vec<ShownLine> {
+    let mut joined: Vec<ShownLine> = Vec::new();
+    for entry in shown {
+        match (joined.last_mut(), entry) {
+            (Some(ShownLine::Kept(_, end)), ShownLine::Kept(start, new_end)) if *end == start => {
+                *end = new_end
+            }
+            (_, entry) => joined.push(entry),
+        }
+    }
+    joined
+}
+
 fn compaction_line(
     index: usize,
     dialect: Option<Dialect>,
     conversation: &Conversation,
     items: &[Arc<Item>],
 ) -> String {
-    let mut shown: Vec<ShownLine> = Vec::new();
     let indices = conversation.indices();
-    for item in items {
-        match (indices.get(&Arc::as_ptr(item)), shown.last_mut()) {
-            (Some(&index), Some(ShownLine::Kept(_, end))) if *end == index => *end += 1,
-            (Some(&index), _) => shown.push(ShownLine::Kept(index, index + 1)),
-            (None, _) => shown.push(ShownLine::New(Item::clone(item))),
-        }
-    }
+    let shown = items.iter().map(|item| match indices.get(&Arc::as_ptr(item)) {
+        Some(&index) => ShownLine::Kept(index, index + 1),
+        None => ShownLine::New(Item::clone(item)),
+    });
     let compaction = CompactionLine {
         by: BY.into(),
         conversation: index,
         dialect,
         created_at: None,
         tokens_before: None,
-        shown,
+        shown: joined(shown),
+        cleared: Vec::new(),
     };
     line(&OfCompaction { compaction })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(bytes: Vec<u8>) -> Session {
+        Session::read_as(Format::Native, bytes).unwrap()
+    }
+
+    #[test]
+    fn a_conversation_of_another_format_keeps_its_history_and_its_view() {
+        let place = Place::line(1);
+        let mut conversation = Conversation::new();
+        for name in ["a", "b", "c"] {
+            conversation.push(Item::user(name, name), place);
+        }
+        let replacement = Some(Part::text("cleared"));
+        let cleared = vec![Cleared { item_index: 1, part_index: 0, replacement }];
+        conversation.clear(Compaction::new("agent", place), cleared);
+        let shown = [Shown::Kept(0), Shown::New(Item::user("s", "in short")), Shown::Kept(2)];
+        conversation.replace(Compaction::new("agent", place), shown);
+        conversation.push(Item::user("d", "d"), place);
+        let session = read(write_compacted(None, &[(&conversation, None)]));
+        let again = &session.conversations()[0];
+        let names = |conversation: &Conversation| {
+            conversation.history().map(|recorded| recorded.item.id.to_string()).collect::<Vec<_>>()
+        };
+        assert_eq!(names(again), names(&conversation));
+        assert_eq!(again.visible(), conversation.visible());
+        assert_eq!(again.compactions()[0].cleared.len(), 1);
+    }
 }

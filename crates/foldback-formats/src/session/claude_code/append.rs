@@ -313,7 +313,9 @@ impl<'a> Writer<'a> {
         let content = &RawValue::from_string(content.to_owned()).expect("a list of blocks is JSON");
         let is_assistant = item.kind == ItemKind::Assistant;
         let is_said = matches!(item.kind, ItemKind::Assistant | ItemKind::Tool | ItemKind::User);
-        let is_summary = item.summary.is_some() && item.kind == ItemKind::Context;
+        // Such a record hides all before it, unless it is one of the copies behind a boundary.
+        let hides_nothing = self.timestamp.is_some() || self.records.is_empty();
+        let is_summary = item.summary.is_some() && item.kind == ItemKind::Context && hides_nothing;
         let message = MessageOut {
             id: is_assistant.then(|| format!("msg_{}", self.ids.hex(24))),
             kind: is_assistant.then_some("message"),

@@ -16,7 +16,7 @@ use super::{CopyNote, Export, ItemNote, Items, Message, Note};
 use crate::document::Document;
 use crate::fields::{Fields, Object, array, quoted};
 use crate::format::{Format, Loss, Session};
-use crate::lowering::Tag;
+use crate::lowering::{Tag, merged_rounds};
 use crate::new_ids::NewIds;
 
 /// Nothing used: what copies cost was counted where they stood first, and opencode compacts again
@@ -65,6 +65,8 @@ pub(super) fn append(session: &Session, items: &[Arc<Item>]) -> Option<Vec<u8>> 
 pub(super) fn fresh(items: &[Arc<Item>], like: Option<&Session>) -> Option<(Vec<u8>, Vec<Loss>)> {
     let seed: String = items.iter().map(|item| format!("{} {}\n", item.kind, item.id)).collect();
     let mut new_ids = NewIds::for_file(seed.as_bytes());
+    // Other formats may record each call of a round apart; here a message holds them with results.
+    let items = &merged_rounds(items);
     let Some(like) = like else {
         let source = Source::default();
         let session_id = format!("ses_{}", new_ids.hex(26));

@@ -35,7 +35,7 @@ pub(crate) fn run(shared: &Shared, arguments: &Compact) -> Result<Exit, Failure>
         .map_err(|error| Failure::usage(format!("--keep: {error}"), "give a regular expression"))?;
     let counter = counting::counter(shared);
     input::for_each(shared, &arguments.inputs, |opened| {
-        let job = Job { shared, arguments, counter: &counter, keep: &keep, opened: &opened };
+        let job = Job { shared, arguments, counter: &counter, keep: &keep, opened };
         let done = job.run()?;
         let written = done.write(&job, &destination)?;
         let report = done.report(&job, written);
@@ -81,8 +81,8 @@ struct Done {
     dialect: Option<Dialect>,
 }
 
-impl Job<'_> {
-    fn session(&self) -> &Session {
+impl<'a> Job<'a> {
+    fn session(&self) -> &'a Session {
         &self.opened.session
     }
 
@@ -200,7 +200,7 @@ impl Done {
     }
 
     /// The bytes to write; none where nothing changes and the bytes stay what they are.
-    fn written(&self, job: &Job<'_>) -> Result<Option<Written>, Failure> {
+    fn written<'a>(&self, job: &Job<'a>) -> Result<Option<Written<'a>>, Failure> {
         let session = job.session();
         let [folded] = &self.folded[..] else {
             if self.is_unchanged() {
@@ -229,8 +229,7 @@ impl Done {
             Destination::Nowhere => return Ok(None),
             _ => self.written(job)?,
         };
-        let bytes = written.as_ref().map(|written| &written.bytes[..]);
-        let place = destination.write(job.opened, bytes)?;
+        let place = destination.write(job.opened, written.as_ref())?;
         Ok(place.map(|place| WrittenReport::new(&place, job.session(), written.as_ref())))
     }
 
@@ -323,7 +322,7 @@ struct WrittenReport {
 }
 
 impl WrittenReport {
-    fn new(place: &Place, session: &Session, written: Option<&Written>) -> Self {
+    fn new(place: &Place, session: &Session, written: Option<&Written<'_>>) -> Self {
         let (format, how) = match written.map(|written| written.written_as) {
             None => (session.format(), "unchanged"),
             Some(WrittenAs::Appended(format)) => (format, "appended"),

@@ -20,7 +20,7 @@ use serde_json::Value;
 use crate::conversation::{Compaction, Conversation, Place, Shown};
 use crate::detect::{Fit, Probe};
 use crate::error::FormatError;
-use crate::format::{Codec, Format, Loss, Reading, Session};
+use crate::format::{Added, Codec, Format, Loss, Reading, Session};
 use crate::jsonl;
 use crate::lowering::found_summary;
 use crate::rfc3339;
@@ -107,12 +107,12 @@ impl Codec for CopilotCli {
         arranged
     }
 
-    fn append(&self, session: &Session, conversation: &Conversation, items: &[Arc<Item>]) -> Option<Vec<u8>> {
+    fn append(&self, session: &Session, conversation: &Conversation, items: &[Arc<Item>]) -> Option<Added> {
         // Only the main conversation has no name: sub-agents share its file.
         if conversation.name().is_some() {
             return None;
         }
-        write::compaction(session, conversation, items)
+        write::compaction(session, conversation, items).map(Added::Behind)
     }
 }
 

@@ -6,7 +6,8 @@ use std::cell::OnceCell;
 use std::fmt;
 
 use foldback_core::{
-    Blob, CallId, File, Json, Media, Opaque, Part, Reasoning, ResultPart, Text, ToolCall, ToolInput, ToolResult,
+    Blob, CallId, File, Json, Media, Opaque, Part, Reasoning, ResultPart, Text, ToolCall, ToolInput,
+    ToolResult,
 };
 use serde::de::{SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};

@@ -47,7 +47,7 @@ fn write_back(session: &Session, conversation: &Conversation) {
     let items = session.arrange(items);
     let written = session.compacted(conversation, &items);
     if let WrittenAs::Appended(format) = written.written_as {
-        let again = Session::read_as(format, written.bytes).expect("what foldback writes, it reads");
+        let again = Session::read_as(format, written.to_bytes()).expect("what foldback writes, it reads");
         assert!(!again.conversations().is_empty());
     }
 }

@@ -135,7 +135,7 @@ pub(crate) struct Compact {
     /// Keep to the rules of this provider [default: the session's own]
     #[arg(long = "for", value_name = "DIALECT", value_parser = dialect_named)]
     pub(crate) dialect: Option<Dialect>,
-    /// Write the result here: a file, or a folder for several sessions
+    /// Write the result here: a file, - for stdout, or a folder for several sessions
     #[arg(long, short, value_name = "PATH")]
     pub(crate) output: Option<PathBuf>,
     /// Replace the file, in one step, and keep the old one as a backup
@@ -147,11 +147,11 @@ pub(crate) struct Compact {
     /// Plan only, write nothing
     #[arg(long)]
     pub(crate) dry_run: bool,
-    /// What the summary should attend to
-    #[arg(long, value_name = "TEXT")]
+    /// What a summary that a model writes should attend to
+    #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
     pub(crate) focus: Option<String>,
     /// Keep items whose text matches this regular expression as they are; may be repeated
-    #[arg(long, value_name = "PATTERN")]
+    #[arg(long, value_name = "PATTERN", allow_hyphen_values = true)]
     pub(crate) keep: Vec<String>,
     /// Touch only these items of the view, counted as `foldback show --shape` counts them
     #[arg(long, value_name = "A..B", value_parser = range)]
@@ -211,7 +211,7 @@ pub(crate) struct Show {
     #[arg(long)]
     pub(crate) plain: bool,
     /// Only items whose text matches this regular expression
-    #[arg(long, short, value_name = "PATTERN")]
+    #[arg(long, short, value_name = "PATTERN", allow_hyphen_values = true)]
     pub(crate) grep: Option<String>,
     /// Do not page, even on a terminal
     #[arg(long)]
@@ -228,7 +228,7 @@ pub(crate) struct Convert {
     /// Convert everything the file holds or what the model saw last
     #[arg(long, value_enum, default_value_t = From::View)]
     pub(crate) from: From,
-    /// Write the result here: a file, or a folder for several sessions
+    /// Write the result here: a file, - for stdout, or a folder for several sessions
     #[arg(long, short, value_name = "PATH")]
     pub(crate) output: Option<PathBuf>,
     /// Refuse where something would be lost
@@ -257,7 +257,7 @@ fn dialect_named(name: &str) -> Result<Dialect, String> {
 }
 
 /// Names closer than this are suggested.
-const SIMILARITY_MIN: f64 = 0.6;
+const SIMILARITY_MIN: f64 = 0.75;
 
 /// The one of `names` that was probably meant.
 pub(crate) fn similar<'a>(name: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {

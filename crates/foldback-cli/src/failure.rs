@@ -68,7 +68,7 @@ impl Failure {
     pub(crate) fn exit(&self) -> Exit {
         match self {
             Self::BrokenPipe => Exit::Success,
-            Self::Usage { .. } => Exit::Usage,
+            Self::Usage { .. } | Self::Format { error: FormatError::NotWritable { .. }, .. } => Exit::Usage,
             Self::Read { .. } | Self::Format { .. } | Self::NoSessions { .. } => Exit::Unreadable,
             Self::Compaction { error, .. } => match **error {
                 CompactionError::BudgetInfeasible(_) => Exit::Infeasible,

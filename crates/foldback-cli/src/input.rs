@@ -2,7 +2,13 @@
 
 use std::fs;
 use std::io::{self, IsTerminal, Read};
+#[cfg(unix)]
+use std::num::NonZero;
+#[cfg(unix)]
+use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
+#[cfg(unix)]
+use std::thread;
 use std::time::SystemTime;
 
 use foldback_formats::{Fault, FormatError, Session};
@@ -23,6 +29,14 @@ const FILES_MAX: usize = 100_000;
 
 /// How often a file that is being written to is read again.
 const READS_MAX: usize = 3;
+
+/// Shorter files are read on one thread.
+#[cfg(unix)]
+const READ_TOGETHER_BYTES_MIN: usize = 8 * 1024 * 1024;
+
+/// At most this many threads read one file.
+#[cfg(unix)]
+const READ_THREADS_MAX: usize = 8;
 
 /// Problems that are told for one file; the rest are counted.
 const PROBLEMS_TOLD_MAX: usize = 5;
@@ -63,22 +77,32 @@ impl Stamp {
 pub(crate) fn for_each(
     shared: &Shared,
     inputs: &Inputs,
-    mut each: impl FnMut(Opened) -> Result<Exit, Failure>,
+    mut each: impl FnMut(&Opened) -> Result<Exit, Failure>,
 ) -> Result<Exit, Failure> {
     let sources = sources(inputs)?;
     let bar = progress(shared, sources.len());
     let is_single = sources.len() == 1;
     let mut worst = Exit::Success;
+    let mut passed_over = Vec::new();
     for source in sources {
         if let Some(bar) = &bar {
             bar.set_message(source.path.display().to_string());
         }
         let done = match open(shared, &source) {
-            Ok(opened) => each(opened),
-            // In a folder, files that are no sessions are nothing to report.
-            Err(Failure::Format { error: FormatError::Unknown { .. } | FormatError::Empty, .. })
+            Ok(opened) => {
+                let done = each(&opened);
+                if is_single {
+                    // The program ends now: giving back a long session piece by piece takes longer
+                    // than many commands.
+                    std::mem::forget(opened);
+                }
+                done
+            }
+            // A folder may hold other files; what was passed over is said at the end.
+            Err(Failure::Format { path, error: FormatError::Unknown { .. } | FormatError::Empty })
                 if source.is_found =>
             {
+                passed_over.push(path);
                 Ok(Exit::Success)
             }
             Err(failure) => Err(failure),
@@ -99,7 +123,24 @@ pub(crate) fn for_each(
     if let Some(bar) = bar {
         bar.finish_and_clear();
     }
+    if !shared.quiet {
+        tell_passed_over(&passed_over);
+    }
     Ok(worst)
+}
+
+fn tell_passed_over(paths: &[PathBuf]) {
+    for path in paths.iter().take(PROBLEMS_TOLD_MAX) {
+        terminal::note(&format!("{}: no session, passed over", path.display()));
+    }
+    if paths.len() > PROBLEMS_TOLD_MAX {
+        terminal::note(&format!("{} more files are no sessions", paths.len() - PROBLEMS_TOLD_MAX));
+    }
+}
+
+/// Fails where the inputs name nothing to work on.
+pub(crate) fn look(inputs: &Inputs) -> Result<(), Failure> {
+    sources(inputs).map(|_| ())
 }
 
 /// The one session that a path names.
@@ -155,10 +196,11 @@ fn files_below(folder: &Path) -> io::Result<Vec<PathBuf>> {
         for entry in fs::read_dir(&folder)? {
             let entry = entry?;
             let (path, kind) = (entry.path(), entry.file_type()?);
+            let is_file = kind.is_file() || (kind.is_symlink() && path.is_file());
             let extension = path.extension().and_then(|extension| extension.to_str()).unwrap_or("");
             if kind.is_dir() && depth < DEPTH_MAX {
                 folders.push((path, depth + 1));
-            } else if kind.is_file() && ["jsonl", "json", "traj"].contains(&extension) {
+            } else if is_file && ["jsonl", "json", "traj"].contains(&extension) {
                 files.push(path);
             }
             if files.len() > FILES_MAX {
@@ -178,6 +220,12 @@ fn open(shared: &Shared, source: &Source) -> Result<Opened, Failure> {
         read.map_err(|error| Failure::Read { path: STDIN.into(), error, hint: None })?;
         return parse(shared, STDIN.into(), None, bytes);
     }
+    // A pipe can be read once, and has no place.
+    if fs::metadata(path).is_ok_and(|metadata| !metadata.is_file() && !metadata.is_dir()) {
+        let bytes =
+            fs::read(path).map_err(|error| Failure::Read { path: path.to_owned(), error, hint: None })?;
+        return parse(shared, path.to_owned(), None, bytes);
+    }
     let (bytes, stamp) = read_file(path)?;
     parse(shared, path.to_owned(), Some(stamp), bytes)
 }
@@ -186,17 +234,52 @@ fn open(shared: &Shared, source: &Source) -> Result<Opened, Failure> {
 fn read_file(path: &Path) -> Result<(Vec<u8>, Stamp), Failure> {
     let failed =
         |error: io::Error| Failure::Read { path: path.to_owned(), hint: hint_for(path, &error), error };
-    let mut read = (fs::read(path).map_err(failed)?, Stamp::of(path));
+    let mut read = (read_bytes(path).map_err(failed)?, Stamp::of(path));
     for _ in 1..READS_MAX {
         if read.0.len() as u64 == read.1.len && read.1.is_still(path) {
             return Ok(read);
         }
-        read = (fs::read(path).map_err(failed)?, Stamp::of(path));
+        read = (read_bytes(path).map_err(failed)?, Stamp::of(path));
     }
     if read.0.len() as u64 != read.1.len {
         terminal::warning(&format!("{}: the file is being written to; this is what it was", path.display()));
     }
     Ok(read)
+}
+
+/// All of a file, a long one on several threads: most of the time goes into pages of memory.
+#[cfg(unix)]
+fn read_bytes(path: &Path) -> io::Result<Vec<u8>> {
+    use std::os::unix::fs::FileExt;
+    let file = fs::File::open(path)?;
+    let metadata = file.metadata()?;
+    let len = usize::try_from(metadata.len()).unwrap_or(usize::MAX);
+    let threads = thread::available_parallelism().map_or(1, NonZero::get).min(READ_THREADS_MAX);
+    if !metadata.is_file() || len < READ_TOGETHER_BYTES_MIN || threads == 1 {
+        return fs::read(path);
+    }
+    let mut bytes = vec![0; len];
+    let piece_len = len.div_ceil(threads);
+    let read = thread::scope(|scope| {
+        let pieces = bytes.chunks_mut(piece_len).enumerate();
+        let reads: Vec<_> = pieces
+            .map(|(index, piece)| {
+                let file = &file;
+                scope.spawn(move || file.read_exact_at(piece, (index * piece_len) as u64))
+            })
+            .collect();
+        reads.into_iter().try_for_each(|read| read.join().unwrap_or_else(|panic| resume_unwind(panic)))
+    });
+    match read {
+        // It became shorter meanwhile.
+        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => fs::read(path),
+        read => read.map(|()| bytes),
+    }
+}
+
+#[cfg(not(unix))]
+fn read_bytes(path: &Path) -> io::Result<Vec<u8>> {
+    fs::read(path)
 }
 
 /// The file that was probably meant.

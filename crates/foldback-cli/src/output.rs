@@ -1,9 +1,13 @@
 //! Where results go: stdout, a new file, or the place of an old one.
 
+use std::cell::RefCell;
+use std::collections::HashSet;
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
+
+use foldback_formats::Written;
 
 use crate::args::Shared;
 use crate::failure::Failure;
@@ -22,8 +26,8 @@ pub(crate) enum Destination {
     /// Stdout, but a person sits there: a session is nothing to print.
     Terminal,
     File(PathBuf),
-    /// A file of the same name there.
-    Folder(PathBuf),
+    /// A file of the same name there; what was written so far is not written over.
+    Folder(PathBuf, RefCell<HashSet<PathBuf>>),
     InPlace,
 }
 
@@ -45,7 +49,8 @@ impl Destination {
         let somewhere = "give -o PATH, or --in-place where the command has it";
         match output {
             _ if in_place => Ok(Self::InPlace),
-            Some(path) if path.is_dir() => Ok(Self::Folder(path.to_owned())),
+            Some(path) if path.as_os_str() == "-" && is_single && !shared.json => Ok(Self::Stdout),
+            Some(path) if path.is_dir() => Ok(Self::Folder(path.to_owned(), RefCell::default())),
             Some(path) if is_single => Ok(Self::File(path.to_owned())),
             Some(path) => {
                 let what = format!("{} is no folder, and there are several sessions", path.display());
@@ -61,8 +66,12 @@ impl Destination {
     }
 
     /// Writes a session: `changed`, or the bytes it was read from.
-    pub(crate) fn write(&self, opened: &Opened, changed: Option<&[u8]>) -> Result<Option<Place>, Failure> {
-        let bytes = changed.unwrap_or(opened.session.bytes());
+    pub(crate) fn write(
+        &self,
+        opened: &Opened,
+        changed: Option<&Written<'_>>,
+    ) -> Result<Option<Place>, Failure> {
+        let pieces = changed.map_or([opened.session.bytes(), &[]], Written::pieces);
         let path = match self {
             Self::Nowhere => return Ok(None),
             Self::Terminal => {
@@ -70,16 +79,23 @@ impl Destination {
                 return Ok(None);
             }
             Self::Stdout => {
-                to_stdout(bytes)?;
+                to_stdout(&pieces)?;
                 PathBuf::from("stdout")
             }
             Self::File(file) => {
-                to_file(file, bytes)?;
+                refuse_input(opened, file)?;
+                to_file(file, &pieces)?;
                 file.clone()
             }
-            Self::Folder(folder) => {
+            Self::Folder(folder, written) => {
                 let file = folder.join(opened.path.file_name().unwrap_or(opened.path.as_os_str()));
-                to_file(&file, bytes)?;
+                refuse_input(opened, &file)?;
+                if !written.borrow_mut().insert(file.clone()) {
+                    let error = io::Error::other("another session of this name was just written here");
+                    let hint = Some("give each folder of sessions an output folder of its own".to_owned());
+                    return Err(Failure::Write { path: file, error, hint });
+                }
+                to_file(&file, &pieces)?;
                 file
             }
             Self::InPlace => {
@@ -87,7 +103,7 @@ impl Destination {
                 let backup = match (changed, &opened.stamp) {
                     (_, None) => return Err(Failure::usage("stdin has no place", "give -o FILE")),
                     (None, Some(_)) => None,
-                    (Some(bytes), Some(stamp)) => Some(in_place(&path, stamp, bytes)?),
+                    (Some(_), Some(stamp)) => Some(in_place(&path, stamp, &pieces)?),
                 };
                 return Ok(Some(Place { path, backup }));
             }
@@ -96,10 +112,25 @@ impl Destination {
     }
 }
 
+/// A session is not replaced by accident: that is what `--in-place` is for, with its backup.
+fn refuse_input(opened: &Opened, file: &Path) -> Result<(), Failure> {
+    let is_same = match (opened.path.canonicalize(), file.canonicalize()) {
+        (Ok(input), Ok(output)) => input == output,
+        _ => false,
+    };
+    match is_same {
+        true => Err(Failure::usage(
+            format!("{} is the session itself", file.display()),
+            "use --in-place, which keeps a backup, or another name",
+        )),
+        false => Ok(()),
+    }
+}
+
 /// Writes to stdout.
-pub(crate) fn to_stdout(bytes: &[u8]) -> Result<(), Failure> {
+pub(crate) fn to_stdout(pieces: &[&[u8]]) -> Result<(), Failure> {
     let mut stdout = io::stdout().lock();
-    stdout.write_all(bytes).and_then(|()| stdout.flush()).map_err(Failure::stdout)
+    write_pieces(&mut stdout, pieces).and_then(|()| stdout.flush()).map_err(Failure::stdout)
 }
 
 /// Prints to stdout, in colour on a terminal.
@@ -112,15 +143,27 @@ pub(crate) fn print(text: &str) -> Result<(), Failure> {
 pub(crate) fn print_json(value: &impl serde::Serialize) -> Result<(), Failure> {
     let mut json = serde_json::to_string(value).expect("reports have string keys and finite numbers");
     json.push('\n');
-    to_stdout(json.as_bytes())
+    to_stdout(&[json.as_bytes()])
+}
+
+fn write_pieces(to: &mut impl Write, pieces: &[&[u8]]) -> io::Result<()> {
+    pieces.iter().try_for_each(|piece| to.write_all(piece))
 }
 
 /// Writes a file completely, or leaves what was there.
-pub(crate) fn to_file(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
+pub(crate) fn to_file(path: &Path, pieces: &[&[u8]]) -> Result<(), Failure> {
     let failed = |error| Failure::Write { path: path.to_owned(), error, hint: None };
+    // What is behind a link is written, and the link stays.
+    let real = path.canonicalize().or_else(|_| std::fs::read_link(path));
+    let path = real.as_deref().unwrap_or(path);
+    if std::fs::metadata(path).is_ok_and(|metadata| !metadata.is_file() && !metadata.is_dir()) {
+        // A device or a pipe is written to; there is nothing to replace.
+        let mut device = File::options().write(true).open(path).map_err(failed)?;
+        return write_pieces(&mut device, pieces).and_then(|()| device.flush()).map_err(failed);
+    }
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let mut file = tempfile::Builder::new().prefix(".foldback-").tempfile_in(folder).map_err(failed)?;
-    file.write_all(bytes).and_then(|()| file.as_file().sync_all()).map_err(failed)?;
+    write_pieces(&mut file, pieces).and_then(|()| file.as_file().sync_all()).map_err(failed)?;
     let permissions = match std::fs::metadata(path) {
         Ok(metadata) => Some(metadata.permissions()),
         Err(_) => new_file_permissions(folder),
@@ -141,7 +184,7 @@ fn new_file_permissions(folder: &Path) -> Option<std::fs::Permissions> {
 }
 
 /// Replaces a file in one step and keeps the old one beside it; the backup's path.
-pub(crate) fn in_place(path: &Path, read: &Stamp, bytes: &[u8]) -> Result<PathBuf, Failure> {
+fn in_place(path: &Path, read: &Stamp, pieces: &[&[u8]]) -> Result<PathBuf, Failure> {
     let failed = |error| Failure::Write { path: path.to_owned(), error, hint: None };
     if !read.is_still(path) {
         return Err(Failure::Write {
@@ -150,10 +193,12 @@ pub(crate) fn in_place(path: &Path, read: &Stamp, bytes: &[u8]) -> Result<PathBu
             hint: Some("run it again when the agent has stopped writing".to_owned()),
         });
     }
+    let real = path.canonicalize().map_err(failed)?;
+    let path = real.as_path();
     let backup = free_backup(path).map_err(failed)?;
     std::fs::copy(path, &backup).map_err(failed)?;
     File::open(&backup).and_then(|file| file.sync_all()).map_err(failed)?;
-    to_file(path, bytes)?;
+    to_file(path, pieces)?;
     Ok(backup)
 }
 
@@ -177,7 +222,7 @@ mod tests {
         let path = folder.path().join("session.jsonl");
         std::fs::write(&path, "old").unwrap();
         for expected in ["session.jsonl.bak", "session.jsonl.bak1"] {
-            let backup = in_place(&path, &Stamp::of(&path), b"new").unwrap();
+            let backup = in_place(&path, &Stamp::of(&path), &[b"n", b"ew"]).unwrap();
             assert_eq!(backup.file_name().unwrap(), expected);
         }
         assert_eq!(std::fs::read_to_string(&path).unwrap(), "new");
@@ -192,7 +237,7 @@ mod tests {
         std::fs::write(&path, "old").unwrap();
         let stamp = Stamp::of(&path);
         std::fs::write(&path, "old and more").unwrap();
-        assert!(matches!(in_place(&path, &stamp, b"new"), Err(Failure::Write { .. })));
+        assert!(matches!(in_place(&path, &stamp, &[b"new"]), Err(Failure::Write { .. })));
         assert_eq!(std::fs::read_to_string(&path).unwrap(), "old and more");
     }
 }

@@ -1,11 +1,15 @@
 //! What a session is made of: counted here, printed by `commands/stats.rs`, drawn by `svg.rs`.
 
-use std::collections::{BTreeMap, HashMap};
-use std::hash::{DefaultHasher, Hash, Hasher};
+use std::borrow::Cow;
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::fmt;
 
 use foldback_core::{Item, ItemKind, Part, ResultPart, ToolCall, Transcript, View};
 use foldback_formats::Compaction;
-use serde::Serialize;
+use serde::de::{IgnoredAny, MapAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::Value;
+use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use crate::args::From;
 use crate::picture::first_line;
@@ -163,7 +167,7 @@ impl Stats {
             largest: largest(looked_at, scene, top),
             duplicates: duplicates(looked_at),
             superseded_reads: superseded_reads(looked_at),
-            usage: usage(scene),
+            usage: usage(scene, &view, &history),
             compactions: compactions(scene, &view),
         }
     }
@@ -175,16 +179,16 @@ fn unanswered(view: &View) -> usize {
 }
 
 #[derive(Default)]
-struct Sums {
+struct Sums<'v> {
     kinds: BTreeMap<ItemKind, (usize, u64)>,
     parts: BTreeMap<&'static str, (usize, u64)>,
-    tools: BTreeMap<String, ToolShare>,
-    tool_of_call: HashMap<String, String>,
+    tools: BTreeMap<&'v str, ToolShare>,
+    tool_of_call: HashMap<&'v str, &'v str>,
     results: usize,
 }
 
-impl Sums {
-    fn add(&mut self, item: &Item, part_tokens: &[u32], total: u64) {
+impl<'v> Sums<'v> {
+    fn add(&mut self, item: &'v Item, part_tokens: &[u32], total: u64) {
         let kind = self.kinds.entry(item.kind).or_default();
         (kind.0, kind.1) = (kind.0 + 1, kind.1 + total);
         for (part, &tokens) in item.parts.iter().zip(part_tokens) {
@@ -193,16 +197,15 @@ impl Sums {
             (share.0, share.1) = (share.0 + 1, share.1 + tokens);
             match part {
                 Part::ToolCall(call) => {
-                    self.tool_of_call.insert(call.id.to_string(), call.name.to_string());
-                    let tool = self.tools.entry(call.name.to_string()).or_default();
+                    self.tool_of_call.insert(&call.id, &call.name);
+                    let tool = self.tools.entry(&call.name).or_default();
                     tool.calls += 1;
                     tool.input_tokens += tokens;
                 }
                 Part::ToolResult(result) => {
                     self.results += 1;
-                    let name = self.tool_of_call.get(result.call_id.as_str()).cloned();
-                    let tool =
-                        self.tools.entry(name.unwrap_or_else(|| "(unknown tool)".to_owned())).or_default();
+                    let name = self.tool_of_call.get(result.call_id.as_str()).copied();
+                    let tool = self.tools.entry(name.unwrap_or("(unknown tool)")).or_default();
                     tool.output_tokens += tokens;
                     tool.failed += usize::from(result.is_error);
                 }
@@ -225,8 +228,8 @@ impl Sums {
     }
 
     fn by_tool(self) -> Vec<ToolShare> {
-        let mut tools: Vec<ToolShare> =
-            self.tools.into_iter().map(|(name, tool)| ToolShare { name, ..tool }).collect();
+        let named = |(name, tool): (&str, ToolShare)| ToolShare { name: name.to_owned(), ..tool };
+        let mut tools: Vec<ToolShare> = self.tools.into_iter().map(named).collect();
         tools.sort_by(|one, other| other.tokens().cmp(&one.tokens()).then(one.name.cmp(&other.name)));
         tools
     }
@@ -309,7 +312,7 @@ fn largest(view: &View, scene: &Scene<'_>, top: usize) -> Vec<Large> {
 
 /// Results that say exactly what an earlier one said.
 fn duplicates(view: &View) -> Repeated {
-    let mut seen = HashMap::new();
+    let mut seen = HashSet::new();
     let mut repeated = Repeated::default();
     for entry in view.iter() {
         for (part_index, result) in entry.item().results() {
@@ -317,9 +320,8 @@ fn duplicates(view: &View) -> Repeated {
             if texts().map(str::len).sum::<usize>() < DUPLICATE_CHARACTERS_MIN {
                 continue;
             }
-            let mut hasher = DefaultHasher::new();
-            texts().for_each(|text| text.hash(&mut hasher));
-            if seen.insert(hasher.finish(), ()).is_some() {
+            let hash = texts().fold(0, |hash, text| xxh3_64_with_seed(text.as_bytes(), hash));
+            if !seen.insert(hash) {
                 repeated.count += 1;
                 repeated.tokens += u64::from(entry.tokens().parts[part_index]);
             }
@@ -331,7 +333,7 @@ fn duplicates(view: &View) -> Repeated {
 /// Reads of a file that was read again or written later.
 fn superseded_reads(view: &View) -> Repeated {
     let mut newest_read: HashMap<String, u64> = HashMap::new();
-    let mut tokens_of_read: HashMap<String, String> = HashMap::new();
+    let mut path_of_read: HashMap<&str, String> = HashMap::new();
     let mut repeated = Repeated::default();
     for entry in view.iter() {
         for (_, call) in entry.item().calls() {
@@ -341,11 +343,11 @@ fn superseded_reads(view: &View) -> Repeated {
                 repeated.tokens += tokens;
             }
             if is_read(call) {
-                tokens_of_read.insert(call.id.to_string(), path);
+                path_of_read.insert(&call.id, path);
             }
         }
         for (part_index, result) in entry.item().results() {
-            if let Some(path) = tokens_of_read.remove(result.call_id.as_str()) {
+            if let Some(path) = path_of_read.remove(result.call_id.as_str()) {
                 newest_read.insert(path, u64::from(entry.tokens().parts[part_index]));
             }
         }
@@ -359,23 +361,50 @@ fn is_read(call: &ToolCall) -> bool {
 }
 
 fn path_of(call: &ToolCall) -> Option<String> {
-    let input: serde_json::Value = serde_json::from_str(call.input.as_str()).ok()?;
-    PATH_ARGUMENTS.iter().find_map(|name| input.get(name)?.as_str().map(ToOwned::to_owned))
+    let PathArguments(paths) = serde_json::from_str(call.input.as_str()).ok()?;
+    paths.into_iter().flatten().next()
 }
 
-fn usage(scene: &Scene<'_>) -> Option<Usage> {
-    let history = scene.view(From::History);
+/// The values of [`PATH_ARGUMENTS`]: inputs hold whole files beside them, which are not decoded.
+#[derive(Default)]
+struct PathArguments([Option<String>; PATH_ARGUMENTS.len()]);
+
+impl<'de> Deserialize<'de> for PathArguments {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_map(PathArgumentsVisitor)
+    }
+}
+
+struct PathArgumentsVisitor;
+
+impl<'de> Visitor<'de> for PathArgumentsVisitor {
+    type Value = PathArguments;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut input: A) -> Result<PathArguments, A::Error> {
+        let mut paths = PathArguments::default();
+        while let Some(name) = input.next_key::<Cow<'de, str>>()? {
+            match PATH_ARGUMENTS.iter().position(|argument| *argument == name) {
+                Some(index) => {
+                    let value: Value = input.next_value()?;
+                    paths.0[index] = value.as_str().map(ToOwned::to_owned);
+                }
+                None => drop(input.next_value::<IgnoredAny>()?),
+            }
+        }
+        Ok(paths)
+    }
+}
+
+fn usage(scene: &Scene<'_>, view: &View, history: &View) -> Option<Usage> {
     let reported: Vec<_> = history.items().filter_map(|item| item.usage).collect();
     let last = reported.last()?;
     let from_end = scene.transcript.iter().rev().position(|entry| entry.item().usage.is_some());
     let last_index = from_end.map(|from_end| scene.transcript.len() - 1 - from_end);
-    let counted_last = last_index.map_or(0, |index| {
-        let mut transcript = scene.transcript.clone_empty();
-        for entry in scene.transcript.range(0..index + 1) {
-            transcript.push_counted(entry.item().clone(), entry.tokens().clone());
-        }
-        scene.conversation.view_of(&transcript).tokens().0
-    });
+    let counted_last = last_index.map_or(0, |index| counted_at(scene, view, index + 1));
     let prompt: u64 = reported.iter().map(|usage| usage.prompt_tokens().0).sum();
     let cached: u64 = reported.iter().map(|usage| usage.cached_tokens.0).sum();
     Some(Usage {
@@ -386,6 +415,21 @@ fn usage(scene: &Scene<'_>) -> Option<Usage> {
         output_tokens: reported.iter().map(|usage| usage.output_tokens.0).sum(),
         cached_percent: (cached * 100).checked_div(prompt).unwrap_or(0),
     })
+}
+
+/// What the model saw when there were so many items.
+fn counted_at(scene: &Scene<'_>, view: &View, len: usize) -> u64 {
+    // What came after the last compaction is seen as it is.
+    let is_compacted_before = |made: &foldback_formats::Compaction| made.inserted.end <= len;
+    if scene.conversation.compactions().iter().all(is_compacted_before) {
+        let after = scene.transcript.tokens_of(len..scene.transcript.len());
+        return view.tokens().saturating_sub(after).0;
+    }
+    let mut transcript = scene.transcript.clone_empty();
+    for entry in scene.transcript.range(0..len) {
+        transcript.push_counted(entry.item().clone(), entry.tokens().clone());
+    }
+    scene.conversation.view_of(&transcript).tokens().0
 }
 
 fn compactions(scene: &Scene<'_>, view: &View) -> Vec<Compacted> {

@@ -59,10 +59,25 @@ macro_rules! shared_string {
 
         impl<'de> Deserialize<'de> for $name {
             fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-                String::deserialize(deserializer).map(|text| Self(text.into()))
+                deserializer.deserialize_str(TextVisitor).map(Self)
             }
         }
     };
+}
+
+/// Copies the characters once, from wherever the deserializer has them.
+struct TextVisitor;
+
+impl serde::de::Visitor<'_> for TextVisitor {
+    type Value = Arc<str>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a string")
+    }
+
+    fn visit_str<E>(self, text: &str) -> Result<Arc<str>, E> {
+        Ok(text.into())
+    }
 }
 
 shared_string! {

@@ -37,6 +37,13 @@ impl Json {
     }
 }
 
+impl From<&RawValue> for Json {
+    /// Known to be JSON, so nothing is parsed again.
+    fn from(raw: &RawValue) -> Self {
+        Self(raw.to_owned().into())
+    }
+}
+
 impl PartialEq for Json {
     fn eq(&self, other: &Self) -> bool {
         self.as_str() == other.as_str()

@@ -157,16 +157,25 @@ pub(crate) trait Codec: Sync {
         items
     }
 
-    /// The session's bytes with a compaction record added, after which the model sees exactly
-    /// `items`. `None` where the format has no such record.
+    /// A compaction record, after which the model sees exactly `items`. `None` where the format has
+    /// no such record.
     fn append(
         &self,
         _session: &Session,
         _conversation: &Conversation,
         _items: &[Arc<Item>],
-    ) -> Option<Vec<u8>> {
+    ) -> Option<Added> {
         None
     }
+}
+
+/// A record that was added to a session.
+#[derive(Debug)]
+pub(crate) enum Added {
+    /// What goes behind the file.
+    Behind(Vec<u8>),
+    /// All of the file, with the record within.
+    Within(Vec<u8>),
 }
 
 /// What a reader found.
@@ -270,47 +279,78 @@ impl Session {
 
     /// The session with a compaction after which the model sees exactly `items`: added to the
     /// file where the format has a record for it, else a fresh file, in its own form or native.
-    pub fn compacted(&self, conversation: &Conversation, items: &[Arc<Item>]) -> Written {
+    pub fn compacted(&self, conversation: &Conversation, items: &[Arc<Item>]) -> Written<'_> {
         let codec = self.format.codec();
-        if let Some(bytes) = codec.append(self, conversation, items) {
-            return Written { bytes, written_as: WrittenAs::Appended(self.format), losses: Vec::new() };
+        if let Some(added) = codec.append(self, conversation, items) {
+            let (original, added) = match added {
+                Added::Behind(records) => (self.bytes(), records),
+                Added::Within(file) => (&[][..], file),
+            };
+            let written_as = WrittenAs::Appended(self.format);
+            return Written { original, added, written_as, losses: Vec::new() };
         }
         let own = match self.conversations() {
             [_] => codec.write(items, Some(self)),
             _ => None,
         };
         match own {
-            Some((bytes, losses)) => Written { bytes, written_as: WrittenAs::Fresh(self.format), losses },
+            Some((file, losses)) => Written::fresh(self.format, file, losses),
             None => self.compacted_native(&[(conversation, Some(items))]),
         }
     }
 
     /// A fresh native file of these conversations, each with a compaction where there is one.
-    pub fn compacted_native(&self, conversations: &[(&Conversation, Option<&[Arc<Item>]>)]) -> Written {
-        let bytes = session::native::write_compacted(self.dialect(), conversations);
-        Written { bytes, written_as: WrittenAs::Fresh(Format::Native), losses: Vec::new() }
+    pub fn compacted_native(
+        &self,
+        conversations: &[(&Conversation, Option<&[Arc<Item>]>)],
+    ) -> Written<'static> {
+        let file = session::native::write_compacted(self.dialect(), conversations);
+        Written::fresh(Format::Native, file, Vec::new())
     }
 }
 
 /// A fresh file of these items.
-pub fn write(format: Format, items: &[Arc<Item>], like: Option<&Session>) -> Result<Written, FormatError> {
+pub fn write(
+    format: Format,
+    items: &[Arc<Item>],
+    like: Option<&Session>,
+) -> Result<Written<'static>, FormatError> {
     let like = like.filter(|session| session.format == format);
-    let (bytes, losses) = format
+    let (file, losses) = format
         .codec()
         .write(items, like)
         .ok_or(FormatError::NotWritable { format, reason: "foldback only reads it" })?;
-    Ok(Written { bytes, written_as: WrittenAs::Fresh(format), losses })
+    Ok(Written::fresh(format, file, losses))
 }
 
-/// A file that was written.
+/// A file that was written. Sessions are long and what a compaction adds is short, so the original
+/// is not copied.
 #[derive(Clone, Debug)]
-pub struct Written {
-    /// All of it.
-    pub bytes: Vec<u8>,
+pub struct Written<'a> {
+    /// The bytes of the session that come first.
+    original: &'a [u8],
+    /// What follows them.
+    added: Vec<u8>,
     /// How.
     pub written_as: WrittenAs,
     /// What the format could not hold.
     pub losses: Vec<Loss>,
+}
+
+impl Written<'_> {
+    fn fresh(format: Format, file: Vec<u8>, losses: Vec<Loss>) -> Self {
+        Self { original: &[], added: file, written_as: WrittenAs::Fresh(format), losses }
+    }
+
+    /// All of it, in two pieces: what the session was before, and what follows.
+    pub fn pieces(&self) -> [&[u8]; 2] {
+        [self.original, &self.added]
+    }
+
+    /// All of it, as a copy.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        self.pieces().concat()
+    }
 }
 
 /// How a session was written.

@@ -145,20 +145,21 @@ fn parse_line<'a, T>(
     Ok(Some((json, record)))
 }
 
-/// The file with `records` added, each on a line of its own, in the line ends that the file uses.
-pub(crate) fn with_records(bytes: &[u8], records: impl IntoIterator<Item = String>) -> Vec<u8> {
+/// What goes behind a file to add `records`, each on a line of its own, in the line ends that the
+/// file uses.
+pub(crate) fn added(bytes: &[u8], records: impl IntoIterator<Item = String>) -> Vec<u8> {
     let first_end = memchr::memchr(b'\n', bytes);
     let is_crlf = first_end.is_some_and(|at| at > 0 && bytes[at - 1] == b'\r');
     let end: &[u8] = if is_crlf { b"\r\n" } else { b"\n" };
-    let mut written = bytes.to_vec();
-    if !written.is_empty() && !written.ends_with(b"\n") {
-        written.extend_from_slice(end);
+    let mut added = Vec::new();
+    if !bytes.is_empty() && !bytes.ends_with(b"\n") {
+        added.extend_from_slice(end);
     }
     for record in records {
-        written.extend_from_slice(record.as_bytes());
-        written.extend_from_slice(end);
+        added.extend_from_slice(record.as_bytes());
+        added.extend_from_slice(end);
     }
-    written
+    added
 }
 
 #[cfg(test)]
@@ -195,9 +196,9 @@ mod tests {
 
     #[test]
     fn records_are_added_in_the_line_ends_of_the_file() {
-        let add = |bytes: &[u8]| String::from_utf8(with_records(bytes, ["x".to_owned()])).unwrap();
-        assert_eq!(add(b"a\r\nb\r\n"), "a\r\nb\r\nx\r\n");
-        assert_eq!(add(b"a\nb"), "a\nb\nx\n");
+        let add = |bytes: &[u8]| String::from_utf8(added(bytes, ["x".to_owned()])).unwrap();
+        assert_eq!(add(b"a\r\nb\r\n"), "x\r\n");
+        assert_eq!(add(b"a\nb"), "\nx\n");
         assert_eq!(add(b""), "x\n");
     }
 }

@@ -56,7 +56,7 @@ fn count_on_threads(threads: usize, meter: &Meter, items: &[&Item]) -> Vec<ItemT
             keep(other.join().unwrap_or_else(|panic| resume_unwind(panic)));
         }
     });
-    batches.concat()
+    batches.into_iter().flatten().collect()
 }
 
 #[cfg(test)]

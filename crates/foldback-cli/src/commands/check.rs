@@ -19,14 +19,15 @@ pub(crate) fn run(shared: &Shared, arguments: &Check) -> Result<Exit, Failure> {
         false => Destination::Nowhere,
     };
     input::for_each(shared, &arguments.inputs, |opened| {
-        let report = Report::new(&opened, arguments);
+        let report = Report::new(opened, arguments);
         let repairs = match arguments.fix {
-            true => fix(&opened, arguments, &destination)?,
+            true => fix(opened, arguments, &destination)?,
             false => Vec::new(),
         };
         let report = Report { repairs, ..report };
         match shared.json {
             true => output::print_json(&report)?,
+            false if arguments.fix && shared.quiet => {}
             false if arguments.fix => report.tell_repairs(),
             false => output::print(&report.text())?,
         }
@@ -138,6 +139,6 @@ fn fix(opened: &Opened, arguments: &Check, destination: &Destination) -> Result<
     let mended = mend(&scene.view(arguments.from), dialect);
     let items = session.arrange(as_recorded(&mended.view, conversation));
     let written = (!mended.repairs.is_empty()).then(|| session.compacted(conversation, &items));
-    destination.write(opened, written.as_ref().map(|written| &written.bytes[..]))?;
+    destination.write(opened, written.as_ref())?;
     Ok(mended.repairs.iter().map(ToString::to_string).collect())
 }

@@ -26,6 +26,7 @@ const WINDOW_DEFAULT: Tokens = Tokens(200_000);
 const TOLD_MAX: usize = 5;
 
 pub(crate) fn run(shared: &Shared, arguments: &Compact) -> Result<Exit, Failure> {
+    input::look(&arguments.inputs)?;
     let is_single = input::is_single(&arguments.inputs);
     let destination = match arguments.dry_run {
         true => Destination::Nowhere,
@@ -34,8 +35,11 @@ pub(crate) fn run(shared: &Shared, arguments: &Compact) -> Result<Exit, Failure>
     let keep = RegexSet::new(&arguments.keep)
         .map_err(|error| Failure::usage(format!("--keep: {error}"), "give a regular expression"))?;
     let counter = counting::counter(shared);
+    if !shared.quiet {
+        tell_what_is_ignored(shared, arguments);
+    }
     input::for_each(shared, &arguments.inputs, |opened| {
-        let job = Job { shared, arguments, counter: &counter, keep: &keep, opened: &opened };
+        let job = Job { shared, arguments, counter: &counter, keep: &keep, opened };
         let done = job.run()?;
         let written = done.write(&job, &destination)?;
         let report = done.report(&job, written);
@@ -81,15 +85,21 @@ struct Done {
     dialect: Option<Dialect>,
 }
 
-impl Job<'_> {
-    fn session(&self) -> &Session {
+impl<'a> Job<'a> {
+    fn session(&self) -> &'a Session {
         &self.opened.session
     }
 
     fn run(&self) -> Result<Done, Failure> {
         let session = self.session();
         let budget = self.budget().map_err(|error| {
-            Failure::usage(error.to_string(), "see --window and --target in `foldback compact --help`")
+            let what = match error {
+                BudgetError::TargetAboveTrigger { target, trigger } => {
+                    format!("the target of {target} tokens is above the {trigger} that the window leaves")
+                }
+                error => error.to_string(),
+            };
+            Failure::usage(what, "see --window and --target in `foldback compact --help`")
         })?;
         let named = self.shared.model.as_deref().and_then(Model::named).map(|model| model.dialect);
         let dialect = self.arguments.dialect.or(session.dialect()).or(named);
@@ -133,6 +143,10 @@ impl Job<'_> {
         let recorded = recorded(conversation);
         let transcript = counting::transcript(self.counter, dialect, &recorded);
         let mut before = self.start(conversation, &transcript);
+        if let Some(range) = self.arguments.range.as_ref().filter(|range| range.start >= before.len()) {
+            let what = format!("--range begins at item {}, but there are {}", range.start, before.len());
+            return Err(Failure::usage(what, "`foldback show --shape` counts the items"));
+        }
         let pinned = self.pinned(&before, &recorded);
         if let Some(pinned) = &pinned {
             let mut transcript = transcript.clone_empty();
@@ -150,7 +164,12 @@ impl Job<'_> {
             cause: Some(&foldback_core::CompactionReason::Manual),
             now: None,
         };
-        let failed = |error| Failure::Compaction { path: self.opened.path.clone(), error: Box::new(error) };
+        let failed = |error| {
+            let file = self.opened.path.display();
+            let named = conversation.name().map(|name| format!("{file} ({name})").into());
+            let path = named.unwrap_or_else(|| self.opened.path.clone());
+            Failure::Compaction { path, error: Box::new(error) }
+        };
         if self.arguments.dry_run {
             let (plan, repairs) = dry_run(&execution).map_err(failed)?;
             return Ok(Folded { conversation_index, before, plan, after: None, items: Vec::new(), repairs });
@@ -180,11 +199,17 @@ impl Job<'_> {
             return None;
         }
         let mut pinned = recorded.to_vec();
+        let mut is_matched = self.keep.is_empty();
         for (position, entry) in view.iter().enumerate() {
             let is_outside = self.arguments.range.as_ref().is_some_and(|range| !range.contains(&position));
-            if is_outside || (!self.keep.is_empty() && matches(self.keep, entry.item())) {
+            let is_kept = !self.keep.is_empty() && matches(self.keep, entry.item());
+            is_matched |= is_kept;
+            if is_outside || is_kept {
                 pinned[entry.anchor()] = Arc::new(Item::clone(entry.item()).pinned());
             }
+        }
+        if !is_matched && !self.shared.quiet {
+            terminal::warning(&format!("{}: nothing matches --keep", self.opened.path.display()));
         }
         Some(pinned)
     }
@@ -200,7 +225,7 @@ impl Done {
     }
 
     /// The bytes to write; none where nothing changes and the bytes stay what they are.
-    fn written(&self, job: &Job<'_>) -> Result<Option<Written>, Failure> {
+    fn written<'a>(&self, job: &Job<'a>) -> Result<Option<Written<'a>>, Failure> {
         let session = job.session();
         let [folded] = &self.folded[..] else {
             if self.is_unchanged() {
@@ -229,8 +254,7 @@ impl Done {
             Destination::Nowhere => return Ok(None),
             _ => self.written(job)?,
         };
-        let bytes = written.as_ref().map(|written| &written.bytes[..]);
-        let place = destination.write(job.opened, bytes)?;
+        let place = destination.write(job.opened, written.as_ref())?;
         Ok(place.map(|place| WrittenReport::new(&place, job.session(), written.as_ref())))
     }
 
@@ -292,7 +316,8 @@ impl FoldedReport {
             tokens_before: folded.before.tokens().0,
             tokens_after: after.map_or(folded.plan.tokens_after(), |view| view.tokens()).0,
             items_before: folded.before.len(),
-            items_after: after.map_or_else(|| counts.visible(), |view| view.len()),
+            items_after: after
+                .map_or_else(|| counts.visible() + folded.plan.folds().count(), |view| view.len()),
             kept: counts.kept,
             rewritten: counts.rewritten,
             folded: counts.folded,
@@ -323,7 +348,7 @@ struct WrittenReport {
 }
 
 impl WrittenReport {
-    fn new(place: &Place, session: &Session, written: Option<&Written>) -> Self {
+    fn new(place: &Place, session: &Session, written: Option<&Written<'_>>) -> Self {
         let (format, how) = match written.map(|written| written.written_as) {
             None => (session.format(), "unchanged"),
             Some(WrittenAs::Appended(format)) => (format, "appended"),
@@ -337,6 +362,17 @@ impl WrittenReport {
             how,
             losses: losses.map(|loss| format!("{}: {}", loss.item_id, loss.what)).collect(),
         }
+    }
+}
+
+/// Says what of the command line has no effect.
+fn tell_what_is_ignored(shared: &Shared, arguments: &Compact) {
+    if arguments.focus.is_some() {
+        terminal::note("--focus is for summaries that a model writes; this one is written without");
+    }
+    if let Some(model) = shared.model.as_deref().filter(|model| Model::named(model).is_none()) {
+        let window = number(WINDOW_DEFAULT.0);
+        terminal::note(&format!("the model {model} is not known: a window of {window} tokens is assumed"));
     }
 }
 
@@ -372,7 +408,9 @@ fn tell_one(folded: &Folded, told: &FoldedReport, target: u64) {
         return say(&format!("  nothing to do: {tokens} tokens, the target is {target}"));
     }
     let (before, after) = (number(told.tokens_before), number(told.tokens_after));
-    say(&format!("  {before} → {} tokens (target {})", styled(terminal::STRONG, after), number(target)));
+    let at_most = if folded.after.is_some() { "" } else { "at most " };
+    let after = styled(terminal::STRONG, after);
+    say(&format!("  {before} → {at_most}{after} tokens (target {})", number(target)));
     for line in picture::timeline(folded.before_plan(), &folded.plan, terminal::width() - 4) {
         say(&format!("  {line}"));
     }

@@ -10,6 +10,6 @@ use crate::output;
 pub(crate) fn run(shell: Shell) -> Result<Exit, Failure> {
     let mut script = Vec::new();
     generate(shell, &mut Arguments::command(), "foldback", &mut script);
-    output::to_stdout(&script)?;
+    output::to_stdout(&[&script])?;
     Ok(Exit::Success)
 }

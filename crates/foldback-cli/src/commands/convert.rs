@@ -1,5 +1,7 @@
 //! `foldback convert`: a session in another format.
 
+use foldback_core::Dialect;
+use foldback_engine::mend;
 use foldback_formats::{Format, Loss, Written, write};
 use serde::Serialize;
 
@@ -17,15 +19,15 @@ pub(crate) fn run(shared: &Shared, arguments: &Convert) -> Result<Exit, Failure>
     let is_single = input::is_single(&arguments.inputs);
     let destination = Destination::of(shared, arguments.output.as_deref(), false, is_single)?;
     input::for_each(shared, &arguments.inputs, |opened| {
-        let (written, left_out) = convert(&opened, arguments)?;
+        let (written, left_out) = convert(opened, arguments)?;
         let is_lossy = !written.losses.is_empty() || left_out > 0;
         if !shared.quiet && !shared.json {
-            tell(&opened, arguments.to, &written.losses, left_out);
+            tell(opened, arguments.to, &written.losses, left_out);
         }
         let is_refused = arguments.strict && is_lossy;
         let place = match is_refused {
             true => None,
-            false => destination.write(&opened, Some(&written.bytes))?,
+            false => destination.write(opened, Some(&written))?,
         };
         if shared.json {
             output::print_json(&Report {
@@ -39,7 +41,7 @@ pub(crate) fn run(shared: &Shared, arguments: &Convert) -> Result<Exit, Failure>
         }
         match is_refused {
             true => Err(Failure::Write {
-                path: opened.path,
+                path: opened.path.clone(),
                 error: std::io::Error::other(format!("{} cannot hold all of it", arguments.to)),
                 hint: Some("leave --strict out, or choose native, which holds everything".to_owned()),
             }),
@@ -59,7 +61,7 @@ struct Report {
 }
 
 /// The session in the other format, and how many conversations do not fit into it.
-fn convert(opened: &Opened, arguments: &Convert) -> Result<(Written, usize), Failure> {
+fn convert(opened: &Opened, arguments: &Convert) -> Result<(Written<'static>, usize), Failure> {
     let session = &opened.session;
     let conversations = session.conversations();
     if arguments.to == Format::Native && conversations.len() > 1 {
@@ -68,11 +70,27 @@ fn convert(opened: &Opened, arguments: &Convert) -> Result<(Written, usize), Fai
     }
     let items = conversations.first().map_or_else(Vec::new, |conversation| {
         let scene = Scene::estimated(conversation, session.dialect());
-        as_recorded(&scene.view(arguments.from), conversation)
+        let view = scene.view(arguments.from);
+        match spoken(arguments.to) {
+            // What another provider would reject is no conversion.
+            Some(dialect) => as_recorded(&mend(&view, Some(dialect)).view, conversation),
+            None => as_recorded(&view, conversation),
+        }
     });
     let written = write(arguments.to, &items, Some(session))
         .map_err(|error| Failure::Format { path: opened.path.clone(), error })?;
     Ok((written, conversations.len().saturating_sub(1)))
+}
+
+/// The dialect whose rules sessions of a format keep.
+fn spoken(format: Format) -> Option<Dialect> {
+    match format {
+        Format::ClaudeCode => Some(Dialect::Anthropic),
+        Format::Codex => Some(Dialect::OpenaiResponses),
+        Format::GeminiCli => Some(Dialect::Gemini),
+        Format::Opencode | Format::Pi | Format::CopilotCli => Some(Dialect::OpenaiChat),
+        _ => format.dialect(),
+    }
 }
 
 fn described(loss: &Loss) -> String {

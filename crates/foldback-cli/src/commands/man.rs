@@ -25,6 +25,6 @@ pub(crate) fn run(command: Option<&str>) -> Result<Exit, Failure> {
     };
     let mut text = Vec::new();
     page.render(&mut text).map_err(Failure::stdout)?;
-    output::to_stdout(&text)?;
+    output::to_stdout(&[&text])?;
     Ok(Exit::Success)
 }

@@ -35,12 +35,12 @@ pub(crate) fn run(shared: &Shared, arguments: &Arguments) -> Result<Exit, Failur
         let conversations: Vec<Stats> = opened.session.conversations().iter().map(of).collect();
         let sub_agents =
             opened.sub_agents.iter().map(|path| SubAgent::read(shared, path, &of_session(&counter)));
-        let report = Report::new(&opened, counter.name(), conversations, sub_agents.collect());
+        let report = Report::new(opened, counter.name(), conversations, sub_agents.collect());
         if let Some(path) = &arguments.svg {
             let title = format!("{} ({})", report.file, report.format);
             let drawn =
                 report.conversations.first().map_or_else(String::new, |stats| svg::draw(&title, stats));
-            output::to_file(path, drawn.as_bytes())?;
+            output::to_file(path, &[drawn.as_bytes()])?;
         }
         match shared.json {
             true => output::print_json(&report)?,
@@ -297,9 +297,13 @@ impl Page {
                 .reported_tokens_before
                 .map_or_else(String::new, |tokens| format!(" ({} reported)", number(tokens)));
             let (before, after) = (number(made.tokens_before), number(made.tokens_after));
+            let cleared = match made.cleared {
+                0 => String::new(),
+                count => format!(", {count} parts cleared"),
+            };
             self.line(&format!(
-                "compacted by {} on line {}: {before}{reported} → {after} tokens, {} items hidden, {} parts cleared",
-                made.by, made.line, made.hidden, made.cleared
+                "compacted by {} on line {}: {before}{reported} → {after} tokens, {} items hidden{cleared}",
+                made.by, made.line, made.hidden
             ));
         }
     }

@@ -101,8 +101,9 @@ impl Walk {
 
     fn class(&mut self, class: u8) {
         let index = (usize::from(self.row) + usize::from(class)) & (table::TABLE_LEN - 1);
-        self.sum += u64::from(table::COST[index]);
-        self.row = table::NEXT[index];
+        let step = table::STEPS[index];
+        self.sum += u64::from(step >> 16);
+        self.row = step as u16;
     }
 
     fn ascii(&mut self, byte: u8) {

@@ -401,10 +401,10 @@ mod tests {
         let session = read(body);
         let items = items_of(&session);
         let kept = write(Format::OpenaiChat, &items, Some(&session)).unwrap();
-        assert_eq!(String::from_utf8(kept.bytes).unwrap(), body);
+        assert_eq!(String::from_utf8(kept.to_bytes()).unwrap(), body);
         let cut = write(Format::OpenaiChat, &items[..1], Some(&session)).unwrap();
         let expected = body.replace(",\n  {\"role\":\"user\",\"content\":\"b\"}", "");
-        assert_eq!(String::from_utf8(cut.bytes).unwrap(), expected);
+        assert_eq!(String::from_utf8(cut.to_bytes()).unwrap(), expected);
     }
 
     #[test]
@@ -421,7 +421,7 @@ mod tests {
         let items: Vec<Arc<Item>> = items.into_iter().map(Arc::new).collect();
         let written = write(Format::OpenaiChat, &items, None).unwrap();
         assert_eq!(written.losses, []);
-        let value: Value = serde_json::from_slice(&written.bytes).unwrap();
+        let value: Value = serde_json::from_slice(&written.to_bytes()).unwrap();
         let roles: Vec<&str> =
             value["messages"].as_array().unwrap().iter().map(|m| m["role"].as_str().unwrap()).collect();
         assert_eq!(roles, ["user", "assistant", "tool", "tool"]);
@@ -441,7 +441,7 @@ mod tests {
         let written = write(Format::OpenaiChat, &items, None).unwrap();
         let lost: Vec<&str> = written.losses.iter().map(|loss| loss.item_id.as_str()).collect();
         assert_eq!(lost, ["a", "r", "r"]);
-        assert!(String::from_utf8(written.bytes).unwrap().contains("[image/png left out"));
+        assert!(String::from_utf8(written.to_bytes()).unwrap().contains("[image/png left out"));
     }
 
     #[test]
@@ -474,7 +474,7 @@ mod tests {
                 };
                 items.iter().flat_map(each).collect()
             };
-            let again = Session::read(written.bytes).unwrap();
+            let again = Session::read(written.to_bytes()).unwrap();
             assert_eq!(parts(items_of(&again)), parts(items));
         }
     }

@@ -253,10 +253,10 @@ mod tests {
         let items = items_of(&session);
         assert_eq!(items[0].kind, ItemKind::System);
         let kept = write(Format::OpenaiResponses, &items, Some(&session)).unwrap();
-        assert_eq!(String::from_utf8(kept.bytes).unwrap(), body);
+        assert_eq!(String::from_utf8(kept.to_bytes()).unwrap(), body);
         let cut = write(Format::OpenaiResponses, &items[..2], Some(&session)).unwrap();
         assert_eq!(
-            String::from_utf8(cut.bytes).unwrap(),
+            String::from_utf8(cut.to_bytes()).unwrap(),
             body.replace(",\n {\"role\":\"user\",\"content\":\"b\"}", "")
         );
     }
@@ -272,7 +272,7 @@ mod tests {
         };
         let result = Arc::new(Item::tool("r", foldback_core::ToolResult::error("c1", "failed")));
         let written = write(Format::OpenaiResponses, &[call("c1", "1"), result], None).unwrap();
-        let value: Value = serde_json::from_slice(&written.bytes).unwrap();
+        let value: Value = serde_json::from_slice(&written.to_bytes()).unwrap();
         assert_eq!(value["input"][0]["type"], "custom_tool_call");
         assert_eq!(value["input"][1]["type"], "custom_tool_call_output");
         assert_eq!(written.losses.len(), 1, "custom outputs have no status to say that it failed");
@@ -286,7 +286,7 @@ mod tests {
         ];
         let written = write(Format::OpenaiResponses, &items, None).unwrap();
         assert_eq!(written.losses, []);
-        let again = Session::read(written.bytes).unwrap();
+        let again = Session::read(written.to_bytes()).unwrap();
         assert_eq!(items_of(&again)[1].parts, items[1].parts);
     }
 
@@ -302,7 +302,7 @@ mod tests {
         let session = read("{\"model\":\"gpt-5\",\"input\":\"hello\"}");
         assert_eq!(items_of(&session)[0].parts, [Part::text("hello")]);
         let written = write(Format::OpenaiResponses, &items_of(&session), Some(&session)).unwrap();
-        assert_eq!(items_of(&Session::read(written.bytes).unwrap())[0].parts, [Part::text("hello")]);
+        assert_eq!(items_of(&Session::read(written.to_bytes()).unwrap())[0].parts, [Part::text("hello")]);
     }
 
     #[test]
@@ -333,7 +333,7 @@ mod tests {
                 };
                 items.iter().flat_map(each).collect()
             };
-            let again = Session::read(written.bytes).unwrap();
+            let again = Session::read(written.to_bytes()).unwrap();
             assert_eq!(parts(items_of(&again)), parts(items));
         }
     }

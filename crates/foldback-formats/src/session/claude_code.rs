@@ -21,7 +21,7 @@ use serde_json::Value;
 use crate::conversation::Conversation;
 use crate::detect::{Fit, Probe};
 use crate::error::FormatError;
-use crate::format::{Codec, Format, Loss, Reading, Session, SubAgentOf};
+use crate::format::{Added, Codec, Format, Loss, Reading, Session, SubAgentOf};
 use crate::jsonl::{self, Line};
 use record::Record;
 
@@ -76,8 +76,9 @@ impl Codec for ClaudeCode {
         Some(append::write(items, like))
     }
 
-    fn append(&self, session: &Session, conversation: &Conversation, items: &[Arc<Item>]) -> Option<Vec<u8>> {
-        append::append(session, items).filter(|_| is_main(session, conversation))
+    fn append(&self, session: &Session, conversation: &Conversation, items: &[Arc<Item>]) -> Option<Added> {
+        let records = append::append(session, items).filter(|_| is_main(session, conversation));
+        records.map(Added::Behind)
     }
 }
 

@@ -16,7 +16,7 @@ use foldback_core::{Dialect, Item, ItemKind, Part, ResultPart, Text, Tokens};
 use crate::conversation::{Compaction, Conversation, Place, Shown};
 use crate::detect::{Fit, Probe};
 use crate::error::{FormatError, Problem};
-use crate::format::{Codec, Format, Loss, Reading, Session, SubAgentOf};
+use crate::format::{Added, Codec, Format, Loss, Reading, Session, SubAgentOf};
 use crate::jsonl;
 use crate::lowering::found_summary;
 
@@ -61,8 +61,8 @@ impl Codec for Codex {
         Some(write::write(items, like))
     }
 
-    fn append(&self, session: &Session, conversation: &Conversation, items: &[Arc<Item>]) -> Option<Vec<u8>> {
-        Some(write::append(session, conversation, items))
+    fn append(&self, session: &Session, conversation: &Conversation, items: &[Arc<Item>]) -> Option<Added> {
+        Some(Added::Behind(write::append(session, conversation, items)))
     }
 }
 
@@ -331,7 +331,7 @@ mod tests {
         let call = Item::assistant("a", vec![Part::call("c", "run", &serde_json::json!({}))]);
         let result = Item::tool("r", foldback_core::ToolResult::error("c", "[cleared]"));
         let items = [Arc::new(call), Arc::new(result)];
-        let again = read(&session.compacted(conversation, &items).bytes);
+        let again = read(&session.compacted(conversation, &items).to_bytes());
         assert_eq!(view(&again)[1].parts, items[1].parts);
     }
 
@@ -362,7 +362,7 @@ mod tests {
         let mut items = view(&session);
         let summary = Item::text("s", ItemKind::Context, "What happened so far.\n");
         items[1] = Arc::new(found_summary(summary, "floor", 9, Tokens(9)));
-        let written = session.compacted(conversation, &items).bytes;
+        let written = session.compacted(conversation, &items).to_bytes();
         assert!(written.starts_with(COMPACTED));
         let added = std::str::from_utf8(&written[COMPACTED.len()..]).unwrap();
         assert!(added.contains("\"weight\":2.50,\"note\":\"caf\\u00e9 <kept>\""), "{added}");
@@ -374,7 +374,7 @@ mod tests {
         );
         assert_eq!(seen.len(), items.len());
         assert!(seen[1].summary.is_some() && seen[3].summary.is_some());
-        assert_eq!(written, session.compacted(conversation, &items).bytes);
+        assert_eq!(written, session.compacted(conversation, &items).to_bytes());
     }
 
     #[test]
@@ -387,7 +387,7 @@ mod tests {
                 .iter()
                 .map(|recorded| Arc::new(Item::clone(&recorded.item)))
                 .collect();
-            let seen = view(&read(&session.compacted(conversation, &items).bytes));
+            let seen = view(&read(&session.compacted(conversation, &items).to_bytes()));
             assert_eq!(seen.len(), items.len());
             for (seen, item) in seen.iter().zip(&items) {
                 assert_eq!((seen.kind, &seen.parts), (item.kind, &item.parts));
@@ -402,14 +402,14 @@ mod tests {
         let items = view(&session);
         let written = crate::format::write(Format::Codex, &items, Some(&session)).unwrap();
         assert_eq!(written.losses, []);
-        let again = read(&written.bytes);
+        let again = read(&written.to_bytes());
         assert_eq!(again.session_id(), session.session_id());
         let parts = |items: &[Arc<Item>]| -> Vec<(ItemKind, Part)> {
             items.iter().flat_map(|item| item.parts.iter().map(|part| (item.kind, part.clone()))).collect()
         };
         assert_eq!(parts(&view(&again)), parts(&items));
         let unlike = crate::format::write(Format::Codex, &items, None).unwrap();
-        assert!(read(&unlike.bytes).session_id().is_some());
+        assert!(read(&unlike.to_bytes()).session_id().is_some());
     }
 
     #[test]

@@ -20,7 +20,7 @@ use serde_json::Value;
 use crate::conversation::{Compaction, Conversation, Place, Shown};
 use crate::detect::{Fit, Probe};
 use crate::error::FormatError;
-use crate::format::{Codec, Format, Loss, Reading, Session};
+use crate::format::{Added, Codec, Format, Loss, Reading, Session};
 use crate::jsonl;
 use crate::lowering::found_summary;
 use crate::rfc3339;
@@ -107,12 +107,12 @@ impl Codec for CopilotCli {
         arranged
     }
 
-    fn append(&self, session: &Session, conversation: &Conversation, items: &[Arc<Item>]) -> Option<Vec<u8>> {
+    fn append(&self, session: &Session, conversation: &Conversation, items: &[Arc<Item>]) -> Option<Added> {
         // Only the main conversation has no name: sub-agents share its file.
         if conversation.name().is_some() {
             return None;
         }
-        write::compaction(session, conversation, items)
+        write::compaction(session, conversation, items).map(Added::Behind)
     }
 }
 
@@ -290,9 +290,9 @@ mod tests {
         .map(Arc::new)
         .to_vec();
         let conversation = &session.conversations()[0];
-        let mut bytes = CopilotCli.append(&session, conversation, &items).unwrap();
+        let mut bytes = session.compacted(conversation, &items).to_bytes();
         assert!(bytes.starts_with(session.bytes()));
-        assert_eq!(CopilotCli.append(&session, conversation, &items).unwrap(), bytes);
+        assert_eq!(session.compacted(conversation, &items).to_bytes(), bytes);
         bytes.extend_from_slice(event(99, "user.message", r#"{"content":"new"}"#).as_bytes());
         let again = Session::read(bytes).unwrap();
         let parts = |items: &[Arc<Item>]| -> Vec<(ItemKind, Part)> {

@@ -24,7 +24,7 @@ use crate::detect::{Fit, Probe};
 use crate::dialect::gemini::{arrange, content};
 use crate::document::Document;
 use crate::error::FormatError;
-use crate::format::{Codec, Format, Loss, Reading, Session};
+use crate::format::{Added, Codec, Format, Loss, Reading, Session};
 use crate::jsonl;
 
 use message::{Message, Reader};
@@ -103,17 +103,12 @@ impl Codec for GeminiCli {
         arrange(items)
     }
 
-    fn append(
-        &self,
-        session: &Session,
-        _conversation: &Conversation,
-        items: &[Arc<Item>],
-    ) -> Option<Vec<u8>> {
+    fn append(&self, session: &Session, _conversation: &Conversation, items: &[Arc<Item>]) -> Option<Added> {
         if !is_log(session.bytes()) {
             return None;
         }
         let (messages, losses) = write::messages(items);
-        losses.is_empty().then(|| log::with_compaction(session, &messages))
+        losses.is_empty().then(|| Added::Behind(log::compaction(session, &messages)))
     }
 }
 

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use crate::conversation::{Cleared, Compaction, Conversation, Place, Recorded, Shown};
 use crate::detect::{Fit, Probe};
 use crate::error::FormatError;
-use crate::format::{Codec, Format, Loss, Reading, Session};
+use crate::format::{Added, Codec, Format, Loss, Reading, Session};
 use crate::jsonl;
 
 pub(crate) struct Native;
@@ -161,14 +161,14 @@ impl Codec for Native {
     }
 
     fn write(&self, items: &[Arc<Item>], _like: Option<&Session>) -> Option<(Vec<u8>, Vec<Loss>)> {
-        Some((jsonl::with_records(b"", items.iter().map(|item| line(&**item))), Vec::new()))
+        Some((jsonl::added(b"", items.iter().map(|item| line(&**item))), Vec::new()))
     }
 
-    fn append(&self, session: &Session, conversation: &Conversation, items: &[Arc<Item>]) -> Option<Vec<u8>> {
+    fn append(&self, session: &Session, conversation: &Conversation, items: &[Arc<Item>]) -> Option<Added> {
         let same = |other: &Conversation| std::ptr::eq(other, conversation);
         let index = session.conversations().iter().position(same).unwrap_or(0);
         let line = compaction_line(index, session.dialect(), conversation, items);
-        Some(jsonl::with_records(session.bytes(), [line]))
+        Some(Added::Behind(jsonl::added(session.bytes(), [line])))
     }
 }
 
@@ -210,7 +210,7 @@ pub(crate) fn write_compacted(
         lines.extend(recorded_lines(index, dialect, conversation));
         lines.extend(shown.map(|items| compaction_line(index, dialect, conversation, items)));
     }
-    jsonl::with_records(b"", lines)
+    jsonl::added(b"", lines)
 }
 
 fn is_zero(index: &usize) -> bool {

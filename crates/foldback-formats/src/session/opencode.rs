@@ -29,7 +29,7 @@ use crate::conversation::{Cleared, Compaction, Conversation, Place, Shown};
 use crate::detect::{Fit, Probe};
 use crate::document::Document;
 use crate::error::FormatError;
-use crate::format::{Codec, Format, Loss, Reading, Session};
+use crate::format::{Added, Codec, Format, Loss, Reading, Session};
 use crate::lowering::found_summary;
 
 pub(crate) struct Opencode;
@@ -449,13 +449,8 @@ impl Codec for Opencode {
         items
     }
 
-    fn append(
-        &self,
-        session: &Session,
-        _conversation: &Conversation,
-        items: &[Arc<Item>],
-    ) -> Option<Vec<u8>> {
-        write::append(session, items)
+    fn append(&self, session: &Session, _conversation: &Conversation, items: &[Arc<Item>]) -> Option<Added> {
+        write::append(session, items).map(Added::Within)
     }
 }
 

@@ -25,7 +25,7 @@ use self::tree::{Tree, conversation_along, item_id};
 use crate::conversation::Conversation;
 use crate::detect::{Fit, Probe};
 use crate::error::FormatError;
-use crate::format::{Codec, Format, Loss, Reading, Session};
+use crate::format::{Added, Codec, Format, Loss, Reading, Session};
 use crate::lowering::found_summary;
 use crate::{jsonl, rfc3339};
 
@@ -418,8 +418,8 @@ impl Codec for Pi {
         items
     }
 
-    fn append(&self, session: &Session, conversation: &Conversation, items: &[Arc<Item>]) -> Option<Vec<u8>> {
-        Some(write::append(session, conversation, items))
+    fn append(&self, session: &Session, conversation: &Conversation, items: &[Arc<Item>]) -> Option<Added> {
+        Some(Added::Behind(write::append(session, conversation, items)))
     }
 }
 

@@ -110,27 +110,25 @@ const SHORT_WORD_LETTERS: u8 = 2;
 /// Entries of the tables: a power of two, so that masking an index proves it is in range.
 pub(super) const TABLE_LEN: usize = (STATE_COUNT * CLASS_COUNT).next_power_of_two();
 
-/// What a character adds, in thousandths of a token, at `state * CLASS_COUNT + class`.
-pub(super) static COST: [u16; TABLE_LEN] = TABLES.0;
-/// Where the machine goes next, as `state * CLASS_COUNT`.
-pub(super) static NEXT: [u16; TABLE_LEN] = TABLES.1;
+/// What a character does, at `state * CLASS_COUNT + class`. The upper half is what it adds, in
+/// thousandths of a token, the lower half where the machine goes next, as `state * CLASS_COUNT`:
+/// one look-up brings both.
+pub(super) static STEPS: [u32; TABLE_LEN] = steps();
 
-const TABLES: ([u16; TABLE_LEN], [u16; TABLE_LEN]) = tables();
-
-const fn tables() -> ([u16; TABLE_LEN], [u16; TABLE_LEN]) {
-    let (mut cost, mut next) = ([0; TABLE_LEN], [0; TABLE_LEN]);
+const fn steps() -> [u32; TABLE_LEN] {
+    let mut steps = [0; TABLE_LEN];
     let mut state = 0;
     while state < STATE_COUNT {
         let mut class = 0;
         while class < CLASS_COUNT {
             let (to, added) = step(state as u8, class as u8);
-            cost[state * CLASS_COUNT + class] = added;
-            next[state * CLASS_COUNT + class] = to as u16 * CLASS_COUNT as u16;
+            let row = to as u16 * CLASS_COUNT as u16;
+            steps[state * CLASS_COUNT + class] = (added as u32) << 16 | row as u32;
             class += 1;
         }
         state += 1;
     }
-    (cost, next)
+    steps
 }
 
 /// Where `class` leads from `state`, and what it adds.

@@ -3,11 +3,14 @@
 
 use std::borrow::Cow;
 use std::cell::OnceCell;
+use std::fmt;
 
 use foldback_core::{
-    Blob, File, Json, Media, Opaque, Part, Reasoning, ResultPart, Text, ToolCall, ToolInput, ToolResult,
+    Blob, CallId, File, Json, Media, Opaque, Part, Reasoning, ResultPart, Text, ToolCall, ToolInput,
+    ToolResult,
 };
-use serde::{Deserialize, Serialize};
+use serde::de::{SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::RawValue;
 
 /// Text that is borrowed from the file where it has no escapes, also inside an `Option`.
@@ -36,36 +39,37 @@ pub(crate) struct Content {
     pub(crate) cache_control: Option<Json>,
 }
 
+impl Content {
+    fn of_text(text: Text) -> Self {
+        let parts = if text.is_empty() { Vec::new() } else { vec![Part::Text(text)] };
+        Self { parts, cache_control: None }
+    }
+
+    fn mark(&mut self, cache_control: Option<&RawValue>) {
+        self.cache_control = cache_control.map(Json::from).or(self.cache_control.take());
+    }
+}
+
 /// One block, whatever its type. Which fields are there depends on it.
 #[derive(Deserialize)]
-struct Block<'a> {
+struct Block<'a, C> {
     #[serde(rename = "type", borrow)]
     kind: Str<'a>,
-    #[serde(borrow)]
-    text: Option<Str<'a>>,
-    #[serde(borrow)]
-    thinking: Option<Str<'a>>,
-    #[serde(borrow)]
-    signature: Option<Str<'a>>,
-    #[serde(borrow)]
-    data: Option<Str<'a>>,
-    #[serde(borrow)]
-    id: Option<Str<'a>>,
-    #[serde(borrow)]
-    name: Option<Str<'a>>,
+    text: Option<Text>,
+    thinking: Option<Text>,
+    signature: Option<Text>,
+    data: Option<Text>,
+    id: Option<CallId>,
+    name: Option<Text>,
     #[serde(borrow)]
     input: Option<&'a RawValue>,
-    #[serde(borrow)]
-    tool_use_id: Option<Str<'a>>,
-    #[serde(borrow)]
-    content: Option<&'a RawValue>,
+    tool_use_id: Option<CallId>,
+    content: Option<C>,
     is_error: Option<bool>,
     #[serde(borrow)]
     source: Option<&'a RawValue>,
-    #[serde(borrow)]
-    title: Option<Str<'a>>,
-    #[serde(borrow)]
-    path: Option<Str<'a>>,
+    title: Option<Text>,
+    path: Option<Text>,
     #[serde(borrow)]
     context: Option<&'a RawValue>,
     #[serde(borrow)]
@@ -74,17 +78,121 @@ struct Block<'a> {
     cache_control: Option<&'a RawValue>,
 }
 
+/// What stands within a block: read already, or JSON still.
+trait Within {
+    /// As the content of a result.
+    fn result_parts(self) -> Vec<ResultPart>;
+    /// As a string.
+    fn text(self) -> Option<Text>;
+}
+
+impl Within for &RawValue {
+    fn result_parts(self) -> Vec<ResultPart> {
+        read_result_content(self)
+    }
+
+    fn text(self) -> Option<Text> {
+        serde_json::from_str(self.get()).ok()
+    }
+}
+
+/// Content read in one pass, without a look at its JSON. Only possible where every block is
+/// understood; where one is not, this fails and [`read_blocks`] reads what there is.
+#[derive(Debug)]
+pub(crate) struct Streamed(pub(crate) Content);
+
+impl<'de> Deserialize<'de> for Streamed {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(ContentVisitor).map(Self)
+    }
+}
+
+struct ContentVisitor;
+
+impl<'de> Visitor<'de> for ContentVisitor {
+    type Value = Content;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a string or a list of blocks")
+    }
+
+    fn visit_str<E>(self, text: &str) -> Result<Content, E> {
+        Ok(Content::of_text(text.into()))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut blocks: A) -> Result<Content, A::Error> {
+        let mut read = Content::default();
+        while let Some(block) = blocks.next_element::<Block<'de, StreamedResult>>()? {
+            let cache_control = block.cache_control;
+            read.parts.push(part_of(block).ok_or_else(not_understood)?);
+            read.mark(cache_control);
+        }
+        Ok(read)
+    }
+}
+
+fn not_understood<E: serde::de::Error>() -> E {
+    E::custom("a block is not understood")
+}
+
+/// As [`Streamed`], for the content of a result.
+enum StreamedResult {
+    Text(Text),
+    Parts(Vec<ResultPart>),
+}
+
+impl Within for StreamedResult {
+    fn result_parts(self) -> Vec<ResultPart> {
+        match self {
+            Self::Text(text) => result_text(text),
+            Self::Parts(parts) => parts,
+        }
+    }
+
+    fn text(self) -> Option<Text> {
+        match self {
+            Self::Text(text) => Some(text),
+            Self::Parts(_) => None,
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for StreamedResult {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(ResultVisitor)
+    }
+}
+
+struct ResultVisitor;
+
+impl<'de> Visitor<'de> for ResultVisitor {
+    type Value = StreamedResult;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a string or a list of blocks")
+    }
+
+    fn visit_str<E>(self, text: &str) -> Result<StreamedResult, E> {
+        Ok(StreamedResult::Text(text.into()))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut blocks: A) -> Result<StreamedResult, A::Error> {
+        let mut parts = Vec::new();
+        while let Some(block) = blocks.next_element::<Block<'de, &'de RawValue>>()? {
+            parts.push(result_part_of(block).ok_or_else(not_understood)?);
+        }
+        Ok(StreamedResult::Parts(parts))
+    }
+}
+
 /// Where the bytes of an image or document are.
 #[derive(Deserialize)]
 struct Source<'a> {
     #[serde(rename = "type", borrow)]
     kind: Str<'a>,
-    #[serde(borrow)]
-    media_type: Option<Str<'a>>,
-    #[serde(borrow)]
-    data: Option<Str<'a>>,
-    #[serde(borrow)]
-    url: Option<Str<'a>>,
+    media_type: Option<Text>,
+    data: Option<Text>,
+    url: Option<Text>,
 }
 
 /// Reads the content of a message: a string or a list of blocks. An empty string and `null` have
@@ -92,9 +200,7 @@ struct Source<'a> {
 pub(crate) fn read_blocks(content: &RawValue) -> Result<Content, serde_json::Error> {
     let json = content.get();
     if json.starts_with('"') {
-        let Str(text) = serde_json::from_str(json)?;
-        let parts = if text.is_empty() { Vec::new() } else { vec![Part::Text(text.into())] };
-        return Ok(Content { parts, cache_control: None });
+        return serde_json::from_str(json).map(Content::of_text);
     }
     if json == "null" {
         return Ok(Content::default());
@@ -105,30 +211,21 @@ pub(crate) fn read_blocks(content: &RawValue) -> Result<Content, serde_json::Err
         let part = block.and_then(part_of);
         if part.is_some() {
             // An opaque part keeps its cache marker within.
-            read.cache_control = cache_control.and_then(json_of).or(read.cache_control.take());
+            read.mark(cache_control);
         }
         read.parts.extend(part.or_else(|| opaque().map(Part::Opaque)));
     })?;
     Ok(read)
 }
 
-/// Reads the content of a tool result: a string, a list of blocks, or nothing.
-pub(crate) fn read_result_content(content: Option<&RawValue>) -> Vec<ResultPart> {
-    let Some(content) = content else { return Vec::new() };
+/// Reads the content of a tool result: a string or a list of blocks.
+fn read_result_content(content: &RawValue) -> Vec<ResultPart> {
     if content.get().starts_with('"') {
-        let text =
-            serde_json::from_str(content.get()).map_or_else(|_| Text::default(), |Str(text)| text.into());
-        return if text.is_empty() { Vec::new() } else { vec![ResultPart::Text(text)] };
+        return result_text(serde_json::from_str(content.get()).unwrap_or_default());
     }
     let mut parts = Vec::new();
     let read = for_each_block(content.get(), |block, opaque| {
-        let part = match block.and_then(part_of) {
-            Some(Part::Text(text)) => Some(ResultPart::Text(text)),
-            Some(Part::Media(media)) => Some(ResultPart::Media(media)),
-            Some(Part::File(file)) => Some(ResultPart::File(file)),
-            _ => opaque().map(ResultPart::Opaque),
-        };
-        parts.extend(part);
+        parts.extend(block.and_then(result_part_of).or_else(|| opaque().map(ResultPart::Opaque)));
     });
     match read {
         Ok(()) => parts,
@@ -136,10 +233,23 @@ pub(crate) fn read_result_content(content: Option<&RawValue>) -> Vec<ResultPart>
     }
 }
 
+fn result_text(text: Text) -> Vec<ResultPart> {
+    if text.is_empty() { Vec::new() } else { vec![ResultPart::Text(text)] }
+}
+
+fn result_part_of(block: Block<'_, &RawValue>) -> Option<ResultPart> {
+    match part_of(block)? {
+        Part::Text(text) => Some(ResultPart::Text(text)),
+        Part::Media(media) => Some(ResultPart::Media(media)),
+        Part::File(file) => Some(ResultPart::File(file)),
+        _ => None,
+    }
+}
+
 /// Reads the blocks of a list, each as a part or else with what makes one of its JSON.
 fn for_each_block<'a>(
     json: &'a str,
-    mut take: impl FnMut(Option<Block<'a>>, &dyn Fn() -> Option<Opaque>),
+    mut take: impl FnMut(Option<Block<'a, &'a RawValue>>, &dyn Fn() -> Option<Opaque>),
 ) -> Result<(), serde_json::Error> {
     // The JSON of single blocks is only needed where one is not understood.
     let raw: OnceCell<Vec<&RawValue>> = OnceCell::new();
@@ -147,7 +257,7 @@ fn for_each_block<'a>(
         let raw = raw.get_or_init(|| serde_json::from_str(json).unwrap_or_default());
         raw.get(index).and_then(|block| opaque(block.get()))
     };
-    if let Ok(blocks) = serde_json::from_str::<Vec<Block<'a>>>(json) {
+    if let Ok(blocks) = serde_json::from_str::<Vec<Block<'a, &'a RawValue>>>(json) {
         for (index, block) in blocks.into_iter().enumerate() {
             take(Some(block), &|| opaque_at(index));
         }
@@ -161,48 +271,43 @@ fn for_each_block<'a>(
 }
 
 /// A block as a part, where all that is needed is there.
-fn part_of(block: Block<'_>) -> Option<Part> {
+fn part_of<C: Within>(block: Block<'_, C>) -> Option<Part> {
     match &*block.kind {
-        "text" => block.text.map(|text| Part::Text(text.into())),
+        "text" => block.text.map(Part::Text),
         "thinking" => Some(Part::Reasoning(Reasoning {
-            text: block.thinking?.into(),
-            signature: block.signature.filter(|signature| !signature.is_empty()).map(Text::from),
+            text: block.thinking?,
+            signature: block.signature.filter(|signature| !signature.is_empty()),
             ..Reasoning::default()
         })),
         "redacted_thinking" => {
-            Some(Part::Reasoning(Reasoning { encrypted: Some(block.data?.into()), ..Reasoning::default() }))
+            Some(Part::Reasoning(Reasoning { encrypted: Some(block.data?), ..Reasoning::default() }))
         }
         "tool_use" => Some(Part::ToolCall(ToolCall {
-            id: block.id?.0.into(),
-            name: block.name?.into(),
-            input: ToolInput::Json(json_of_text(block.input.map_or("{}", RawValue::get))?),
+            id: block.id?,
+            name: block.name?,
+            input: ToolInput::Json(match block.input {
+                Some(input) => input.into(),
+                None => Json::parse("{}").ok()?,
+            }),
             signature: None,
         })),
         "tool_result" => Some(Part::ToolResult(ToolResult {
-            call_id: block.tool_use_id?.0.into(),
-            content: read_result_content(block.content),
+            call_id: block.tool_use_id?,
+            content: block.content.map_or_else(Vec::new, C::result_parts),
             is_error: block.is_error.unwrap_or(false),
         })),
         "image" => media(block.source?).map(Part::Media),
         "document" if block.context.is_none() && block.citations.is_none() => {
-            file(block.source?, block.title.map(Text::from)).map(Part::File)
+            file(block.source?, block.title).map(Part::File)
         }
         // Not of the API itself: agents that speak it attach files in this form.
         "file" => Some(Part::File(File {
-            name: Some(block.path?.into()),
+            name: Some(block.path?),
             media_type: "text/plain".into(),
-            data: Blob::Text(serde_json::from_str::<Str<'_>>(block.content?.get()).ok()?.into()),
+            data: Blob::Text(block.content?.text()?),
         })),
         _ => None,
     }
-}
-
-fn json_of(raw: &RawValue) -> Option<Json> {
-    json_of_text(raw.get())
-}
-
-fn json_of_text(text: &str) -> Option<Json> {
-    Json::parse(text).ok()
 }
 
 /// What is not understood, named after its type.
@@ -213,7 +318,7 @@ fn opaque(json: &str) -> Option<Opaque> {
         kind: Str<'a>,
     }
     let kind = serde_json::from_str(json).map(|Typed { kind }| kind.0).unwrap_or(Cow::Borrowed("block"));
-    Some(Opaque { source: format!("{OPAQUE_SOURCE}{kind}").into(), json: json_of_text(json)? })
+    Some(Opaque { source: format!("{OPAQUE_SOURCE}{kind}").into(), json: Json::parse(json).ok()? })
 }
 
 /// How the source of blocks that are passed through begins.
@@ -222,8 +327,8 @@ pub(crate) const OPAQUE_SOURCE: &str = "anthropic/";
 fn media(source: &RawValue) -> Option<Media> {
     let source: Source<'_> = serde_json::from_str(source.get()).ok()?;
     let (media_type, data) = match &*source.kind {
-        "base64" => (source.media_type?.into(), Blob::Base64(source.data?.into())),
-        "url" => (Text::from("image/*"), Blob::Url(source.url?.into())),
+        "base64" => (source.media_type?, Blob::Base64(source.data?)),
+        "url" => (Text::from("image/*"), Blob::Url(source.url?)),
         _ => return None,
     };
     Some(Media { media_type, data, pixels: None })
@@ -232,12 +337,12 @@ fn media(source: &RawValue) -> Option<Media> {
 fn file(source: &RawValue, name: Option<Text>) -> Option<File> {
     let source: Source<'_> = serde_json::from_str(source.get()).ok()?;
     let (media_type, data) = match &*source.kind {
-        "base64" => (source.media_type?.into(), Blob::Base64(source.data?.into())),
+        "base64" => (source.media_type?, Blob::Base64(source.data?)),
         "text" => {
-            let media_type = source.media_type.map_or_else(|| Text::from("text/plain"), Text::from);
-            (media_type, Blob::Text(source.data?.into()))
+            let media_type = source.media_type.unwrap_or_else(|| Text::from("text/plain"));
+            (media_type, Blob::Text(source.data?))
         }
-        "url" => (Text::from("application/pdf"), Blob::Url(source.url?.into())),
+        "url" => (Text::from("application/pdf"), Blob::Url(source.url?)),
         _ => return None,
     };
     Some(File { name, media_type, data })
@@ -438,6 +543,40 @@ mod tests {
             assert_eq!(written.lost, None, "{block}");
             let again = read(&format!("[{}]", written.json.unwrap()));
             assert_eq!(&again.parts[..], std::slice::from_ref(part), "{block}");
+        }
+    }
+
+    #[test]
+    fn content_read_in_one_pass_is_what_reading_its_json_gives() {
+        let understood = [
+            r#""""#,
+            r#""a\nb""#,
+            "[]",
+            r#"[{"type":"text","text":"a\u00e9","cache_control":{"type":"ephemeral"}},{"type":"text","text":""}]"#,
+            r#"[{"type":"thinking","thinking":"so","signature":""},{"type":"redacted_thinking","data":"ZA=="}]"#,
+            r#"[{"type":"tool_use","id":"t1","name":"ls"},{"type":"tool_use","id":"t1","name":"ls","input":{"n": 1.50}}]"#,
+            r#"[{"type":"tool_result","tool_use_id":"t1","content":"no","is_error":true},{"type":"tool_result","tool_use_id":"t1","content":""}]"#,
+            r#"[{"type":"tool_result","tool_use_id":"t1"},{"type":"tool_result","tool_use_id":"t1","content":null}]"#,
+            r#"[{"type":"tool_result","tool_use_id":"t2","content":[{"type":"text","text":""},{"type":"image","source":{"type":"base64","media_type":"image/png","data":"aQ=="}}]}]"#,
+            r#"[{"type":"file","path":"a.rs","content":"fn"},{"type":"file","path":"b.rs","content":""}]"#,
+        ];
+        for json in understood {
+            let Streamed(streamed) = serde_json::from_str(json).unwrap();
+            let read = read(json);
+            assert_eq!(streamed.parts, read.parts, "{json}");
+            assert_eq!(streamed.cache_control, read.cache_control, "{json}");
+        }
+        let not_understood = [
+            "{}",
+            r#"[{"type":"text"}]"#,
+            r#"["loose"]"#,
+            r#"[{"type":"server_tool_use","id":"s1"}]"#,
+            r#"[{"type":"file","path":"a.rs","content":[{"type":"text","text":"a"}]}]"#,
+            r#"[{"type":"tool_result","tool_use_id":"t4","content":[{"type":"tool_reference","tool_name":"Grep"}]}]"#,
+            r#"[{"type":"tool_result","tool_use_id":"t4","content":{"a":1}}]"#,
+        ];
+        for json in not_understood {
+            assert!(serde_json::from_str::<Streamed>(json).is_err(), "{json}");
         }
     }
 

@@ -51,11 +51,11 @@ fn only_the_messages_of_a_body_change() {
     let all = items(&session);
     let written = crate::format::write(Format::Anthropic, &all[..2], Some(&session)).unwrap();
     assert_eq!(written.losses, []);
-    let text = String::from_utf8(written.bytes).unwrap();
+    let text = String::from_utf8(written.to_bytes()).unwrap();
     let (before, after) = (BODY.find("[\n  {\"role\"").unwrap(), BODY.find(", \"tools\"").unwrap());
     assert!(text.starts_with(&BODY[..before]) && text.ends_with(&BODY[after..]), "{text}");
     let other = [Arc::new(Item::text("s", ItemKind::System, "Be long.")), Arc::clone(&all[1])];
-    let text = crate::format::write(Format::Anthropic, &other, Some(&session)).unwrap().bytes;
+    let text = crate::format::write(Format::Anthropic, &other, Some(&session)).unwrap().to_bytes();
     let again = read(std::str::from_utf8(&text).unwrap());
     assert_eq!(items(&again)[0].parts, [Part::text("Be long.")]);
     assert!(
@@ -68,7 +68,7 @@ fn only_the_messages_of_a_body_change() {
 fn cache_markers_are_written_with_their_duration() {
     let session = read(BODY);
     let written = crate::format::write(Format::Anthropic, &items(&session), None).unwrap();
-    let text = String::from_utf8(written.bytes).unwrap();
+    let text = String::from_utf8(written.to_bytes()).unwrap();
     assert!(text.contains(r#""cache_control":{"type":"ephemeral","ttl":"1h"}"#), "{text}");
     assert_eq!(kinds(&read(&text)), kinds(&session));
 }
@@ -86,7 +86,7 @@ fn what_a_body_cannot_hold_is_reported() {
     let list = read(r#"[{"role":"user","content":[{"type":"text","text":"hi"}]}]"#);
     let system = [Arc::new(Item::text("s", ItemKind::System, "x")), Arc::clone(&items[1])];
     let written = crate::format::write(Format::Anthropic, &system, Some(&list)).unwrap();
-    assert!(written.bytes.starts_with(b"[{") && written.losses.len() == 1);
+    assert!(written.to_bytes().starts_with(b"[{") && written.losses.len() == 1);
 }
 
 #[test]

@@ -102,7 +102,7 @@ impl<'a> End<'a> {
     }
 }
 
-/// The session with a compaction after which the model sees `items`.
+/// The records of a compaction after which the model sees `items`.
 pub(super) fn append(session: &Session, items: &[Arc<Item>]) -> Option<Vec<u8>> {
     let end = End::of(session)?;
     let mut writer = Writer::new(session.bytes(), end.shared, session.model());
@@ -130,7 +130,7 @@ pub(super) fn append(session: &Session, items: &[Arc<Item>]) -> Option<Vec<u8>> 
             foldback_copies: &writer.uuids,
         },
     };
-    Some(jsonl::with_records(session.bytes(), [json_text(&record)].into_iter().chain(writer.records)))
+    Some(jsonl::added(session.bytes(), [json_text(&record)].into_iter().chain(writer.records)))
 }
 
 /// A fresh session of these items.
@@ -160,7 +160,7 @@ pub(super) fn write(items: &[Arc<Item>], like: Option<&Session>) -> (Vec<u8>, Ve
     };
     let mut writer = Writer::new(&seed, shared, like.and_then(Session::model));
     items.iter().for_each(|item| writer.push(item));
-    (jsonl::with_records(b"", writer.records), writer.losses)
+    (jsonl::added(b"", writer.records), writer.losses)
 }
 
 #[derive(Serialize)]

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 
-use foldback_core::{Item, ItemKind, Part, ResultPart, Text, Tokens, ToolResult, TurnId};
+use foldback_core::{Item, ItemId, ItemKind, Part, ResultPart, Text, Tokens, ToolResult, TurnId};
 
 use super::record::{Compact, Kind, Parent, Record};
 use super::text_kind;
@@ -37,7 +37,7 @@ struct Builder<'b, 'a> {
     /// The item that holds a message, by the message's id.
     messages: HashMap<&'b str, usize>,
     /// The items of each record, by the record's line index.
-    items: HashMap<usize, Vec<usize>>,
+    items: Vec<Vec<usize>>,
     /// Where the result of a call is: item and part.
     results: HashMap<&'b str, (usize, usize)>,
     /// Records that a boundary before them already showed.
@@ -53,7 +53,7 @@ impl<'b, 'a> Builder<'b, 'a> {
             by_uuid: branch.iter().filter_map(uuid).collect(),
             conversation: Conversation::new(),
             messages: HashMap::new(),
-            items: HashMap::new(),
+            items: vec![Vec::new(); lines.len()],
             results: HashMap::new(),
             shown: HashSet::new(),
         }
@@ -105,7 +105,7 @@ impl<'b, 'a> Builder<'b, 'a> {
             let calls = record.answered().enumerate();
             self.results.extend(calls.map(|(part_index, call)| (call, (item, part_index))));
         }
-        self.items.insert(index, at);
+        self.items[index] = at;
     }
 
     /// A boundary: what the model sees after it are the records that it put in, or its summary and
@@ -131,7 +131,7 @@ impl<'b, 'a> Builder<'b, 'a> {
         let place = self.place(index);
         let mut preserved: Vec<usize> = Vec::new();
         for record in self.preserved(compact) {
-            for &item in self.items.get(&record).into_iter().flatten() {
+            for &item in &self.items[record] {
                 if !preserved.contains(&item) {
                     preserved.push(item);
                 }
@@ -205,7 +205,7 @@ impl<'b, 'a> Builder<'b, 'a> {
         }
         for uuid in &compact.cleared_attachments {
             let record = self.by_uuid.get(&**uuid).copied();
-            for &item_index in record.and_then(|record| self.items.get(&record)).into_iter().flatten() {
+            for &item_index in record.map_or(&[][..], |record| &self.items[record]) {
                 let parts =
                     self.conversation.recorded().get(item_index).map_or(0, |one| one.item.parts.len());
                 let gone = |part_index| Cleared { item_index, part_index, replacement: None };
@@ -221,7 +221,7 @@ impl<'b, 'a> Builder<'b, 'a> {
 
 /// The items of one record: results apart from the rest.
 fn items_of(record: &Record<'_>, line: usize) -> Vec<Item> {
-    let id = record.uuid.as_deref().map_or_else(|| format!("line-{line}"), str::to_owned);
+    let id = record.uuid.as_deref().map_or_else(|| format!("line-{line}").into(), ItemId::from);
     let parts = record.message.parts.iter().cloned();
     let (results, mut others): (Vec<Part>, Vec<Part>) =
         parts.partition(|part| matches!(part, Part::ToolResult(_)));
@@ -240,7 +240,7 @@ fn items_of(record: &Record<'_>, line: usize) -> Vec<Item> {
         items.push(Item::new(id.clone(), ItemKind::Tool, results));
     }
     if !others.is_empty() {
-        let id = if items.is_empty() { id } else { format!("{id}-1") };
+        let id = if items.is_empty() { id } else { format!("{id}-1").into() };
         items.push(Item::new(id, kind, others));
     }
     if let Some(last) = items.last_mut() {

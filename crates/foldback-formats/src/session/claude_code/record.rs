@@ -7,7 +7,7 @@ use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
 use super::attachment;
-use crate::dialect::anthropic::blocks::{Content, Str, read_blocks};
+use crate::dialect::anthropic::blocks::{Content, Str, Streamed, read_blocks};
 use crate::rfc3339;
 
 /// What a record is.
@@ -100,7 +100,7 @@ enum TypeLine {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct RecordLine<'a> {
+struct RecordLine<'a, C> {
     #[serde(rename = "type", default)]
     kind: TypeLine,
     #[serde(borrow)]
@@ -124,7 +124,7 @@ struct RecordLine<'a> {
     source_tool_use_id: Option<Str<'a>>,
     foldback_kind: Option<ItemKind>,
     #[serde(borrow)]
-    message: Option<MessageLine<'a>>,
+    message: Option<MessageLine<'a, C>>,
     #[serde(borrow)]
     attachment: Option<&'a RawValue>,
     #[serde(borrow)]
@@ -134,13 +134,12 @@ struct RecordLine<'a> {
 }
 
 #[derive(Deserialize)]
-struct MessageLine<'a> {
+struct MessageLine<'a, C> {
     #[serde(borrow)]
     id: Option<Str<'a>>,
     #[serde(borrow)]
     model: Option<Str<'a>>,
-    #[serde(borrow)]
-    content: Option<&'a RawValue>,
+    content: Option<C>,
     usage: Option<UsageLine>,
     #[serde(borrow)]
     stop_reason: Option<Str<'a>>,
@@ -191,7 +190,16 @@ struct PreservedLine<'a> {
 impl<'a> Record<'a> {
     /// One line, with its content read: lines are read on all cores.
     pub(super) fn parse(json: &'a str) -> Result<Self, serde_json::Error> {
-        let line: RecordLine<'a> = serde_json::from_str(json)?;
+        match serde_json::from_str::<RecordLine<'a, Streamed>>(json) {
+            Ok(line) => Self::read(line, |Streamed(content)| Ok(content)),
+            Err(_) => Self::read(serde_json::from_str(json)?, read_blocks),
+        }
+    }
+
+    fn read<C>(
+        line: RecordLine<'a, C>,
+        content: impl FnOnce(C) -> Result<Content, serde_json::Error>,
+    ) -> Result<Self, serde_json::Error> {
         let kind = match (line.kind, line.subtype.as_deref()) {
             (TypeLine::User, _) => Kind::User,
             (TypeLine::Assistant, _) => Kind::Assistant,
@@ -204,7 +212,7 @@ impl<'a> Record<'a> {
         let message = match kind {
             Kind::User | Kind::Assistant => {
                 let missing = || serde::de::Error::missing_field("message");
-                Message::read(line.message.ok_or_else(missing)?)?
+                Message::read(line.message.ok_or_else(missing)?, content)?
             }
             Kind::Attachment => {
                 let missing = || serde::de::Error::missing_field("attachment");
@@ -276,8 +284,11 @@ impl<'a> Compact<'a> {
 }
 
 impl<'a> Message<'a> {
-    fn read(line: MessageLine<'a>) -> Result<Self, serde_json::Error> {
-        let content = line.content.map_or_else(|| Ok(Content::default()), read_blocks)?;
+    fn read<C>(
+        line: MessageLine<'a, C>,
+        content: impl FnOnce(C) -> Result<Content, serde_json::Error>,
+    ) -> Result<Self, serde_json::Error> {
+        let content = line.content.map_or_else(|| Ok(Content::default()), content)?;
         Ok(Self {
             id: line.id.map(text),
             model: line.model.map(text),

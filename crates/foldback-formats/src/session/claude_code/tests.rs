@@ -157,8 +157,8 @@ fn kept_items_may_come_before_the_summary_and_every_kind_comes_back() {
     items.insert(2, Arc::new(summary));
     items.push(Arc::new(Item::text("n", ItemKind::Notification, "a job ended")));
     let written = session.compacted(main, &items);
-    assert!(written.bytes.starts_with(session.bytes()));
-    let again = Session::read(written.bytes.clone()).unwrap();
+    assert!(written.to_bytes().starts_with(session.bytes()));
+    let again = Session::read(written.to_bytes()).unwrap();
     let main_again = &again.conversations()[0];
     let kinds = |items: &[Arc<Item>]| items.iter().map(|item| item.kind).collect::<Vec<_>>();
     let seen = view(main_again);
@@ -167,9 +167,9 @@ fn kept_items_may_come_before_the_summary_and_every_kind_comes_back() {
     assert!(seen[2].summary.is_some());
     assert_eq!(main_again.compactions()[0].tokens_before, Some(Tokens(70)));
     assert_eq!(history(main_again).len(), history(main).len());
-    assert_eq!(session.compacted(main, &items).bytes, written.bytes);
+    assert_eq!(session.compacted(main, &items).to_bytes(), written.to_bytes());
     let twice = again.compacted(main_again, &seen[..1]);
-    let twice = Session::read(twice.bytes).unwrap();
+    let twice = Session::read(twice.to_bytes()).unwrap();
     assert_eq!(view(&twice.conversations()[0]).len(), 1);
     assert_eq!(history(&twice.conversations()[0]).len(), history(main).len());
 }
@@ -178,14 +178,14 @@ fn kept_items_may_come_before_the_summary_and_every_kind_comes_back() {
 fn what_the_agent_writes_after_a_compaction_is_seen() {
     let session = fixture("sub-agent.jsonl");
     let main = &session.conversations()[0];
-    let written = session.compacted(main, &view(main)[..1]).bytes;
+    let written = session.compacted(main, &view(main)[..1]).to_bytes();
     let last: Value =
         serde_json::from_slice(written.trim_ascii_end().rsplit(|byte| *byte == b'\n').next().unwrap())
             .unwrap();
     let mut next = user("new", last["uuid"].as_str(), "and the third?");
     next["isSidechain"] = true.into();
     next["agentId"] = "f00dfa1".into();
-    let bytes = jsonl::with_records(&written, [next.to_string()]);
+    let bytes = [&written[..], &jsonl::added(&written, [next.to_string()])].concat();
     let again = Session::read(bytes).unwrap();
     assert_eq!(texts(&view(&again.conversations()[0])), ["Summarise the licence files.", "and the third?"]);
     assert_eq!(again.sub_agent_of().map(|agent| &*agent.agent_id), Some("f00dfa1"));
@@ -218,7 +218,7 @@ fn a_fresh_file_holds_what_was_written() {
     let items = view(&session.conversations()[0]);
     let written = crate::format::write(Format::ClaudeCode, &items, None).unwrap();
     assert_eq!(written.losses, []);
-    let again = Session::read(written.bytes).unwrap();
+    let again = Session::read(written.to_bytes()).unwrap();
     assert_eq!(again.problems(), []);
     assert_eq!(texts(&view(&again.conversations()[0])), texts(&items));
 }

@@ -46,7 +46,7 @@ pub(super) fn append(session: &Session, conversation: &Conversation, items: &[Ar
     let time = rollout.time.as_deref().map_or_else(|| rfc3339::print(Timestamp(0)), ToOwned::to_owned);
     let event = object(&[("type", quoted("context_compacted"))]);
     let records = [record(&time, "compacted", payload), record(&time, "event_msg", event)];
-    jsonl::with_records(session.bytes(), records)
+    jsonl::added(session.bytes(), records)
 }
 
 /// A fresh rollout, of the same session where there is one.
@@ -75,7 +75,7 @@ pub(super) fn write(items: &[Arc<Item>], like: Option<&Session>) -> (Vec<u8>, Ve
         ]);
         record(&started, "session_meta", payload)
     });
-    (jsonl::with_records(b"", [meta].into_iter().chain(records)), writer.losses)
+    (jsonl::added(b"", [meta].into_iter().chain(records)), writer.losses)
 }
 
 /// The line that names the session.

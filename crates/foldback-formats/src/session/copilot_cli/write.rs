@@ -313,7 +313,7 @@ pub(super) fn compaction(
     events.push_as(&id, "session.compaction_complete", data);
     let complete = events.lines.pop()?;
     let added = [first.clone(), complete].into_iter().chain(copies.iter().cloned());
-    Some(jsonl::with_records(session.bytes(), added))
+    Some(jsonl::added(session.bytes(), added))
 }
 
 fn id_of(line: &str) -> Option<Text> {
@@ -351,5 +351,5 @@ pub(super) fn file(items: &[Arc<Item>]) -> (Vec<u8>, Vec<Loss>) {
         events.timestamp = item.created_at.map_or(events.timestamp, rfc3339::print);
         events.item(item);
     }
-    (jsonl::with_records(b"", events.lines), events.losses)
+    (jsonl::added(b"", events.lines), events.losses)
 }

@@ -221,13 +221,13 @@ impl Replay {
     }
 }
 
-/// The log with a `$set` of these messages added.
-pub(super) fn with_compaction(session: &Session, messages: &[WrittenMessage]) -> Vec<u8> {
+/// A `$set` of these messages, to go behind the log.
+pub(super) fn compaction(session: &Session, messages: &[WrittenMessage]) -> Vec<u8> {
     let recorded = session.conversations().iter().flat_map(Conversation::recorded);
     let last = recorded.filter_map(|recorded| recorded.item.created_at).max();
     let at = last.map_or_else(String::new, |at| format!(",\"lastUpdated\":\"{}\"", rfc3339::print(at)));
     let record = format!("{{\"$set\":{{\"messages\":{}{at}}}}}", write::list(messages));
-    jsonl::with_records(session.bytes(), [one_line(record)])
+    jsonl::added(session.bytes(), [one_line(record)])
 }
 
 /// A log with the metadata of this one, and these messages.
@@ -239,7 +239,7 @@ pub(super) fn with_messages(log: &[u8], messages: Vec<WrittenMessage>) -> Vec<u8
     let metadata =
         jsonl::lines(log).filter(is_metadata).map(|line| String::from_utf8_lossy(line).into_owned());
     let messages = messages.into_iter().map(|message| one_line(message.json));
-    jsonl::with_records(b"", metadata.chain(messages).collect::<Vec<_>>())
+    jsonl::added(b"", metadata.chain(messages).collect::<Vec<_>>())
 }
 
 /// Line breaks in JSON stand between its tokens only.

@@ -132,11 +132,11 @@ fn every_kind_and_part_comes_back_from_a_compaction() {
     let session = read(&[&user("msg_0000000000ffx", r#"{"type":"text","text":"one"}"#)]);
     let items = odd_items();
     let written = session.compacted(&session.conversations()[0], &items);
-    let again = Session::read(written.bytes).unwrap();
+    let again = Session::read(written.to_bytes()).unwrap();
     assert_eq!(shown(&again), flat(items.iter()));
     assert_eq!(history(&again), ["one"]);
     let twice = again.compacted(&again.conversations()[0], &items[1..]);
-    let twice = Session::read(twice.bytes).unwrap();
+    let twice = Session::read(twice.to_bytes()).unwrap();
     assert_eq!(shown(&twice), flat(items[1..].iter()));
     assert_eq!(history(&twice), ["one"]);
 }
@@ -145,7 +145,7 @@ fn every_kind_and_part_comes_back_from_a_compaction() {
 fn new_ids_follow_those_of_the_file() {
     let session = read(&[&user("msg_0000000000ffx", r#"{"type":"text","text":"one"}"#)]);
     let written = session.compacted(&session.conversations()[0], &odd_items());
-    let body: Value = serde_json::from_slice(&written.bytes).unwrap();
+    let body: Value = serde_json::from_slice(&written.to_bytes()).unwrap();
     let ids =
         body["messages"].as_array().unwrap().iter().map(|message| message["info"]["id"].as_str().unwrap());
     assert!(ids.is_sorted(), "opencode sorts messages by their ids");
@@ -157,7 +157,7 @@ fn a_fresh_export_says_what_it_cannot_hold() {
     let written = crate::write(Format::Opencode, &items, None).unwrap();
     let lost: Vec<&str> = written.losses.iter().map(|loss| &*loss.item_id).collect();
     assert_eq!(lost, ["sys", "x", "a"]);
-    let again = Session::read(written.bytes).unwrap();
+    let again = Session::read(written.to_bytes()).unwrap();
     assert_eq!(again.format(), Format::Opencode);
     assert_eq!(shown(&again)[2], (ItemKind::User, Part::text("hi")));
 }
@@ -178,7 +178,8 @@ fn a_changed_byte_breaks_neither_reading_nor_writing() {
             let main = &session.conversations()[0];
             let transcript = main.transcript(Arc::new(EstimatingCounter), None);
             let items = session.arrange(main.view_of(&transcript).items().cloned().collect());
-            let again = Session::read_as(Format::Opencode, session.compacted(main, &items).bytes).unwrap();
+            let again =
+                Session::read_as(Format::Opencode, session.compacted(main, &items).to_bytes()).unwrap();
             assert_eq!(shown(&again), flat(items.iter()), "byte {at}");
             assert_eq!(history(&again), history(&session), "byte {at}");
         }

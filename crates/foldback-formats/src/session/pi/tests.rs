@@ -138,13 +138,13 @@ fn every_kind_and_part_comes_back_from_a_compaction() {
         let session = read(&[HEADER, line]);
         let items = odd_items();
         let written = session.compacted(&session.conversations()[0], &items);
-        assert!(written.bytes.starts_with(session.bytes()));
-        let again = Session::read(written.bytes).unwrap();
+        assert!(written.to_bytes().starts_with(session.bytes()));
+        let again = Session::read(written.to_bytes()).unwrap();
         assert_eq!(shown(&again), flat(items.iter()));
         assert_eq!(history(&again), ["one"]);
         // Once more, from what foldback wrote.
         let twice = again.compacted(&again.conversations()[0], &items[1..]);
-        let twice = Session::read(twice.bytes).unwrap();
+        let twice = Session::read(twice.to_bytes()).unwrap();
         assert_eq!(shown(&twice), flat(items[1..].iter()));
         assert_eq!(history(&twice), ["one"]);
     }
@@ -156,7 +156,7 @@ fn a_fresh_file_reads_as_what_was_written_and_says_what_pi_does_not_show() {
     let written = crate::write(Format::Pi, &items, None).unwrap();
     assert!(written.losses.iter().any(|loss| &*loss.item_id == "sys"));
     assert!(written.losses.iter().any(|loss| &*loss.item_id == "a"));
-    let session = Session::read(written.bytes).unwrap();
+    let session = Session::read(written.to_bytes()).unwrap();
     assert_eq!((session.format(), session.problems().len()), (Format::Pi, 0));
     assert_eq!(shown(&session), flat(items.iter()));
 }
@@ -165,7 +165,7 @@ fn a_fresh_file_reads_as_what_was_written_and_says_what_pi_does_not_show() {
 fn a_left_branch_is_compacted_from_its_own_leaf() {
     let session = read(&[HEADER, &user("a", "", "one"), &user("b", "a", "left"), &user("c", "a", "taken")]);
     let items = vec![Arc::new(Item::user("x", "only this"))];
-    let again = Session::read(session.compacted(&session.branches()[0], &items).bytes).unwrap();
+    let again = Session::read(session.compacted(&session.branches()[0], &items).to_bytes()).unwrap();
     assert_eq!(view(&again), ["only this"]);
     assert_eq!(history(&again), ["one", "left"]);
 }
@@ -186,7 +186,7 @@ fn a_changed_byte_breaks_neither_reading_nor_writing() {
             let main = &session.conversations()[0];
             let transcript = main.transcript(Arc::new(EstimatingCounter), None);
             let items = session.arrange(main.view_of(&transcript).items().cloned().collect());
-            let again = Session::read_as(Format::Pi, session.compacted(main, &items).bytes).unwrap();
+            let again = Session::read_as(Format::Pi, session.compacted(main, &items).to_bytes()).unwrap();
             assert_eq!(shown(&again), flat(items.iter()), "byte {at}");
             assert_eq!(history(&again), history(&session), "byte {at}");
         }

@@ -129,7 +129,7 @@ pub(super) fn append(session: &Session, conversation: &Conversation, items: &[Ar
     };
     writer.compaction(summary.map(Arc::as_ref));
     copies.iter().for_each(|item| writer.item(item));
-    jsonl::with_records(session.bytes(), writer.lines)
+    jsonl::added(session.bytes(), writer.lines)
 }
 
 pub(super) fn fresh(items: &[Arc<Item>], like: Option<&Session>) -> (Vec<u8>, Vec<Loss>) {
@@ -164,7 +164,7 @@ pub(super) fn fresh(items: &[Arc<Item>], like: Option<&Session>) -> (Vec<u8>, Ve
         writer.time = item.created_at.unwrap_or(writer.time);
         writer.item(item);
     }
-    (jsonl::with_records(b"", writer.lines), writer.losses)
+    (jsonl::added(b"", writer.lines), writer.losses)
 }
 
 fn tool_names(items: &[Arc<Item>]) -> HashMap<String, String> {

@@ -102,7 +102,7 @@ impl Messages {
                 Piece::Call { id, name, input, signature } => {
                     let id = id.unwrap_or_else(|| "".into());
                     let call = Part::ToolCall(ToolCall { id, name, input, signature });
-                    let entry = part::write(&call, None).unwrap_or_default();
+                    let entry = part::write(&call, None).json.unwrap_or_default();
                     said.push(out_of_place("functionCall", &entry));
                 }
                 // A person thinks aloud at most: thoughts with a user's role are text.
@@ -203,19 +203,28 @@ pub(crate) fn write_user_parts(item: &Item) -> (Vec<String>, Vec<String>) {
     let tag = tag.filter(|_| !first_text.is_some_and(marks_itself));
     let (mut entries, mut lost) = (Vec::new(), Vec::new());
     if let (Some(tag), None) = (tag, first_text) {
-        entries.extend(part::write(&Part::text(tag.around("")), None));
+        entries.extend(part::write(&Part::text(tag.around("")), None).json);
     }
     for part in &item.parts {
         let text = match (part, tag) {
             (Part::Text(text), Some(tag)) => Some(tag.around(text)),
             _ => None,
         };
-        match part::write(part, text) {
-            Ok(entry) => entries.push(entry),
-            Err(what) => lost.push(what),
-        }
+        let written = part::write(part, text);
+        entries.extend(written.json);
+        lost.extend(written.lost.or_else(|| is_only_said(item, part)));
     }
     (entries, lost)
+}
+
+/// What only the model says is read as text where a person says it.
+fn is_only_said(item: &Item, part: &Part) -> Option<String> {
+    match part {
+        Part::Reasoning(_) | Part::ToolCall(_) if item.kind != ItemKind::Assistant => {
+            Some(format!("that its {} part is one", part.kind_name()))
+        }
+        _ => None,
+    }
 }
 
 /// Records an item. A summary means that there was a compaction, whose history is elsewhere.

@@ -188,7 +188,7 @@ mod tests {
             lines
                 .iter()
                 .enumerate()
-                .all(|(index, line)| line.number == index + 1 && line.record["n"] == Value::from(index))
+                .all(|(index, line)| line.number == index + 1 && line.record["n"] == index)
         );
         assert_eq!(lines.len(), 30_000);
     }

@@ -9,7 +9,7 @@ use proptest::prelude::*;
 
 /// The items as a body of this format, read again, and the ids of those that lost something.
 fn through(format: Format, items: &[Arc<Item>]) -> (Vec<Arc<Item>>, Vec<String>) {
-    let written = write(format, items, None).unwrap();
+    let written = write(format, items, None).expect("every dialect is written");
     let text = String::from_utf8_lossy(&written.bytes).into_owned();
     let session = Session::read_as(format, written.bytes).unwrap_or_else(|error| panic!("{error}: {text}"));
     assert_eq!(session.problems(), [], "{text}");

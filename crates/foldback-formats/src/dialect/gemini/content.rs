@@ -1,11 +1,13 @@
 //! Gemini messages as items: which kind a message is, and which call a response answers.
 
+use std::collections::VecDeque;
+
 use foldback_core::{CallId, Item, ItemKind, Json, Opaque, Part, Text, Tokens, ToolCall, ToolResult};
 use serde_json::Value;
 
 use super::part::{self, Piece};
 use super::response::{self, Response};
-use crate::conversation::{Compaction, Conversation, Place, Shown};
+use crate::conversation::{Compaction, Conversation, Place};
 use crate::lowering::{Tag, found_summary};
 
 /// How Gemini CLI begins a summary of what was before.
@@ -39,8 +41,12 @@ impl Role {
 /// Reads messages in order, and remembers which calls wait for an answer.
 #[derive(Debug, Default)]
 pub(crate) struct Messages {
-    open: Vec<OpenCall>,
+    open: VecDeque<OpenCall>,
 }
+
+/// Calls that wait for an answer at the same time. An answer to one that waited longer is tied to it
+/// by its id only.
+const OPEN_CALL_COUNT_MAX: usize = 1_000;
 
 #[derive(Debug)]
 struct OpenCall {
@@ -88,7 +94,10 @@ impl Messages {
 
     /// Notes a call that waits for its answer.
     pub(crate) fn called(&mut self, id: CallId, name: Text, has_own_id: bool) {
-        self.open.push(OpenCall { id, name, has_own_id });
+        if self.open.len() == OPEN_CALL_COUNT_MAX {
+            self.open.pop_front();
+        }
+        self.open.push_back(OpenCall { id, name, has_own_id });
     }
 
     /// Results, and everything else.
@@ -122,8 +131,8 @@ impl Messages {
         let of_id = |call: &OpenCall| id.as_ref() == Some(&call.id);
         let of_name = |call: &OpenCall| call.name == name && (id.is_none() || !call.has_own_id);
         let found = self.open.iter().position(of_id).or_else(|| self.open.iter().position(of_name));
-        let call_id = match found {
-            Some(index) => self.open.remove(index).id,
+        let call_id = match found.and_then(|index| self.open.remove(index)) {
+            Some(call) => call.id,
             None => id.unwrap_or_else(|| place.into()),
         };
         ToolResult { call_id, content, is_error }
@@ -232,8 +241,6 @@ pub(crate) fn record(conversation: &mut Conversation, item: Item, place: Place) 
     if item.summary.is_none() {
         return conversation.push(item, place);
     }
-    let shown: Vec<Shown> = conversation.visible().iter().map(|&index| Shown::Kept(index)).collect();
     let compaction = Compaction { created_at: item.created_at, ..Compaction::new(BY, place) };
-    conversation.replace(compaction, shown.into_iter().chain([Shown::New(item)]));
-    conversation.len() - 1
+    conversation.insert(compaction, item)
 }

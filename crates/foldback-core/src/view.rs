@@ -69,6 +69,12 @@ impl Overlay {
     }
 }
 
+impl FromIterator<CompactionBlock> for Overlay {
+    fn from_iter<I: IntoIterator<Item = CompactionBlock>>(blocks: I) -> Self {
+        Self { blocks: blocks.into_iter().map(Arc::new).collect() }
+    }
+}
+
 /// An overlay that does not belong to its transcript.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum OverlayError {

@@ -78,6 +78,14 @@ pub enum Shown {
     New(Item),
 }
 
+/// Items that all compactions of a conversation together may put in again. A record of a few bytes
+/// can ask for all that was said before it, so that a small file could fill any memory.
+const COPY_COUNT_MAX: usize = 1_000_000;
+
+/// Entries that are looked at for all compactions of a conversation together: real sessions stay
+/// far below, and a file of nothing but compactions ends in seconds.
+const LOOK_COUNT_MAX: usize = 20_000_000;
+
 /// One conversation as a file records it.
 #[derive(Clone, Debug, Default)]
 pub struct Conversation {
@@ -88,6 +96,10 @@ pub struct Conversation {
     visible: Vec<usize>,
     turn: Option<TurnId>,
     turn_count: usize,
+    copy_count: usize,
+    look_count: usize,
+    /// The first compaction that was too much to follow.
+    left_at: Option<Place>,
 }
 
 impl Conversation {
@@ -144,8 +156,15 @@ impl Conversation {
     /// Kept items stay where they are as long as they come first and in order; from the first new
     /// entry on, the rest is put in again behind everything recorded so far, as copies that share
     /// the item, because places in a transcript do not change.
+    ///
+    /// From the first compaction on that goes beyond what is followed ([`left_at`](Self::left_at)),
+    /// none hides or puts in anything: what was said stays visible.
     pub fn replace(&mut self, mut compaction: Compaction, shown: impl IntoIterator<Item = Shown>) {
         let mut shown = shown.into_iter().peekable();
+        self.look_count = self.look_count.saturating_add(self.visible.len());
+        if self.left_at.is_some() || self.look_count > LOOK_COUNT_MAX {
+            return self.leave(compaction);
+        }
         let mut kept: Vec<usize> = Vec::new();
         let in_order = |kept: &[usize], index: usize| kept.last().is_none_or(|&last| last < index);
         while let Some(Shown::Kept(index)) = shown.peek() {
@@ -157,11 +176,22 @@ impl Conversation {
             kept.push(index);
             shown.next();
         }
+        let copies_left = COPY_COUNT_MAX - self.copy_count;
+        let mut copy_count = 0;
+        let mut rest = Vec::new();
+        for entry in shown {
+            copy_count += usize::from(matches!(entry, Shown::Kept(_)));
+            if copy_count > copies_left {
+                return self.leave(compaction);
+            }
+            rest.push(entry);
+        }
+        self.copy_count += copy_count;
         let mut kept_next = kept.iter().peekable();
         let hidden = self.visible.iter().filter(|index| kept_next.next_if_eq(index).is_none());
         compaction.hidden = ranges(hidden.copied());
         let inserted_start = self.recorded.len();
-        for entry in shown {
+        for entry in rest {
             match entry {
                 Shown::Kept(index) => {
                     if let Some(copy) = self.recorded.get(index).cloned() {
@@ -179,6 +209,29 @@ impl Conversation {
         self.visible = kept;
         self.visible.extend(compaction.inserted.clone());
         self.compactions.push(compaction);
+    }
+
+    /// Records a compaction that hides nothing and puts in one item, and gives the item's index.
+    pub fn insert(&mut self, mut compaction: Compaction, item: Item) -> usize {
+        let index = self.recorded.len();
+        self.turn = item.turn_id.clone().or_else(|| self.turn.take());
+        self.recorded.push(Recorded { item: Arc::new(item), place: compaction.place });
+        self.visible.push(index);
+        compaction.inserted = index..index + 1;
+        self.compactions.push(compaction);
+        index
+    }
+
+    fn leave(&mut self, mut compaction: Compaction) {
+        self.left_at.get_or_insert(compaction.place);
+        compaction.inserted = self.recorded.len()..self.recorded.len();
+        self.compactions.push(compaction);
+    }
+
+    /// The first compaction that is recorded and not followed, because a file asked for more than
+    /// any session does. A reader need not work out what later ones show.
+    pub fn left_at(&self) -> Option<Place> {
+        self.left_at
     }
 
     /// Records that parts of visible items were replaced, and nothing hidden.
@@ -209,8 +262,13 @@ impl Conversation {
 
     /// The items of the history: what was said, without what compactions put in.
     pub fn history(&self) -> impl Iterator<Item = &Recorded> {
-        let put_in = |index: &usize| self.compactions.iter().any(|made| made.inserted.contains(index));
-        self.recorded.iter().enumerate().filter(move |(index, _)| !put_in(index)).map(|(_, item)| item)
+        // What compactions put in lies in their order.
+        let mut put_in = self.compactions.iter().map(|made| &made.inserted).peekable();
+        let mut is_said = move |index: usize| {
+            while put_in.next_if(|range| range.end <= index).is_some() {}
+            !put_in.peek().is_some_and(|range| range.contains(&index))
+        };
+        self.recorded.iter().enumerate().filter(move |(index, _)| is_said(*index)).map(|(_, item)| item)
     }
 
     /// The indices of what the model saw last, before parts were replaced.
@@ -257,14 +315,13 @@ impl Conversation {
         let mut tokens = Tokens::ZERO;
         let mut counted = 0;
         let total = |range: Range<usize>| transcript.tokens_of(range);
-        let mut overlay = Overlay::default();
-        for made in in_force {
+        let blocks = in_force.map(|made| {
             tokens += total(counted..made.inserted.start);
             let tokens_before = tokens;
             let (edits, saved) = edits_of(made, transcript, &mut visible);
             tokens = tokens.saturating_sub(saved) + total(made.inserted.clone());
             counted = made.inserted.end;
-            overlay = overlay.with(CompactionBlock {
+            CompactionBlock {
                 edits,
                 summaries: Vec::new(),
                 strategy: made.by.clone(),
@@ -272,8 +329,9 @@ impl Conversation {
                 tokens_before,
                 tokens_after: tokens,
                 created_at: made.created_at,
-            });
-        }
+            }
+        });
+        let overlay: Overlay = blocks.collect();
         View::through(transcript, &overlay).expect("a conversation's compactions lie within it")
     }
 
@@ -359,4 +417,55 @@ fn ranges(indices: impl Iterator<Item = usize>) -> Vec<Range<usize>> {
         }
     }
     ranges
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use foldback_core::EstimatingCounter;
+
+    fn long(item_count: usize) -> Conversation {
+        let mut conversation = Conversation::new();
+        for number in 0..item_count {
+            conversation.push(Item::user(format!("m{number}"), "word"), Place::line(number + 1));
+        }
+        conversation
+    }
+
+    fn view(conversation: &Conversation) -> View {
+        conversation.view_of(&conversation.transcript(Arc::new(EstimatingCounter), None))
+    }
+
+    #[test]
+    fn thousands_of_compactions_take_time_that_grows_with_the_file() {
+        let mut conversation = long(5_000);
+        for number in 0..50_000 {
+            let summary = Item::text(format!("s{number}"), ItemKind::Context, "so far");
+            conversation.insert(Compaction::new("test", Place::line(1)), summary);
+        }
+        assert_eq!(conversation.history().count(), 5_000);
+        assert_eq!(view(&conversation).len(), 55_000);
+    }
+
+    #[test]
+    fn compactions_that_ask_for_too_many_copies_are_not_followed() {
+        let mut conversation = long(5_000);
+        for _ in 0..5_000 {
+            let summary = Item::text("s", ItemKind::Context, "so far");
+            let shown = std::iter::once(Shown::New(summary)).chain((0..5_000).map(Shown::Kept));
+            conversation.replace(Compaction::new("test", Place::line(7)), shown);
+        }
+        assert_eq!(conversation.left_at(), Some(Place::line(7)));
+        assert!(conversation.len() <= 5_000 + COPY_COUNT_MAX + COPY_COUNT_MAX / 5_000);
+        assert_eq!(conversation.history().count(), 5_000);
+        assert_eq!(view(&conversation).len(), 5_001, "what was visible then still is");
+    }
+
+    #[test]
+    fn one_compaction_that_shows_everything_many_times_is_not_followed() {
+        let mut conversation = long(10_000);
+        let shown = (0..10_000).flat_map(|_| (0..10_000).map(Shown::Kept));
+        conversation.replace(Compaction::new("test", Place::line(7)), shown);
+        assert_eq!((conversation.len(), view(&conversation).len()), (10_000, 10_000));
+    }
 }

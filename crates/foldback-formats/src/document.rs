@@ -1,6 +1,7 @@
 //! Files that are one JSON value: finding pieces of it, and replacing or adding to them without
 //! touching the rest.
 
+use std::cell::Cell;
 use std::ops::Range;
 
 use serde::Deserialize;
@@ -10,10 +11,13 @@ use crate::error::{Fault, FormatError, Problem};
 use crate::format::Format;
 
 /// Text that is one JSON value.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Document<'a> {
     text: &'a str,
     format: Format,
+    /// An offset and its line: pieces are mostly asked for in order, and counting on from the last
+    /// one keeps a long file from being counted anew for each of them.
+    counted: Cell<(usize, usize)>,
 }
 
 impl<'a> Document<'a> {
@@ -23,7 +27,7 @@ impl<'a> Document<'a> {
             let line = line_of(bytes, error.valid_up_to());
             FormatError::Broken { format, problem: Problem { line, column: None, fault: Fault::NotUtf8 } }
         })?;
-        Ok(Self { text, format })
+        Ok(Self { text, format, counted: Cell::new((0, 1)) })
     }
 
     /// All of it as a value.
@@ -49,12 +53,19 @@ impl<'a> Document<'a> {
     fn problem(&self, error: &serde_json::Error, offset: usize) -> Problem {
         let bytes = self.text.as_bytes();
         let line_start = memchr::memrchr(b'\n', &bytes[..offset]).map_or(0, |newline| newline + 1);
-        Problem::of_json(error, line_of(bytes, offset), offset - line_start)
+        Problem::of_json(error, self.line_at(offset), offset - line_start)
     }
 
     /// The line on which a piece begins.
     pub(crate) fn line_of(&self, piece: &RawValue) -> usize {
-        line_of(self.text.as_bytes(), self.offset_of(piece))
+        self.line_at(self.offset_of(piece))
+    }
+
+    fn line_at(&self, offset: usize) -> usize {
+        let (from, line) = Some(self.counted.get()).filter(|(from, _)| *from <= offset).unwrap_or((0, 1));
+        let line = line + memchr::memchr_iter(b'\n', &self.text.as_bytes()[from..offset]).count();
+        self.counted.set((offset, line));
+        line
     }
 
     /// The bytes that a piece takes.

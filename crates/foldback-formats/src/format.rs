@@ -8,7 +8,7 @@ use foldback_core::{Dialect, Item, ItemId, Text};
 
 use crate::conversation::Conversation;
 use crate::detect::{Fit, Probe, detect};
-use crate::error::{FormatError, Problem};
+use crate::error::{Fault, FormatError, Problem};
 use crate::{dialect, recording, session};
 
 macro_rules! formats {
@@ -222,7 +222,14 @@ impl Session {
 
     /// Reads it in this format.
     pub fn read_as(format: Format, bytes: Vec<u8>) -> Result<Self, FormatError> {
-        let reading = format.codec().read(&bytes)?;
+        let mut reading = format.codec().read(&bytes)?;
+        let left_at = reading.conversations.iter().chain(&reading.branches).filter_map(Conversation::left_at);
+        let problems = left_at.map(|place| Problem {
+            line: place.line,
+            column: None,
+            fault: Fault::NotUnderstood { reason: "more compactions than foldback follows".to_owned() },
+        });
+        reading.problems.extend(problems.collect::<Vec<_>>());
         Ok(Self { format, bytes, reading })
     }
 

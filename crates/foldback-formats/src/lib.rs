@@ -27,6 +27,7 @@ mod document;
 mod error;
 mod fields;
 mod format;
+mod inline;
 mod jsonl;
 mod lowering;
 mod new_ids;

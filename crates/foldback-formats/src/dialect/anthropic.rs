@@ -71,7 +71,7 @@ impl Codec for Anthropic {
     fn read(&self, bytes: &[u8]) -> Result<Reading, FormatError> {
         let document = Document::new(bytes, Format::Anthropic)?;
         let body = body_of(&document, bytes)?;
-        let mut reader = Reader::new(document, bytes);
+        let mut reader = Reader::new(document.clone(), bytes);
         if let Some(system) = body.system {
             reader.push_system(system)?;
         }

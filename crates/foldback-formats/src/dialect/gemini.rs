@@ -217,7 +217,7 @@ fn write_messages(items: &[Arc<Item>], losses: &mut Vec<Loss>) -> String {
     for item in items.iter().filter(|item| !item.kind.is_instruction()) {
         names.extend(item.calls().map(|(_, call)| (&*call.id, &*call.name)));
         let (entries, lost) = match item.kind {
-            ItemKind::Tool => (write_results(item, &names), Vec::new()),
+            ItemKind::Tool => (write_results(item, &names), lost_beside_results(item)),
             _ => content::write_user_parts(item),
         };
         losses.extend(lost.into_iter().map(|what| Loss { item_id: item.id.clone(), what }));
@@ -248,14 +248,23 @@ pub(crate) fn write_results(item: &Item, names: &HashMap<&str, &str>) -> Vec<Str
     results.collect()
 }
 
+/// What a tool item holds that is no result, which Gemini has no place for, and what is lost of the
+/// results themselves.
+pub(crate) fn lost_beside_results(item: &Item) -> Vec<String> {
+    let lost = item.parts.iter().flat_map(|part| match part {
+        Part::ToolResult(result) => response::lost(&result.content),
+        other => vec![format!("its {} part, beside tool results", other.kind_name())],
+    });
+    lost.collect()
+}
+
 fn write_system<'a>(items: impl Iterator<Item = &'a Arc<Item>>, losses: &mut Vec<Loss>) -> Option<String> {
     let mut entries = Vec::new();
     for item in items {
         for part in &item.parts {
-            match part::write(part, None) {
-                Ok(entry) => entries.push(entry),
-                Err(what) => losses.push(Loss { item_id: item.id.clone(), what }),
-            }
+            let written = part::write(part, None);
+            entries.extend(written.json);
+            losses.extend(written.lost.map(|what| Loss { item_id: item.id.clone(), what }));
         }
     }
     (!entries.is_empty()).then(|| format!("{{\"parts\":[{}]}}", entries.join(",")))

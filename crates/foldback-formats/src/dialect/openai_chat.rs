@@ -10,7 +10,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use foldback_core::{
-    Blob, File, Item, ItemKind, Json, Media, Opaque, Part, ResultPart, Text, ToolCall, ToolInput, ToolResult,
+    Blob, Item, ItemKind, Json, Media, Opaque, Part, ResultPart, Text, ToolCall, ToolInput, ToolResult,
 };
 use serde::Deserialize;
 use serde_json::Value;
@@ -22,7 +22,7 @@ use crate::document::Document;
 use crate::error::{Fault, FormatError, Problem};
 use crate::format::{Codec, Format, Loss, Reading, Session};
 
-use content::{blob_at, image_at, tool_input, untagged};
+use content::{file_at, image_at, tool_input, untagged};
 
 pub(crate) struct OpenaiChat;
 
@@ -360,8 +360,7 @@ struct FileData {
 impl FileData {
     /// A file that is only known by its id is passed through.
     fn into_part(self) -> Option<ResultPart> {
-        let (media_type, data) = blob_at(&self.file_data?, "application/octet-stream");
-        Some(ResultPart::File(File { name: self.filename, media_type, data }))
+        Some(ResultPart::File(file_at(&self.file_data?, self.filename)))
     }
 }
 

@@ -132,7 +132,11 @@ impl Codec for Atif {
     fn read(&self, bytes: &[u8]) -> Result<Reading, FormatError> {
         let document = Document::new(bytes, Format::Atif)?;
         let main: Trajectory<'_> = document.parse()?;
-        let mut reader = Reader { document, places: Places::new(bytes, document), problems: Vec::new() };
+        let mut reader = Reader {
+            document: document.clone(),
+            places: Places::new(bytes, document.clone()),
+            problems: Vec::new(),
+        };
         let mut reading = Reading {
             session_id: main.session_id.clone(),
             model: main.agent.as_ref().and_then(|agent| agent.model_name.clone()),

@@ -123,7 +123,7 @@ impl Codec for Cline {
             Some(b'[') => File { messages: document.parse()?, session_id: None, system_prompt: None },
             _ => document.parse()?,
         };
-        let mut reader = Reader::new(document, bytes);
+        let mut reader = Reader::new(document.clone(), bytes);
         if let Some(prompt) = file.system_prompt.filter(|prompt| !prompt.is_empty()) {
             reader.push(Item::text("system", ItemKind::System, prompt), Place::line(1));
         }
@@ -182,7 +182,7 @@ struct Reader<'a> {
 impl<'a> Reader<'a> {
     fn new(document: Document<'a>, bytes: &'a [u8]) -> Self {
         Self {
-            places: Places::new(bytes, document),
+            places: Places::new(bytes, document.clone()),
             conversation: Conversation::new(),
             problems: Vec::new(),
             model: None,

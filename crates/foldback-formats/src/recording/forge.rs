@@ -136,7 +136,7 @@ impl Codec for Forge {
         let document = Document::new(bytes, Format::Forge)?;
         let file: File<'_> = document.parse()?;
         let mut reader = Reader::default();
-        let mut places = Places::new(bytes, document);
+        let mut places = Places::new(bytes, document.clone());
         let context = file.context.unwrap_or(Context { messages: Vec::new(), usage: None });
         for (index, piece) in context.messages.into_iter().enumerate() {
             let place = places.of(piece);

@@ -70,8 +70,8 @@ impl Codec for LlmLog {
         let document = Document::new(bytes, Format::LlmLog)?;
         let file: File<'_> = document.parse()?;
         let mut reader = Reader {
-            document,
-            places: Places::new(bytes, document),
+            document: document.clone(),
+            places: Places::new(bytes, document.clone()),
             conversation: Conversation::new(),
             problems: Vec::new(),
         };

@@ -74,7 +74,7 @@ impl Codec for MiniSweAgent {
         let file: File<'_> = document.parse()?;
         let mut conversation = Conversation::new();
         let mut problems: Vec<Problem> = Vec::new();
-        let mut places = Places::new(bytes, document);
+        let mut places = Places::new(bytes, document.clone());
         let mut has_task = false;
         for (index, piece) in file.messages.into_iter().enumerate() {
             let place = places.of(piece);

@@ -103,8 +103,8 @@ impl Codec for Moatless {
         let document = Document::new(bytes, Format::Moatless)?;
         let file: File<'_> = document.parse()?;
         let mut reader = Reader {
-            document,
-            places: Places::new(bytes, document),
+            document: document.clone(),
+            places: Places::new(bytes, document.clone()),
             conversation: Conversation::new(),
             problems: Vec::new(),
         };

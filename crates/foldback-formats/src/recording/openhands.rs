@@ -198,7 +198,7 @@ impl Codec for OpenHands {
             }
         };
         let mut reader = Reader::default();
-        let mut places = Places::new(bytes, document);
+        let mut places = Places::new(bytes, document.clone());
         for (index, piece) in events.into_iter().enumerate() {
             let place = places.of(piece);
             match document.read_piece::<Event<'_>>(piece) {

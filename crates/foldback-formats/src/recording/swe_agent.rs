@@ -59,7 +59,7 @@ impl Codec for SweAgent {
         let document = Document::new(bytes, Format::SweAgent)?;
         let file: File<'_> = document.parse()?;
         let mut reader = Reader::default();
-        let mut places = Places::new(bytes, document);
+        let mut places = Places::new(bytes, document.clone());
         for (index, piece) in file.history.into_iter().enumerate() {
             let place = places.of(piece);
             match document.read_piece::<Message<'_>>(piece) {

@@ -68,7 +68,11 @@ impl Codec for TauBench {
                 (simulations, info)
             }
         };
-        let mut reader = Reader { document, places: Places::new(bytes, document), problems: Vec::new() };
+        let mut reader = Reader {
+            document: document.clone(),
+            places: Places::new(bytes, document.clone()),
+            problems: Vec::new(),
+        };
         let conversations = runs.into_iter().filter_map(|run| reader.run(run)).collect();
         Ok(Reading {
             conversations,

@@ -7,7 +7,7 @@
 mod records;
 mod write;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
@@ -84,8 +84,8 @@ struct Rollout<'a> {
     context_tokens: Tokens,
     /// Where items with the same content stand, by its hash, ascending.
     places: HashMap<u64, Vec<usize>>,
-    /// What compactions gave as their summaries.
-    messages: Vec<String>,
+    /// What compactions gave as their summaries, the newest first.
+    messages: VecDeque<String>,
 }
 
 impl<'a> Rollout<'a> {
@@ -158,10 +158,12 @@ impl<'a> Rollout<'a> {
     fn replace(&mut self, compaction: Compaction, made: Compacted<'a>) {
         let Compacted { message, replacement } = made;
         if !message.is_empty() {
-            self.messages.push(message.clone());
+            self.messages.truncate(MESSAGE_COUNT_MAX - 1);
+            self.messages.push_front(message.clone());
         }
         let line = compaction.place.line;
         let shown = match replacement {
+            _ if self.conversation.left_at().is_some() => Vec::new(),
             Some(items) => self.shown(items, line),
             None => self.shown_by_older_versions(&message, line),
         };
@@ -226,6 +228,9 @@ impl<'a> Rollout<'a> {
         found.or_else(|| before.iter().rev().find(is_same)).copied()
     }
 }
+
+/// Of what compactions gave as their summaries, so many of the newest are known again.
+const MESSAGE_COUNT_MAX: usize = 1_000;
 
 /// Of items that are alike, so many are looked at for one that the model sees.
 const ALIKE_COUNT_MAX: usize = 64;

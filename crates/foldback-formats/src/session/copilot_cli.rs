@@ -172,7 +172,9 @@ impl Talk {
             let item = recorded.get(*index).map(|recorded| &recorded.item);
             item.is_some_and(|item| item.kind.is_instruction())
         };
-        let visible = || self.conversation.visible().iter().copied();
+        // A file that asks for more than is followed is not worked out any further.
+        let followed = if self.conversation.left_at().is_some() { &[] } else { self.conversation.visible() };
+        let visible = || followed.iter().copied();
         let keeps_instructions = made.put_in.as_ref().is_none_or(|put_in| put_in.keeps_instructions);
         let before = visible().filter(|index| keeps_instructions && is_instruction(index));
         let mut shown: Vec<Shown> = before.map(Shown::Kept).collect();

@@ -184,15 +184,13 @@ fn replace(conversation: &mut Conversation, made: CompactionLine, place: Place) 
         return conversation.clear(compaction, cleared.collect());
     }
     let recorded = conversation.len();
-    let mut shown = Vec::new();
-    for entry in made.shown {
-        match entry {
-            ShownLine::Kept(start, end) => {
-                shown.extend((start.min(recorded)..end.min(recorded)).map(Shown::Kept));
-            }
-            ShownLine::New(item) => shown.push(Shown::New(item)),
-        }
-    }
+    let shown = made.shown.into_iter().flat_map(|entry| {
+        let (kept, new) = match entry {
+            ShownLine::Kept(start, end) => (start.min(recorded)..end.min(recorded), None),
+            ShownLine::New(item) => (0..0, Some(Shown::New(item))),
+        };
+        kept.map(Shown::Kept).chain(new)
+    });
     conversation.replace(compaction, shown);
 }
 

@@ -320,7 +320,10 @@ impl Reader {
         });
         let after_marker = marker.as_ref().map_or(self.placed.len(), |marker| marker.placed_count);
         let kept = self.placed[tail_start.unwrap_or(after_marker)..].iter().flat_map(|(_, indices)| indices);
-        let kept: Vec<Shown> = kept.map(|&index| Shown::Kept(index)).collect();
+        let kept: Vec<Shown> = match self.conversation.left_at() {
+            None => kept.map(|&index| Shown::Kept(index)).collect(),
+            Some(_) => Vec::new(),
+        };
         let note = marker.and_then(|marker| marker.note);
         let by = if note.is_some() { "foldback" } else { "opencode" };
         let note = note.unwrap_or_default();
@@ -340,14 +343,14 @@ impl Reader {
         }
         shown.extend(kept);
         let mut turn = 0;
+        let mut copies = Vec::new();
         for mut copy in note.copies {
             let Some((_, message)) = following.pop_front_if(|(_, message)| message.info.id == copy.id) else {
                 break;
             };
             let items =
                 copy.items.take().map_or_else(|| Items::of(&message).items, |items| noted(&copy.id, items));
-            let first = self.conversation.len() + shown.len();
-            self.placed.push((copy.id, (first..first + items.len()).collect()));
+            copies.push((copy.id, shown.len()..shown.len() + items.len()));
             for mut item in items {
                 turn += usize::from(item.kind == ItemKind::User);
                 item.turn_id = Some(format!("{}-turn-{turn}", summary.info.id).into());
@@ -355,6 +358,10 @@ impl Reader {
             }
         }
         self.conversation.replace(compaction, shown);
+        // What is shown is what is visible now, one for one.
+        let visible = self.conversation.visible();
+        let placed = copies.into_iter().map(|(id, at)| (id, visible.get(at).unwrap_or_default().to_vec()));
+        self.placed.extend(placed);
     }
 
     /// Outputs that were pruned, wherever the model still sees the call.

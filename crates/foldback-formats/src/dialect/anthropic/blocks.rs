@@ -324,11 +324,17 @@ fn opaque(json: &str) -> Option<Opaque> {
 /// How the source of blocks that are passed through begins.
 pub(crate) const OPAQUE_SOURCE: &str = "anthropic/";
 
+/// The type of an image at an address, which does not tell it.
+const IMAGE_AT_URL: &str = "image/*";
+
+/// The type of a document at an address: others are not fetched.
+const FILE_AT_URL: &str = "application/pdf";
+
 fn media(source: &RawValue) -> Option<Media> {
     let source: Source<'_> = serde_json::from_str(source.get()).ok()?;
     let (media_type, data) = match &*source.kind {
         "base64" => (source.media_type?, Blob::Base64(source.data?)),
-        "url" => (Text::from("image/*"), Blob::Url(source.url?)),
+        "url" => (Text::from(IMAGE_AT_URL), Blob::Url(source.url?)),
         _ => return None,
     };
     Some(Media { media_type, data, pixels: None })
@@ -342,7 +348,7 @@ fn file(source: &RawValue, name: Option<Text>) -> Option<File> {
             let media_type = source.media_type.unwrap_or_else(|| Text::from("text/plain"));
             (media_type, Blob::Text(source.data?))
         }
-        "url" => (Text::from("application/pdf"), Blob::Url(source.url?)),
+        "url" => (Text::from(FILE_AT_URL), Blob::Url(source.url?)),
         _ => return None,
     };
     Some(File { name, media_type, data })
@@ -430,15 +436,22 @@ pub(crate) fn json_text(value: &impl Serialize) -> String {
 pub(crate) fn write_block(part: &Part) -> WrittenBlock {
     match part {
         Part::Text(text) => WrittenBlock::of(&BlockOut::Text { text }),
-        Part::Reasoning(Reasoning { encrypted: Some(data), .. }) => {
+        Part::Reasoning(Reasoning { encrypted: Some(data), text, id: None, signature: None })
+            if text.is_empty() =>
+        {
             WrittenBlock::of(&BlockOut::RedactedThinking { data })
         }
-        Part::Reasoning(Reasoning { text, signature, .. }) => {
-            let signature = signature.as_deref().unwrap_or("");
-            WrittenBlock::of(&BlockOut::Thinking { thinking: text, signature })
+        Part::Reasoning(Reasoning { encrypted: Some(_), .. }) => {
+            WrittenBlock::lost("reasoning that another provider encrypted")
         }
-        Part::ToolCall(ToolCall { id, name, input: ToolInput::Json(input), .. }) => {
-            WrittenBlock::of(&BlockOut::ToolUse { id, name, input })
+        Part::Reasoning(Reasoning { text, signature, id, .. }) => {
+            let signature = signature.as_deref().unwrap_or("");
+            let lost = id.as_ref().map(|_| "the id of its reasoning, which another provider gave");
+            WrittenBlock { lost, ..WrittenBlock::of(&BlockOut::Thinking { thinking: text, signature }) }
+        }
+        Part::ToolCall(ToolCall { id, name, input: ToolInput::Json(input), signature }) => {
+            let lost = signature.as_ref().map(|_| "the signature of its call");
+            WrittenBlock { lost, ..WrittenBlock::of(&BlockOut::ToolUse { id, name, input }) }
         }
         Part::ToolCall(ToolCall { id, name, input: ToolInput::Text(text), .. }) => {
             let input = &Json::from_value(&serde_json::json!({ "text": text }));
@@ -471,7 +484,9 @@ fn write_media(media: &Media) -> WrittenBlock {
         Blob::Url(url) => SourceOut::Url { url },
         Blob::Text(_) => return WrittenBlock::lost("an image that is given as text"),
     };
-    WrittenBlock::of(&BlockOut::Image { source })
+    let is_type_lost = matches!(media.data, Blob::Url(_)) && &*media.media_type != IMAGE_AT_URL;
+    let lost = is_type_lost.then_some("the type of an image at an address");
+    WrittenBlock { lost, ..WrittenBlock::of(&BlockOut::Image { source }) }
 }
 
 fn write_file(file: &File) -> WrittenBlock {
@@ -481,7 +496,9 @@ fn write_file(file: &File) -> WrittenBlock {
         Blob::Text(data) => SourceOut::Text { media_type, data },
         Blob::Url(url) => SourceOut::Url { url },
     };
-    WrittenBlock::of(&BlockOut::Document { source, title: file.name.as_deref() })
+    let is_type_lost = matches!(file.data, Blob::Url(_)) && &**media_type != FILE_AT_URL;
+    let lost = is_type_lost.then_some("the type of a document at an address");
+    WrittenBlock { lost, ..WrittenBlock::of(&BlockOut::Document { source, title: file.name.as_deref() }) }
 }
 
 fn write_result(result: &ToolResult) -> WrittenBlock {

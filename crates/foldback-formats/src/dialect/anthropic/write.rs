@@ -102,7 +102,7 @@ fn is_system_of<'a>(
     system: &'a RawValue,
     items: &[Arc<Item>],
 ) -> bool {
-    let mut reader = Reader::new(*document, bytes);
+    let mut reader = Reader::new(document.clone(), bytes);
     let was_read = reader.push_system(system).is_ok();
     let recorded = reader.conversation.recorded().iter().map(|recorded| &*recorded.item);
     let is_same = |(one, other): (&Item, &Arc<Item>)| {

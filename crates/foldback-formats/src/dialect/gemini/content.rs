@@ -1,11 +1,13 @@
 //! Gemini messages as items: which kind a message is, and which call a response answers.
 
+use std::collections::VecDeque;
+
 use foldback_core::{CallId, Item, ItemKind, Json, Opaque, Part, Text, Tokens, ToolCall, ToolResult};
 use serde_json::Value;
 
 use super::part::{self, Piece};
 use super::response::{self, Response};
-use crate::conversation::{Compaction, Conversation, Place, Shown};
+use crate::conversation::{Compaction, Conversation, Place};
 use crate::lowering::{Tag, found_summary};
 
 /// How Gemini CLI begins a summary of what was before.
@@ -39,8 +41,12 @@ impl Role {
 /// Reads messages in order, and remembers which calls wait for an answer.
 #[derive(Debug, Default)]
 pub(crate) struct Messages {
-    open: Vec<OpenCall>,
+    open: VecDeque<OpenCall>,
 }
+
+/// Calls that wait for an answer at the same time. An answer to one that waited longer is tied to it
+/// by its id only.
+const OPEN_CALL_COUNT_MAX: usize = 1_000;
 
 #[derive(Debug)]
 struct OpenCall {
@@ -88,7 +94,10 @@ impl Messages {
 
     /// Notes a call that waits for its answer.
     pub(crate) fn called(&mut self, id: CallId, name: Text, has_own_id: bool) {
-        self.open.push(OpenCall { id, name, has_own_id });
+        if self.open.len() == OPEN_CALL_COUNT_MAX {
+            self.open.pop_front();
+        }
+        self.open.push_back(OpenCall { id, name, has_own_id });
     }
 
     /// Results, and everything else.
@@ -102,7 +111,7 @@ impl Messages {
                 Piece::Call { id, name, input, signature } => {
                     let id = id.unwrap_or_else(|| "".into());
                     let call = Part::ToolCall(ToolCall { id, name, input, signature });
-                    let entry = part::write(&call, None).unwrap_or_default();
+                    let entry = part::write(&call, None).json.unwrap_or_default();
                     said.push(out_of_place("functionCall", &entry));
                 }
                 // A person thinks aloud at most: thoughts with a user's role are text.
@@ -122,8 +131,8 @@ impl Messages {
         let of_id = |call: &OpenCall| id.as_ref() == Some(&call.id);
         let of_name = |call: &OpenCall| call.name == name && (id.is_none() || !call.has_own_id);
         let found = self.open.iter().position(of_id).or_else(|| self.open.iter().position(of_name));
-        let call_id = match found {
-            Some(index) => self.open.remove(index).id,
+        let call_id = match found.and_then(|index| self.open.remove(index)) {
+            Some(call) => call.id,
             None => id.unwrap_or_else(|| place.into()),
         };
         ToolResult { call_id, content, is_error }
@@ -203,19 +212,28 @@ pub(crate) fn write_user_parts(item: &Item) -> (Vec<String>, Vec<String>) {
     let tag = tag.filter(|_| !first_text.is_some_and(marks_itself));
     let (mut entries, mut lost) = (Vec::new(), Vec::new());
     if let (Some(tag), None) = (tag, first_text) {
-        entries.extend(part::write(&Part::text(tag.around("")), None));
+        entries.extend(part::write(&Part::text(tag.around("")), None).json);
     }
     for part in &item.parts {
         let text = match (part, tag) {
             (Part::Text(text), Some(tag)) => Some(tag.around(text)),
             _ => None,
         };
-        match part::write(part, text) {
-            Ok(entry) => entries.push(entry),
-            Err(what) => lost.push(what),
-        }
+        let written = part::write(part, text);
+        entries.extend(written.json);
+        lost.extend(written.lost.or_else(|| is_only_said(item, part)));
     }
     (entries, lost)
+}
+
+/// What only the model says is read as text where a person says it.
+fn is_only_said(item: &Item, part: &Part) -> Option<String> {
+    match part {
+        Part::Reasoning(_) | Part::ToolCall(_) if item.kind != ItemKind::Assistant => {
+            Some(format!("that its {} part is one", part.kind_name()))
+        }
+        _ => None,
+    }
 }
 
 /// Records an item. A summary means that there was a compaction, whose history is elsewhere.
@@ -223,8 +241,6 @@ pub(crate) fn record(conversation: &mut Conversation, item: Item, place: Place) 
     if item.summary.is_none() {
         return conversation.push(item, place);
     }
-    let shown: Vec<Shown> = conversation.visible().iter().map(|&index| Shown::Kept(index)).collect();
     let compaction = Compaction { created_at: item.created_at, ..Compaction::new(BY, place) };
-    conversation.replace(compaction, shown.into_iter().chain([Shown::New(item)]));
-    conversation.len() - 1
+    conversation.insert(compaction, item)
 }

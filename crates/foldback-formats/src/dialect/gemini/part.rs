@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use super::response;
+use crate::inline;
 
 /// What an entry of `parts` is. Calls and responses may lack an id, which their place gives them.
 #[derive(Debug)]
@@ -139,14 +140,23 @@ const SOURCE: &str = "gemini/";
 
 impl DataRecord {
     fn part(self) -> Option<Part> {
-        let data = self.data.map(Blob::Base64).or(self.file_uri.map(Blob::Url))?;
         let media_type = self.mime_type;
-        let is_media = ["image/", "audio/", "video/"].iter().any(|kind| media_type.starts_with(kind));
+        let is_media = is_media(&media_type);
+        let data = match (self.data, self.file_uri) {
+            (Some(data), _) if is_media => Blob::Base64(data),
+            (Some(data), _) => inline::document(&media_type, data),
+            (None, uri) => Blob::Url(uri?),
+        };
         Some(match is_media {
             true => Part::Media(Media { media_type, data, pixels: None }),
             false => Part::File(File { name: self.display_name, media_type, data }),
         })
     }
+}
+
+/// Media and documents stand in the same fields; the type tells them apart.
+fn is_media(media_type: &str) -> bool {
+    ["image/", "audio/", "video/"].iter().any(|kind| media_type.starts_with(kind))
 }
 
 #[derive(Default, Serialize)]
@@ -178,16 +188,57 @@ struct WrittenCall<'a> {
 struct WrittenData<'a> {
     mime_type: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
-    data: Option<&'a str>,
+    data: Option<Cow<'a, str>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     file_uri: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     display_name: Option<&'a str>,
 }
 
-/// A part as an entry of `parts`, with `text` in the place of a text part's own; what it cannot
-/// hold is an error, in a clause. Results need the name of their call: they are not written here.
-pub(crate) fn write(part: &Part, text: Option<String>) -> Result<String, String> {
+/// A part as an entry of `parts`.
+#[derive(Debug)]
+pub(crate) struct Entry {
+    /// The entry; none where the part cannot be one.
+    pub(crate) json: Option<String>,
+    /// What is lost of the part, in a clause.
+    pub(crate) lost: Option<String>,
+}
+
+/// A part as an entry of `parts`, with `text` in the place of a text part's own. Results need the
+/// name of their call: they are not written here.
+pub(crate) fn write(part: &Part, text: Option<String>) -> Entry {
+    match entry(part, text) {
+        Ok(json) => Entry { json: Some(json), lost: changed(part) },
+        Err(what) => Entry { json: None, lost: Some(what) },
+    }
+}
+
+/// What reading an entry does not give back of the part.
+pub(super) fn changed(part: &Part) -> Option<String> {
+    match part {
+        Part::Text(_) | Part::Opaque(_) | Part::ToolResult(_) => None,
+        Part::Structured(_) => Some("that structured content is not text".to_owned()),
+        Part::Reasoning(Reasoning { id, encrypted, .. }) => {
+            (id.is_some() || encrypted.is_some()).then(|| "what another provider sealed of it".to_owned())
+        }
+        Part::ToolCall(call) => {
+            let ToolInput::Json(json) = &call.input else { return None };
+            let is_text = matches!(input_of(json.as_str()), Ok(ToolInput::Text(_)));
+            is_text.then(|| format!("that the input of {} is JSON", call.name))
+        }
+        Part::Media(Media { media_type, data, .. }) => {
+            let is_same = is_media(media_type) && !matches!(data, Blob::Text(_));
+            (!is_same).then(|| format!("in which form {media_type} was given"))
+        }
+        Part::File(file) => {
+            let is_bytes = matches!(file.data, Blob::Text(_)) && !inline::is_text(&file.media_type);
+            (is_media(&file.media_type) || is_bytes)
+                .then(|| format!("in which form {} was given", file.label()))
+        }
+    }
+}
+
+fn entry(part: &Part, text: Option<String>) -> Result<String, String> {
     let entry = match part {
         Part::Text(own) => {
             WrittenPart { text: Some(text.map_or(Cow::Borrowed(&**own), Cow::Owned)), ..Default::default() }
@@ -226,10 +277,11 @@ fn written_reasoning(reasoning: &Reasoning) -> Result<WrittenPart<'_>, String> {
 
 fn written_data<'a>(media_type: &'a str, data: &'a Blob, name: Option<&'a str>) -> WrittenPart<'a> {
     let with = |data, file_uri| WrittenData { mime_type: media_type, data, file_uri, display_name: name };
+    let inline = |data| WrittenPart { inline_data: Some(with(Some(data), None)), ..Default::default() };
     match data {
-        Blob::Base64(data) => WrittenPart { inline_data: Some(with(Some(data), None)), ..Default::default() },
+        Blob::Base64(data) => inline(Cow::Borrowed(&**data)),
+        Blob::Text(text) => inline(Cow::Owned(inline::encoded(text))),
         Blob::Url(url) => WrittenPart { file_data: Some(with(None, Some(url))), ..Default::default() },
-        Blob::Text(text) => WrittenPart { text: Some(Cow::Borrowed(&**text)), ..Default::default() },
     }
 }
 

@@ -147,12 +147,20 @@ pub(crate) fn write(id: &str, name: &str, content: &[ResultPart], is_error: bool
 
 /// The entry of `parts` that media and documents become.
 fn beside(piece: &ResultPart) -> Option<Json> {
-    let part = match piece {
-        ResultPart::Media(media) => Part::Media(media.clone()),
-        ResultPart::File(file) => Part::File(file.clone()),
-        ResultPart::Text(_) | ResultPart::Structured(_) | ResultPart::Opaque(_) => return None,
-    };
-    part::write(&part, None).ok().and_then(|entry| Json::parse(entry).ok())
+    part::write(&part_beside(piece)?, None).json.and_then(|entry| Json::parse(entry).ok())
+}
+
+fn part_beside(piece: &ResultPart) -> Option<Part> {
+    match piece {
+        ResultPart::Media(media) => Some(Part::Media(media.clone())),
+        ResultPart::File(file) => Some(Part::File(file.clone())),
+        ResultPart::Text(_) | ResultPart::Structured(_) | ResultPart::Opaque(_) => None,
+    }
+}
+
+/// What reading an answer does not give back of its pieces.
+pub(crate) fn lost(content: &[ResultPart]) -> Vec<String> {
+    content.iter().filter_map(part_beside).filter_map(|part| part::changed(&part)).collect()
 }
 
 /// The form that tools themselves answer in, where the answer has at most one piece of text.

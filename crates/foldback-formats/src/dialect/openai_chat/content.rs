@@ -1,8 +1,9 @@
 //! What both of OpenAI's dialects are made of: JSON text, data addresses, and tags around the text
 //! of items that no provider has a role for.
 
-use foldback_core::{Blob, Item, ItemKind, Json, Media, Part, Text, Tokens, ToolInput};
+use foldback_core::{Blob, File, Item, ItemKind, Json, Media, Part, Text, Tokens, ToolInput};
 
+use crate::inline;
 use crate::lowering::{Tag, found_summary};
 
 /// What the tag of a summary says about who wrote it.
@@ -10,6 +11,9 @@ const SUMMARY_BY: &str = "foldback";
 
 /// The type of an image whose address does not tell it.
 const IMAGE_OF_UNKNOWN_TYPE: &str = "image/*";
+
+/// The type of a document whose address does not tell it.
+const FILE_OF_UNKNOWN_TYPE: &str = "application/octet-stream";
 
 /// Text as a JSON string.
 pub(crate) fn quoted(text: &str) -> String {
@@ -61,13 +65,48 @@ pub(crate) fn image_at(url: &str) -> Media {
     Media { media_type, data, pixels: None }
 }
 
-/// The address of a blob, where it can be one.
-pub(crate) fn address_of(media_type: &str, data: &Blob) -> Option<String> {
+/// As [`blob_at`], for documents, which may be text.
+pub(crate) fn file_at(url: &str, name: Option<Text>) -> File {
+    let (media_type, data) = blob_at(url, FILE_OF_UNKNOWN_TYPE);
+    let data = match data {
+        Blob::Base64(data) => inline::document(&media_type, data),
+        other => other,
+    };
+    File { name, media_type, data }
+}
+
+/// The address of a blob.
+pub(crate) fn address_of(media_type: &str, data: &Blob) -> String {
     match data {
-        Blob::Base64(data) => Some(format!("data:{media_type};base64,{data}")),
-        Blob::Url(url) => Some(url.to_string()),
-        Blob::Text(_) => None,
+        Blob::Base64(data) => format!("data:{media_type};base64,{data}"),
+        Blob::Text(text) => format!("data:{media_type};base64,{}", inline::encoded(text)),
+        Blob::Url(url) => url.to_string(),
     }
+}
+
+/// What reading the address of an image does not give back.
+pub(crate) fn lost_of_image(media: &Media) -> Option<String> {
+    let label = &media.media_type;
+    match &media.data {
+        Blob::Base64(_) => None,
+        Blob::Text(_) => Some(format!("that {label} is given as text")),
+        Blob::Url(url) => lost_of_address(url, label, IMAGE_OF_UNKNOWN_TYPE),
+    }
+}
+
+/// What reading the address of a document does not give back.
+pub(crate) fn lost_of_file(file: &File) -> Option<String> {
+    match &file.data {
+        Blob::Base64(_) => None,
+        Blob::Text(_) if inline::is_text(&file.media_type) => None,
+        Blob::Text(_) => Some(format!("that {} is given as text", file.label())),
+        Blob::Url(url) => lost_of_address(url, &file.media_type, FILE_OF_UNKNOWN_TYPE),
+    }
+}
+
+fn lost_of_address(url: &str, media_type: &str, unknown: &str) -> Option<String> {
+    let (read_type, _) = blob_at(url, unknown);
+    (&*read_type != media_type).then(|| format!("the type {media_type}, which an address does not tell"))
 }
 
 /// The text with the tag that its item's kind needs.
@@ -121,7 +160,8 @@ mod tests {
     fn an_inline_image_is_found_and_its_address_written_as_it_was() {
         for url in ["data:image/png;base64,iVBORw0=", "https://example.org/a.png", "data:,plain"] {
             let media = image_at(url);
-            assert_eq!(address_of(&media.media_type, &media.data).as_deref(), Some(url));
+            assert_eq!(address_of(&media.media_type, &media.data), url);
+            assert_eq!(lost_of_image(&media), None);
         }
     }
 

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use foldback_core::{Blob, File, Item, ItemKind, Media, Part, ResultPart, ToolCall, ToolInput, ToolResult};
 use serde_json::value::RawValue;
 
-use super::content::{address_of, array, array_like, object, quoted, tagged};
+use super::content::{address_of, array, array_like, lost_of_file, lost_of_image, object, quoted, tagged};
 use super::{Body, CALL_SOURCE, CONTENT_SOURCE, MESSAGE_SOURCE};
 use crate::document::Document;
 use crate::format::{Format, Loss, Session};
@@ -42,6 +42,9 @@ fn originals<'a>(
     let recorded = like.conversations().iter().flat_map(|conversation| conversation.recorded());
     recorded.map(|recorded| Arc::as_ptr(&recorded.item)).zip(read).collect()
 }
+
+/// What is lost where there is no place for JSON.
+const STRUCTURED_AS_TEXT: &str = "that structured content is not text";
 
 /// Whether reasoning is written: OpenAI's own API has no field for it, other servers do.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -130,6 +133,9 @@ impl Writer<'_> {
         if result.is_error {
             self.lose(item, "that the tool failed, which this dialect says in the text only");
         }
+        if result.content.iter().any(|piece| matches!(piece, ResultPart::Structured(_))) {
+            self.lose(item, STRUCTURED_AS_TEXT);
+        }
         let mut texts = Vec::new();
         for piece in &result.content {
             texts.push(match piece {
@@ -161,14 +167,21 @@ impl Writer<'_> {
             Part::Text(text) => Some(text_part(&tagged(tag, text))),
             Part::Structured(json) => Some(text_part(&tagged(tag, json.as_str()))),
             Part::Media(media) => media_part(media),
-            Part::File(file) => file_part(file),
+            Part::File(file) => Some(file_part(file)),
             Part::Opaque(opaque) if opaque.source.starts_with(CONTENT_SOURCE) => {
                 Some(opaque.json.as_str().to_owned())
             }
             Part::Opaque(_) | Part::Reasoning(_) | Part::ToolCall(_) | Part::ToolResult(_) => None,
         };
-        if written.is_none() {
-            self.lose(item, format!("its {} part", part.kind_name()));
+        let lost = match part {
+            _ if written.is_none() => Some(format!("its {} part", part.kind_name())),
+            Part::Structured(_) => Some(STRUCTURED_AS_TEXT.to_owned()),
+            Part::Media(media) => lost_of_image(media).filter(|_| !media.media_type.starts_with("audio/")),
+            Part::File(file) => lost_of_file(file),
+            _ => None,
+        };
+        if let Some(what) = lost {
+            self.lose(item, what);
         }
         written
     }
@@ -191,19 +204,27 @@ impl Writer<'_> {
     }
 
     fn add(&mut self, answer: &mut Answer, item: &Item, part: &Part, keeps: Keeps) {
-        let is_after_calls = !answer.calls.is_empty() && matches!(part, Part::Text(_) | Part::Reasoning(_));
-        if is_after_calls {
+        let is_opaque_call = matches!(part, Part::Opaque(opaque) if &*opaque.source == CALL_SOURCE);
+        let is_call = is_opaque_call || matches!(part, Part::ToolCall(_));
+        if !is_call && !answer.calls.is_empty() {
             self.lose(item, format!("that its {} came after calls", part.kind_name()));
         }
-        let is_opaque_call = matches!(part, Part::Opaque(opaque) if &*opaque.source == CALL_SOURCE);
         match part {
-            Part::ToolCall(call) => answer.calls.push(call_json(call)),
+            Part::ToolCall(call) => {
+                if call.signature.is_some() {
+                    self.lose(item, format!("the signature of its call of {}", call.name));
+                }
+                answer.calls.push(call_json(call));
+            }
             Part::Opaque(opaque) if is_opaque_call => answer.calls.push(opaque.json.as_str().to_owned()),
             Part::Reasoning(reasoning) if keeps == Keeps::Reasoning => {
                 // Reading gives one reasoning, before the text: what comes later needs its own message.
                 let has_begun = !answer.content.is_empty() || !answer.reasoning.is_empty();
                 if answer.calls.is_empty() && has_begun {
                     self.finish(answer);
+                }
+                if reasoning.is_sealed() {
+                    self.lose(item, "what a provider sealed of its reasoning");
                 }
                 answer.reasoning.push(reasoning.text.to_string());
             }
@@ -259,19 +280,19 @@ fn media_part(media: &Media) -> Option<String> {
             Some(object(&[("type", quoted("input_audio")), ("input_audio", audio)]))
         }
         (None, data) if media.media_type.starts_with("image/") => {
-            let url = address_of(&media.media_type, data)?;
+            let url = address_of(&media.media_type, data);
             Some(object(&[("type", quoted("image_url")), ("image_url", object(&[("url", quoted(&url))]))]))
         }
         _ => None,
     }
 }
 
-fn file_part(file: &File) -> Option<String> {
-    let data = address_of(&file.media_type, &file.data)?;
+fn file_part(file: &File) -> String {
+    let data = address_of(&file.media_type, &file.data);
     let mut fields = Vec::new();
     fields.extend(file.name.as_ref().map(|name| ("filename", quoted(name))));
     fields.push(("file_data", quoted(&data)));
-    Some(object(&[("type", quoted("file")), ("file", object(&fields))]))
+    object(&[("type", quoted("file")), ("file", object(&fields))])
 }
 
 fn call_json(call: &ToolCall) -> String {

@@ -6,13 +6,12 @@
 use std::borrow::Cow;
 
 use foldback_core::{
-    CallId, File, Item, ItemKind, Json, Part, Reasoning, ResultPart, Text, Tokens, ToolCall, ToolInput,
-    ToolResult,
+    CallId, Item, ItemKind, Json, Part, Reasoning, ResultPart, Text, Tokens, ToolCall, ToolInput, ToolResult,
 };
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use crate::dialect::openai_chat::content::{blob_at, image_at, untagged};
+use crate::dialect::openai_chat::content::{file_at, image_at, untagged};
 use crate::dialect::openai_chat::{opaque, part_of, read_arguments};
 use crate::lowering::found_summary;
 
@@ -217,10 +216,8 @@ fn read_part(raw: &RawValue) -> ResultPart {
         "refusal" => typed.refusal.map(|text| ResultPart::Text((*text).into())),
         "input_image" => typed.image_url.map(|url| ResultPart::Media(image_at(&url))),
         "input_file" => {
-            let (media_type, data) =
-                blob_at(&typed.file_data.or(typed.file_url)?, "application/octet-stream");
             let name = typed.filename.as_deref().map(Text::from);
-            Some(ResultPart::File(File { name, media_type, data }))
+            Some(ResultPart::File(file_at(&typed.file_data.or(typed.file_url)?, name)))
         }
         _ => None,
     });

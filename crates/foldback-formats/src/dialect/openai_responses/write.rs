@@ -8,7 +8,7 @@ use foldback_core::{
 };
 
 use super::items::{CONTENT_SOURCE, FAILED, ITEM_SOURCE, LOCAL_SHELL, LOCAL_SHELL_CALL, OUTPUT_SOURCE};
-use crate::dialect::openai_chat::content::{address_of, array, object, quoted};
+use crate::dialect::openai_chat::content::{address_of, array, lost_of_file, lost_of_image, object, quoted};
 use crate::format::Loss;
 use crate::lowering::Tag;
 
@@ -52,6 +52,9 @@ pub(crate) struct Writer<'a> {
     /// What could not be written.
     pub(crate) losses: Vec<Loss>,
 }
+
+/// What is lost where there is no place for JSON.
+const STRUCTURED_AS_TEXT: &str = "that structured content is not text";
 
 /// The type of outputs of functions.
 const FUNCTION_OUTPUT: &str = "function_call_output";
@@ -99,7 +102,10 @@ impl<'a> Writer<'a> {
             match part {
                 Part::Text(said) if said.is_empty() => {}
                 Part::Text(said) => content.push(text(said)),
-                Part::Structured(json) => content.push(text(json.as_str())),
+                Part::Structured(json) => {
+                    self.lose(item, STRUCTURED_AS_TEXT);
+                    content.push(text(json.as_str()));
+                }
                 Part::Media(media) => content.push(self.image(item, media)),
                 Part::File(file) => content.push(self.file(item, file)),
                 Part::Opaque(opaque) if opaque.source.starts_with(CONTENT_SOURCE) => {
@@ -134,6 +140,7 @@ impl<'a> Writer<'a> {
                     continue;
                 }
                 Part::Structured(json) => {
+                    self.lose(item, STRUCTURED_AS_TEXT);
                     content.push(text_part("output_text", json.as_str()));
                     continue;
                 }
@@ -144,8 +151,8 @@ impl<'a> Writer<'a> {
                 Part::Opaque(opaque) if opaque.source.starts_with(ITEM_SOURCE) => {
                     Some(opaque.json.as_str().to_owned())
                 }
-                Part::Reasoning(reasoning) => self.reasoning(reasoning),
-                Part::ToolCall(call) => Some(call_json(call)),
+                Part::Reasoning(reasoning) => self.reasoning(item, reasoning),
+                Part::ToolCall(call) => Some(self.call(item, call)),
                 Part::Media(_) | Part::File(_) | Part::ToolResult(_) | Part::Opaque(_) => None,
             };
             if !content.is_empty() {
@@ -165,10 +172,20 @@ impl<'a> Writer<'a> {
         written
     }
 
-    fn reasoning(&self, reasoning: &Reasoning) -> Option<String> {
+    fn call(&mut self, item: &Item, call: &ToolCall) -> String {
+        if call.signature.is_some() {
+            self.lose(item, format!("the signature of its call of {}", call.name));
+        }
+        call_json(call)
+    }
+
+    fn reasoning(&mut self, item: &Item, reasoning: &Reasoning) -> Option<String> {
         let is_own = reasoning.id.is_some() || reasoning.encrypted.is_some();
         if !is_own && self.style.reasoning == TakesReasoning::Sealed {
             return None;
+        }
+        if reasoning.signature.is_some() {
+            self.lose(item, "the signature of its reasoning, which another provider made");
         }
         let mut fields = vec![("type", quoted("reasoning"))];
         fields.extend(reasoning.id.as_ref().map(|id| ("id", quoted(id))));
@@ -210,6 +227,9 @@ impl<'a> Writer<'a> {
     }
 
     fn output_content(&mut self, item: &Item, result: &ToolResult) -> String {
+        if result.content.iter().any(|piece| matches!(piece, ResultPart::Structured(_))) {
+            self.lose(item, STRUCTURED_AS_TEXT);
+        }
         let mut list = Vec::new();
         for piece in &result.content {
             match piece {
@@ -233,26 +253,25 @@ impl<'a> Writer<'a> {
 
     fn image(&mut self, item: &Item, media: &Media) -> String {
         let is_image = media.media_type.starts_with("image/");
-        match address_of(&media.media_type, &media.data).filter(|_| is_image) {
-            Some(url) => object(&[("type", quoted("input_image")), ("image_url", quoted(&url))]),
-            None => {
-                self.lose(item, format!("{}, which this dialect does not take", media.media_type));
-                text_part("input_text", &format!("[{} left out]", media.media_type))
-            }
+        if !is_image {
+            self.lose(item, format!("{}, which this dialect does not take", media.media_type));
+            return text_part("input_text", &format!("[{} left out]", media.media_type));
         }
+        if let Some(what) = lost_of_image(media) {
+            self.lose(item, what);
+        }
+        let url = address_of(&media.media_type, &media.data);
+        object(&[("type", quoted("input_image")), ("image_url", quoted(&url))])
     }
 
     fn file(&mut self, item: &Item, file: &File) -> String {
+        if let Some(what) = lost_of_file(file) {
+            self.lose(item, what);
+        }
         let mut fields = vec![("type", quoted("input_file"))];
         fields.extend(file.name.as_ref().map(|name| ("filename", quoted(name))));
-        fields.push(match &file.data {
-            Blob::Url(url) => ("file_url", quoted(url)),
-            Blob::Base64(data) => ("file_data", quoted(&format!("data:{};base64,{data}", file.media_type))),
-            Blob::Text(text) => {
-                self.lose(item, format!("that {} is a file", file.label()));
-                return text_part("input_text", text);
-            }
-        });
+        let field = if matches!(file.data, Blob::Url(_)) { "file_url" } else { "file_data" };
+        fields.push((field, quoted(&address_of(&file.media_type, &file.data))));
         object(&fields)
     }
 }

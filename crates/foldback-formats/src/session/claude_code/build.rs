@@ -130,12 +130,13 @@ impl<'b, 'a> Builder<'b, 'a> {
     fn compact_to(&mut self, index: usize, compact: &Compact<'_>, put_in: Vec<usize>) {
         let place = self.place(index);
         let mut preserved: Vec<usize> = Vec::new();
-        for record in self.preserved(compact) {
-            for &item in &self.items[record] {
-                if !preserved.contains(&item) {
-                    preserved.push(item);
-                }
-            }
+        let mut is_new = HashSet::new();
+        // A file that asks for more than is followed is not worked out any further.
+        let is_left = self.conversation.left_at().is_some();
+        let records = if is_left { Vec::new() } else { self.preserved(compact) };
+        for record in records {
+            let items = self.items[record].iter().copied();
+            preserved.extend(items.filter(|&item| is_new.insert(item)));
         }
         let by = if compact.copies.is_empty() { BY } else { BY_FOLDBACK };
         let tokens_before = compact.tokens_before.unwrap_or(Tokens::ZERO);

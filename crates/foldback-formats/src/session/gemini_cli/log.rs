@@ -178,13 +178,16 @@ impl Replay {
     ) -> Result<(), Problem> {
         self.reader = Reader::default();
         let (mut shown, mut counts, mut first_problem) = (Vec::new(), Vec::new(), Ok(()));
+        // Of messages that share an id, the first counts.
+        let seen = self.seen.iter().rev();
+        let seen: HashMap<&str, &[usize]> =
+            seen.filter_map(|(id, indices)| Some((id.as_deref()?, &indices[..]))).collect();
         for (index, slot) in slots.enumerate() {
             let items = self.reader.items(&slot.message, index).unwrap_or_else(|error| {
                 first_problem = Err(message::problem(&error, slot.place));
                 Vec::new()
             });
-            let was = self.seen.iter().find(|(id, _)| id.is_some() && *id == slot.message.id);
-            let was = was.map_or(&[][..], |(_, indices)| indices);
+            let was = slot.message.id.as_deref().and_then(|id| seen.get(id)).copied().unwrap_or_default();
             counts.push((slot.message.id.clone(), items.len()));
             for (index, item) in items.into_iter().enumerate() {
                 let same = was.get(index).copied().filter(|&was| {

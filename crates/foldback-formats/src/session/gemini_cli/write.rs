@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use super::message::thought_of;
 use crate::dialect::gemini::content::write_user_parts;
-use crate::dialect::gemini::{part, response, write_results};
+use crate::dialect::gemini::{lost_beside_results, part, response, write_results};
 use crate::format::Loss;
 use crate::new_ids::NewIds;
 use crate::rfc3339;
@@ -86,7 +86,11 @@ pub(super) fn messages(items: &[Arc<Item>]) -> (Vec<WrittenMessage>, Vec<Loss>) 
                 answer(item, &results.results, &mut losses)
             }
             // Results that do not directly follow their calls in order stand by themselves.
-            ItemKind::Tool => from_user(item, &write_results(item, &names)),
+            ItemKind::Tool => {
+                let lost = lost_beside_results(item).into_iter();
+                losses.extend(lost.map(|what| Loss { item_id: item.id.clone(), what }));
+                from_user(item, &write_results(item, &names))
+            }
             ItemKind::User | ItemKind::Context | ItemKind::Notification => {
                 let (entries, lost) = write_user_parts(item);
                 losses.extend(lost.into_iter().map(|what| Loss { item_id: item.id.clone(), what }));
@@ -171,10 +175,9 @@ fn said(item: &Item, parts: &[Part], losses: &mut Vec<Loss>) -> Option<Json> {
     }
     let mut entries = Vec::new();
     for part in parts {
-        match part::write(part, None) {
-            Ok(entry) => entries.push(entry),
-            Err(what) => losses.push(Loss { item_id: item.id.clone(), what }),
-        }
+        let written = part::write(part, None);
+        entries.extend(written.json);
+        losses.extend(written.lost.map(|what| Loss { item_id: item.id.clone(), what }));
     }
     Json::parse(format!("[{}]", entries.join(","))).ok()
 }

@@ -192,3 +192,29 @@ fn a_changed_byte_breaks_neither_reading_nor_writing() {
         }
     }
 }
+
+#[test]
+fn a_circle_of_parents_is_walked_once() {
+    let session = read(&[HEADER, &user("a", "c", "one"), &user("b", "b", "two"), &user("c", "b", "three")]);
+    assert_eq!(view(&session), ["one", "two", "three"]);
+}
+
+#[test]
+fn copies_behind_a_compaction_without_a_summary_are_found_again() {
+    let compaction = |id: &str, parent: &str, kept: &str| {
+        format!(
+            r#"{{"type":"compaction","id":"{id}","parentId":"{parent}","timestamp":"2026-01-01T00:00:02.000Z","summary":"","firstKeptEntryId":"{kept}","tokensBefore":9}}"#
+        )
+    };
+    let copy = user("d", "c", "two").replacen('{', r#"{"foldback":{"copy":true},"#, 1);
+    let session = read(&[
+        HEADER,
+        &user("a", "", "one"),
+        &user("b", "a", "two"),
+        &compaction("c", "b", "a"),
+        &copy,
+        &user("e", "d", "three"),
+        &compaction("f", "e", "d"),
+    ]);
+    assert_eq!(view(&session), ["two", "three"]);
+}

@@ -99,21 +99,27 @@ pub(super) fn conversation_along(path: &[&Node<'_>]) -> Conversation {
             }
             Body::Header | Body::State => item_indices.push(None),
             Body::Compaction(entry) => {
-                let mut shown = shown_after(entry, node, &path[..step], &item_indices, conversation.len());
+                let mut shown = match conversation.left_at() {
+                    None => shown_after(entry, node, &path[..step], &item_indices, conversation.len()),
+                    Some(_) => Vec::new(),
+                };
                 item_indices.push(None);
+                let copies_start = shown.len();
                 let mut turn = 0;
                 for copy in path[step + 1..].iter().take_while(|node| node.entry.is_copy) {
                     let Body::Item { item, .. } = &copy.entry.body else { break };
                     let mut item = Item::clone(item);
                     turn += usize::from(item.kind == ItemKind::User);
                     item.turn_id = Some(format!("{}-turn-{turn}", item_id(node)).into());
-                    item_indices.push(Some(conversation.len() + shown.len()));
                     shown.push(Shown::New(item));
                 }
                 let mut compaction = Compaction::new(entry.by, place);
                 compaction.created_at = node.entry.timestamp;
                 compaction.tokens_before = entry.tokens_before;
+                let copies = copies_start..shown.len();
                 conversation.replace(compaction, shown);
+                // What is shown is what is visible now, one for one.
+                item_indices.extend(copies.map(|position| conversation.visible().get(position).copied()));
             }
         }
     }

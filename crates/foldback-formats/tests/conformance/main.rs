@@ -4,6 +4,7 @@
 //! paths that contain it.
 
 mod count;
+mod hostile;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

@@ -2,6 +2,11 @@
 //! agents where a folder of them is present (`FOLDBACK_SESSIONS`, or `../shared/data` beside the
 //! repository). Folders of fixtures are named after formats. `FOLDBACK_ONLY` restricts a run to
 //! paths that contain it.
+#![expect(
+    clippy::unwrap_used,
+    clippy::print_stderr,
+    reason = "all of this is a test, its functions without the mark included"
+)]
 
 mod count;
 mod hostile;

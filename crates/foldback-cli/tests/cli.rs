@@ -149,7 +149,7 @@ fn mistakes_are_told_with_a_suggestion() {
     let dialect = run(&["check", SESSION, "--for", "antropic"]);
     assert_eq!(code(&dialect), 2);
     assert!(text(&dialect.stderr).contains("did you mean anthropic?"));
-    assert_eq!(code(&run(&["convert", SESSION, "--to", "swe-agent"])), 3);
+    assert_eq!(code(&run(&["convert", SESSION, "--to", "swe-agent"])), 2);
     assert_eq!(code(&run(&["compact", SESSION, SESSION])), 2);
 }
 
@@ -206,6 +206,39 @@ fn a_cut_off_line_is_reported_and_the_rest_is_read_and_kept() {
     assert!(output.stdout.starts_with(&bytes), "not a byte is lost");
     let told = text(&output.stderr);
     assert!(told.contains("cut.jsonl:1: a comment line") && told.contains("cut.jsonl:94:"), "{told}");
+}
+
+#[test]
+#[cfg(unix)]
+fn a_link_stays_a_link_and_a_device_a_device() {
+    let folder = folder();
+    let (real, link) = (at(&folder, "real.jsonl"), at(&folder, "link.jsonl"));
+    std::fs::copy(SESSION, &real).unwrap();
+    std::os::unix::fs::symlink(&real, &link).unwrap();
+    json(&run(&["compact", &link, "--target", "4000", "--in-place", "--json"]));
+    assert!(std::fs::symlink_metadata(&link).unwrap().is_symlink());
+    assert!(std::fs::read(&real).unwrap().len() > std::fs::read(SESSION).unwrap().len());
+    assert!(Path::new(&format!("{real}.bak")).is_file());
+    let output = run(&["compact", SESSION, "--target", "4000", "-q", "-o", "/dev/null"]);
+    assert_eq!(code(&output), 0, "{}", text(&output.stderr));
+    assert!(!std::fs::metadata("/dev/null").unwrap().is_file());
+    assert!(!run(&["compact", SESSION, "--target", "4000", "-q", "-o", "-"]).stdout.is_empty());
+}
+
+#[test]
+fn a_session_is_never_replaced_by_accident() {
+    let folder = folder();
+    let copy = at(&folder, "session.jsonl");
+    std::fs::copy(SESSION, &copy).unwrap();
+    assert_eq!(code(&run(&["compact", &copy, "--target", "4000", "--fresh", "-o", &copy])), 2);
+    assert_eq!(std::fs::read(&copy).unwrap(), std::fs::read(SESSION).unwrap());
+    let other = at(&folder, "other");
+    let out = at(&folder, "out");
+    std::fs::create_dir(&other).unwrap();
+    std::fs::create_dir(&out).unwrap();
+    let same_name = format!("{other}/session.jsonl");
+    std::fs::copy(SESSION, &same_name).unwrap();
+    assert_eq!(code(&run(&["compact", &copy, &same_name, "--target", "4000", "-q", "-o", &out])), 5);
 }
 
 #[test]

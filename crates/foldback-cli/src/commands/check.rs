@@ -68,11 +68,14 @@ impl Report {
             Some(dialect) => vec![dialect],
             None => Dialect::ALL.to_vec(),
         };
+        // Conversations of sub-agents begin in the middle; they are files of their own where they count.
+        let own_count = if session.format().holds_many() { usize::MAX } else { 1 };
         let verdict = |dialect: Dialect| Verdict {
             dialect: dialect.as_str(),
             violations: session
                 .conversations()
                 .iter()
+                .take(own_count)
                 .flat_map(|conversation| violations(conversation, arguments, dialect))
                 .collect(),
         };

@@ -9,6 +9,7 @@
 )]
 
 mod count;
+mod hostile;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

@@ -290,21 +290,11 @@ impl Conversation {
 
     /// Everything as a transcript.
     pub fn transcript(&self, counter: Arc<dyn TokenCounter>, dialect: Option<Dialect>) -> Transcript {
-        self.transcript_to(self.len(), counter, dialect)
-    }
-
-    /// The first so many items as a transcript.
-    pub fn transcript_to(
-        &self,
-        len: usize,
-        counter: Arc<dyn TokenCounter>,
-        dialect: Option<Dialect>,
-    ) -> Transcript {
         let mut transcript = match dialect {
             Some(dialect) => Transcript::for_dialect(counter, dialect),
             None => Transcript::new(counter),
         };
-        transcript.extend(self.recorded.iter().take(len).map(|recorded| Arc::clone(&recorded.item)));
+        transcript.extend(self.recorded.iter().map(|recorded| Arc::clone(&recorded.item)));
         transcript
     }
 

@@ -1,0 +1,330 @@
+//! Finds in any text what can be named again: paths, addresses, hashes, numbers, identifiers.
+
+use std::ops::Range;
+
+use super::FactKind;
+
+/// Longer words are data, not names.
+const WORD_BYTES_MAX: usize = 512;
+
+/// Shorter words are not worth remembering.
+const IDENTIFIER_BYTES_MIN: usize = 4;
+
+/// File name endings that make a word without a slash a path.
+const EXTENSIONS: &[&str] = &[
+    "bash",
+    "bat",
+    "bin",
+    "c",
+    "cc",
+    "cfg",
+    "class",
+    "cljs",
+    "conf",
+    "cpp",
+    "cs",
+    "css",
+    "csv",
+    "cts",
+    "db",
+    "diff",
+    "dll",
+    "env",
+    "ex",
+    "exs",
+    "gif",
+    "go",
+    "gradle",
+    "graphql",
+    "h",
+    "hcl",
+    "hpp",
+    "hs",
+    "htm",
+    "html",
+    "ico",
+    "ini",
+    "ipynb",
+    "jar",
+    "java",
+    "jpeg",
+    "jpg",
+    "js",
+    "json",
+    "jsonl",
+    "jsx",
+    "kt",
+    "less",
+    "lock",
+    "log",
+    "lua",
+    "m",
+    "md",
+    "mdx",
+    "mjs",
+    "mod",
+    "mts",
+    "nix",
+    "npmrc",
+    "odt",
+    "patch",
+    "pdf",
+    "php",
+    "pl",
+    "plist",
+    "png",
+    "pro",
+    "prisma",
+    "properties",
+    "proto",
+    "ps1",
+    "py",
+    "pyi",
+    "rb",
+    "rs",
+    "rst",
+    "sass",
+    "scala",
+    "scss",
+    "sh",
+    "so",
+    "sql",
+    "sqlite",
+    "sum",
+    "svelte",
+    "svg",
+    "swift",
+    "tar",
+    "tex",
+    "tf",
+    "toml",
+    "traj",
+    "ts",
+    "tsv",
+    "tsx",
+    "txt",
+    "vue",
+    "wasm",
+    "webp",
+    "xlsx",
+    "xml",
+    "yaml",
+    "yml",
+    "zip",
+    "zsh",
+];
+
+/// What may follow a number directly and belongs to it.
+const UNITS: &[&str] = &[
+    "%", "b", "bytes", "days", "fps", "gb", "gib", "h", "hz", "k", "kb", "khz", "kib", "loc", "m", "mb",
+    "mhz", "mib", "min", "ms", "ns", "px", "rem", "s", "sec", "tb", "tib", "us", "vh", "vw", "x", "µs",
+];
+
+/// Something that can be named again, and where it stands in the text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Found {
+    /// What it is.
+    pub kind: FactKind,
+    /// Where it stands.
+    pub span: Range<usize>,
+}
+
+/// Calls `found` for everything in `text` that can be named again, in order. Spans do not overlap.
+pub fn scan(text: &str, mut found: impl FnMut(Found)) {
+    let bytes = text.as_bytes();
+    let mut at = 0;
+    while at < bytes.len() {
+        if !is_word_byte(bytes[at]) {
+            at += 1;
+            continue;
+        }
+        let start = at;
+        while at < bytes.len() && is_word_byte(bytes[at]) {
+            at += 1;
+        }
+        if let Some(end) = address_end(bytes, start, at) {
+            at = end;
+            let span = start..trimmed_end(bytes, start, end);
+            found(Found { kind: FactKind::Url, span });
+            continue;
+        }
+        let word = trimmed(bytes, start, at);
+        if word.is_empty() || word.len() > WORD_BYTES_MAX {
+            continue;
+        }
+        if let Some(kind) = kind_of(&text[word.clone()], bytes.get(word.end).copied()) {
+            found(Found { kind, span: word });
+        }
+    }
+}
+
+/// Bytes that words consist of. Letters outside ASCII belong to words: names are written in every
+/// script.
+fn is_word_byte(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric()
+        || byte >= 0x80
+        || matches!(byte, b'_' | b'.' | b'/' | b'-' | b'~' | b'@' | b'+' | b':' | b'%' | b'$')
+}
+
+/// Where the address ends whose scheme is the word at `start..end`.
+fn address_end(bytes: &[u8], start: usize, end: usize) -> Option<usize> {
+    let word = &bytes[start..end];
+    let is_address = [&b"http://"[..], b"https://", b"ws://", b"wss://", b"ssh://", b"git://", b"file://"]
+        .iter()
+        .any(|scheme| word.starts_with(scheme) && word.len() > scheme.len());
+    let goes_on = |byte: &u8| is_word_byte(*byte) || matches!(byte, b'?' | b'&' | b'=' | b'#' | b',' | b'~');
+    is_address.then(|| end + bytes[end..].iter().take_while(|byte| goes_on(byte)).count())
+}
+
+fn trimmed_end(bytes: &[u8], start: usize, end: usize) -> usize {
+    let kept = bytes[start..end].iter().rposition(|byte| !matches!(byte, b'.' | b',' | b':' | b'-' | b'?'));
+    kept.map_or(start, |last| start + last + 1)
+}
+
+/// The word without the punctuation of the sentence around it.
+fn trimmed(bytes: &[u8], mut start: usize, end: usize) -> Range<usize> {
+    let end = trimmed_end(bytes, start, end);
+    while start < end && matches!(bytes[start], b':' | b'-' | b'+' | b'%' | b'@') {
+        start += 1;
+    }
+    // A sentence may begin with dots; a path may as well.
+    if start < end && bytes[start] == b'.' && !bytes[start..end].contains(&b'/') {
+        let letters = bytes[start..end].iter().position(|&byte| byte != b'.').unwrap_or(end - start);
+        if letters > 1 {
+            start += letters;
+        }
+    }
+    start..end
+}
+
+fn kind_of(word: &str, next: Option<u8>) -> Option<FactKind> {
+    let bytes = word.as_bytes();
+    let letters = bytes.iter().filter(|byte| byte.is_ascii_alphabetic()).count();
+    let digits = bytes.iter().filter(|byte| byte.is_ascii_digit()).count();
+    if digits > 0 && is_number(word, digits) {
+        return Some(FactKind::Number);
+    }
+    if letters == 0 {
+        return None;
+    }
+    if is_hash(bytes, digits) {
+        return Some(FactKind::Hash);
+    }
+    if is_path(word) {
+        return Some(FactKind::Path);
+    }
+    (bytes.len() >= IDENTIFIER_BYTES_MIN && is_identifier(bytes, digits, next))
+        .then_some(FactKind::Identifier)
+}
+
+/// A number that says something: with a unit, a point, or three digits at least.
+fn is_number(word: &str, digits: usize) -> bool {
+    let unit_start =
+        word.find(|c: char| !matches!(c, '0'..='9' | '.' | '_' | ':' | '-')).unwrap_or(word.len());
+    let (number, unit) = word.split_at(unit_start);
+    let starts_right = number.starts_with(|c: char| c.is_ascii_digit());
+    let unit_fits = unit.is_empty() || UNITS.iter().any(|known| known.eq_ignore_ascii_case(unit));
+    let says_something = digits >= 3 || !unit.is_empty() || (digits >= 2 && number.contains('.'));
+    starts_right && unit_fits && says_something
+}
+
+/// Hexadecimal digits as commits have them, or groups of them as in a UUID.
+fn is_hash(bytes: &[u8], digits: usize) -> bool {
+    let is_hex = bytes.iter().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f' | b'A'..=b'F' | b'-'));
+    is_hex && digits > 0 && (7..=128).contains(&bytes.len())
+}
+
+fn is_path(word: &str) -> bool {
+    let name = word.rsplit('/').next().unwrap_or(word);
+    // `src/lib.rs:12:4` names a file and a place in it.
+    let name = name.split(':').next().unwrap_or(name);
+    let has_extension = name.rsplit_once('.').is_some_and(|(stem, extension)| {
+        (!stem.is_empty() || word.contains('/'))
+            && EXTENSIONS.binary_search_by(|known| known.cmp(&extension)).is_ok()
+    });
+    if has_extension {
+        return true;
+    }
+    let slashes = word.bytes().filter(|&byte| byte == b'/').count();
+    if slashes == 0 {
+        return false;
+    }
+    let is_rooted = ["/", "./", "../", "~/", "@"].iter().any(|root| word.starts_with(root)) && word.len() > 3;
+    let is_technical = word.bytes().any(|byte| byte.is_ascii_digit() || matches!(byte, b'.' | b'_' | b'-'));
+    is_rooted || slashes >= 2 || is_technical || word.ends_with('/')
+}
+
+/// A word that somebody made up for a program: joined by underscores, dots or colons, written in
+/// mixed case, or called.
+fn is_identifier(bytes: &[u8], digits: usize, next: Option<u8>) -> bool {
+    let is_name_byte = |byte: u8| byte.is_ascii_alphanumeric() || byte >= 0x80;
+    let is_joined = |joint: u8| {
+        bytes.windows(3).any(|three| three[1] == joint && is_name_byte(three[0]) && is_name_byte(three[2]))
+    };
+    if bytes.contains(&b'_') && bytes.iter().any(u8::is_ascii_alphabetic) {
+        return true;
+    }
+    if bytes.windows(2).any(|two| two == b"::") || is_joined(b'.') || is_joined(b'@') {
+        return true;
+    }
+    let humps = bytes.windows(2).filter(|two| two[0].is_ascii_lowercase() && two[1].is_ascii_uppercase());
+    if humps.count() > 0 || next == Some(b'(') {
+        return true;
+    }
+    let is_shouted = !bytes.iter().any(u8::is_ascii_lowercase) && bytes.is_ascii();
+    if digits > 0 || is_shouted {
+        return true;
+    }
+    is_joined(b'-') && bytes.iter().all(|byte| byte.is_ascii_lowercase() || *byte == b'-')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn all(text: &str) -> Vec<(FactKind, &str)> {
+        let mut facts = Vec::new();
+        scan(text, |found| facts.push((found.kind, &text[found.span])));
+        facts
+    }
+
+    #[test]
+    fn names_are_told_from_prose() {
+        use FactKind::{Hash, Identifier, Number, Path, Url};
+        assert_eq!(
+            all("Please fix parse_expr() in src/parser.rs:88, it took 340 ms. See https://x.dev/a?b=1#c."),
+            [
+                (Identifier, "parse_expr"),
+                (Path, "src/parser.rs:88"),
+                (Number, "340"),
+                (Url, "https://x.dev/a?b=1#c"),
+            ]
+        );
+        assert_eq!(
+            all("commit 3f2a91c touched ~/notes and Cargo.toml, HttpClient, 12.5MB, 99%, MAX_SIZE"),
+            [
+                (Hash, "3f2a91c"),
+                (Path, "~/notes"),
+                (Path, "Cargo.toml"),
+                (Identifier, "HttpClient"),
+                (Number, "12.5MB"),
+                (Number, "99%"),
+                (Identifier, "MAX_SIZE"),
+            ]
+        );
+        assert_eq!(all("This is an ordinary sentence, and/or two; nothing to see. It is 5 to 12."), []);
+    }
+
+    #[test]
+    fn known_endings_are_sorted_so_that_they_can_be_searched() {
+        assert!(EXTENSIONS.is_sorted());
+    }
+
+    #[test]
+    fn any_bytes_are_read_without_a_panic() {
+        for text in ["", "...", "a", "--", "ü/ß.rs", "https://", "http://.", "::", "1.", ".a", "%", "@/"] {
+            all(text);
+        }
+        assert_eq!(all("über/größe.rs"), [(FactKind::Path, "über/größe.rs")]);
+    }
+}

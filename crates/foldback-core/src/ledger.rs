@@ -1,11 +1,13 @@
 //! The ledger: facts found without a model, and what a compaction did to them.
 
+mod constraint;
 mod scan;
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+pub use constraint::{is_constraint, sentences};
 pub use scan::{Found, scan};
 
 /// What a fact is.

@@ -21,6 +21,7 @@
 pub mod budget;
 mod chunked;
 pub mod dialect;
+mod digest;
 pub mod draft;
 pub mod edit;
 pub mod handle;
@@ -40,6 +41,7 @@ pub mod splice;
 pub mod strategy;
 pub mod summary;
 pub mod tokens;
+pub mod tools;
 pub mod transcript;
 pub mod trigger;
 pub mod turns;

@@ -162,7 +162,7 @@ impl Plan {
 
     /// The summaries it asks for.
     pub fn requests(&self) -> impl Iterator<Item = FoldRequest<'_>> {
-        self.folds().map(|fold| FoldRequest::new(fold, &self.view))
+        self.folds().map(|fold| FoldRequest::new(fold, &self.view, &self.edits))
     }
 
     /// Applies it with these summaries, one list of items per request in order. Each is judged;
@@ -176,7 +176,13 @@ impl Plan {
         Ok(self.commit(accepted.collect::<Result<_, _>>()?))
     }
 
-    /// Applies it with floor summaries. Needs no model and cannot fail.
+    /// Applies it with digests. Needs no model and cannot fail.
+    pub fn apply_digest(&self) -> Compacted {
+        let summaries = self.requests().map(|request| vec![request.digest()]).collect();
+        self.commit(summaries)
+    }
+
+    /// Applies it with floor summaries, which say least and cost least to write.
     pub fn apply_floor(&self) -> Compacted {
         let summaries = self.requests().map(|request| vec![request.floor()]).collect();
         self.commit(summaries)

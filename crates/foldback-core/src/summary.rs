@@ -1,16 +1,19 @@
 //! Summaries of folds: what is asked for, how an answer is judged, and the floor summary that
 //! answers whenever nothing better does.
 
+use std::collections::HashMap;
 use std::fmt::Write;
 use std::ops::Range;
 use std::sync::Arc;
 
+use crate::digest::{Material, digest};
 use crate::edit::{Edit, Fold};
 use crate::handle::Handle;
 use crate::ids::{Text, Tokens};
 use crate::item::{Item, ItemKind, Pin, SummaryOrigin};
 use crate::part::Part;
 use crate::placeholder::{HeadPercent, one_line, shorten_to_tokens};
+use crate::reading::text_of;
 use crate::sequence::{Entry, Holds};
 use crate::tokens::ITEM_OVERHEAD_TOKENS;
 use crate::view::{Fate, View};
@@ -21,16 +24,20 @@ pub const SUMMARY_TOKENS_MIN: u64 = 40;
 /// Who wrote a floor summary.
 const FLOOR: &str = "floor";
 
+/// Who wrote a digest.
+const DIGEST: &str = "digest";
+
 /// What whoever writes a summary is given.
 #[derive(Clone, Copy, Debug)]
 pub struct FoldRequest<'p> {
     fold: &'p Fold,
     view: &'p View,
+    edits: &'p [Edit],
 }
 
 impl<'p> FoldRequest<'p> {
-    pub(crate) fn new(fold: &'p Fold, view: &'p View) -> Self {
-        Self { fold, view }
+    pub(crate) fn new(fold: &'p Fold, view: &'p View, edits: &'p [Edit]) -> Self {
+        Self { fold, view, edits }
     }
 
     /// The fold: its range, size, focus.
@@ -139,6 +146,60 @@ impl<'p> FoldRequest<'p> {
         Ok(items)
     }
 
+    /// The digest: what was said, done and named in the folded range, written without a model. Where
+    /// there is no room for one, the floor summary.
+    pub fn digest(&self) -> Item {
+        let tokens_max = self.fold.spec.tokens_max.0.saturating_sub(ITEM_OVERHEAD_TOKENS);
+        let covered = self.covered();
+        let header =
+            format!("{HEADER_START}{}{HEADER_MIDDLE}{}{DIGEST_END}", self.item_count(&covered), self.fold.handle);
+        let meter = self.view.transcript().meter();
+        let room = tokens_max.saturating_sub(meter.text(&header) + 1);
+        let digest = digest(&self.material(&covered), room, meter);
+        let text = digest.map(|text| header + &text).filter(|text| meter.text(text) <= tokens_max);
+        match text {
+            Some(text) => self.item(text, DIGEST),
+            None => self.floor(),
+        }
+    }
+
+    fn material(&self, covered: &[Range<usize>]) -> Material<'p> {
+        let transcript = self.view.transcript();
+        let told = self.previous().filter(|entry| !self.is_regenerated(entry) && !self.is_recorded_summary(entry));
+        let mut items: Vec<(usize, &Item)> = told.map(|entry| (entry.anchor(), &**entry.item())).collect();
+        for index in covered.iter().cloned().flatten() {
+            items.extend(transcript.get(index).map(|entry| (index, &**entry.item())));
+        }
+        items.sort_by_key(|&(index, _)| index);
+        let focus = self.fold.spec.focus.as_deref();
+        Material { items, kept: self.kept_texts(), focus, now: transcript.len() }
+    }
+
+    /// What stays visible beside the summary, as far as it can be read.
+    fn kept_texts(&self) -> Vec<Text> {
+        let mut replaced = HashMap::new();
+        let mut hidden = Vec::new();
+        for edit in self.edits {
+            match edit {
+                Edit::Rewrite(rewrite) => {
+                    replaced.insert((rewrite.item_index, rewrite.part_index), rewrite.replacement.as_ref());
+                }
+                Edit::Drop(drop) => hidden.push(drop.range.clone()),
+                Edit::Fold(_) => {}
+            }
+        }
+        let is_hidden = |index: usize| self.fold.hides(index) || hidden.iter().any(|range| range.contains(&index));
+        let mut texts = Vec::new();
+        for entry in self.view.iter().filter(|entry| !is_hidden(entry.span().start)) {
+            for (part_index, part) in entry.item().parts.iter().enumerate() {
+                let place = (entry.anchor(), entry.recorded_part(part_index));
+                let part = replaced.get(&place).copied().unwrap_or(Some(part));
+                texts.extend(part.map(|part| Text::from(&*text_of(part))));
+            }
+        }
+        texts
+    }
+
     /// The floor summary: one line per folded unit with its handle, tool and first line, merged
     /// until it fits, covering the whole range.
     pub fn floor(&self) -> Item {
@@ -201,9 +262,8 @@ impl<'p> FoldRequest<'p> {
 
     /// Whether a summary's lines are made anew from the items it stands for.
     fn is_regenerated(&self, entry: &Entry) -> bool {
-        let is_floor =
-            entry.item().summary.as_ref().is_some_and(|origin| origin.written_by.as_str() == FLOOR);
-        is_floor && !self.is_recorded_summary(entry)
+        let is_ours = |origin: &SummaryOrigin| [FLOOR, DIGEST].contains(&origin.written_by.as_str());
+        entry.item().summary.as_ref().is_some_and(is_ours) && !self.is_recorded_summary(entry)
     }
 
     /// Whether a summary is itself an item of the transcript: a host took a compacted view as its
@@ -316,6 +376,8 @@ impl<'p> FoldRequest<'p> {
 const HEADER_START: &str = "[Summary of ";
 const HEADER_MIDDLE: &str = " folded items, ";
 const HEADER_END: &str = ". Each line names what it stands for by its handle.]";
+/// How the header of a digest ends.
+const DIGEST_END: &str = ". Quotations are verbatim; the handle recalls the rest.]";
 /// Between count and handle where there was room for nothing else.
 const SHORT_MIDDLE: &str = " items folded: ";
 
@@ -331,16 +393,19 @@ pub struct WrittenFloor<'t> {
     pub handle: Handle,
     /// Its lines, without the header.
     pub lines: &'t str,
+    /// Whether it is a digest rather than one line per unit.
+    pub is_digest: bool,
 }
 
 impl<'t> WrittenFloor<'t> {
     /// The floor summary that a text is, if it is one.
     pub fn parse(text: &'t str) -> Option<Self> {
         let (header, lines) = text.split_once('\n').unwrap_or((text, ""));
-        let long = || header.strip_prefix(HEADER_START)?.strip_suffix(HEADER_END)?.split_once(HEADER_MIDDLE);
+        let header_end = if header.ends_with(DIGEST_END) { DIGEST_END } else { HEADER_END };
+        let long = || header.strip_prefix(HEADER_START)?.strip_suffix(header_end)?.split_once(HEADER_MIDDLE);
         let short = || header.strip_prefix('[')?.strip_suffix(']')?.split_once(SHORT_MIDDLE);
         let (count, handle) = long().or_else(short)?;
-        Some(Self { item_count: count.parse().ok()?, handle: Handle::parse(handle)?, lines })
+        Some(Self { item_count: count.parse().ok()?, handle: Handle::parse(handle)?, lines, is_digest: header.ends_with(DIGEST_END) })
     }
 
     /// Where a summary with this text comes from.
@@ -349,7 +414,7 @@ impl<'t> WrittenFloor<'t> {
             handle: self.handle.clone(),
             item_count: self.item_count,
             tokens_before,
-            written_by: FLOOR.into(),
+            written_by: if self.is_digest { DIGEST.into() } else { FLOOR.into() },
         }
     }
 }

@@ -103,7 +103,7 @@ pub fn dry_run(request: &Execution<'_>) -> Result<(Plan, Vec<Repair>), Compactio
 /// Plans, fills, checks, commits.
 pub fn compact(request: &Execution<'_>) -> Result<Outcome, CompactionError> {
     let (plan, repairs) = dry_run(request)?;
-    let compacted = plan.apply_floor();
+    let compacted = plan.apply_digest();
     judge(request, &plan, &compacted)?;
     Ok(Outcome { plan, compacted, repairs })
 }

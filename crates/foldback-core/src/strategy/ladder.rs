@@ -42,11 +42,9 @@ const INPUT_TOKENS_MAX: Tokens = Tokens(400);
 /// Results and texts above this are large.
 const TEXT_TOKENS_MAX: Tokens = Tokens(1_200);
 
-/// Share of the target that a summary may take.
-const SUMMARY_PERCENT: u64 = 20;
-
-/// A summary is not asked to be longer than this, whatever the target.
-const SUMMARY_TOKENS_MAX: u64 = 8_000;
+/// Share of what the kernel leaves that a summary may take; the tail has the rest. What stands in
+/// the summary was chosen from the whole past, so it is worth more than as many tokens of tail.
+const SUMMARY_PERCENT: u64 = 80;
 
 /// What a cleared result costs at least; how far back a tail can reach at best.
 const CLEARED_TOKENS_LEAST: u64 = 24;
@@ -270,8 +268,7 @@ impl LadderStrategy {
         if room.0 < SUMMARY_TOKENS_MIN {
             return false;
         }
-        let wanted = (target.0 * SUMMARY_PERCENT / 100).clamp(SUMMARY_TOKENS_MIN, SUMMARY_TOKENS_MAX);
-        let summary_tokens = Tokens(wanted.min(room.0));
+        let summary_tokens = Tokens((room.0 * SUMMARY_PERCENT / 100).max(SUMMARY_TOKENS_MIN));
         let split_point = tail_start(draft, &hideable, room.saturating_sub(summary_tokens));
         let spec = SummarySpec::new(summary_tokens).with_focus(self.focus.clone());
         let reason = Reason::new(ID, "older than the tail that fits");

@@ -1,0 +1,99 @@
+//! Reads an earlier summary back: a digest by its own sections, anything else as notes.
+
+use std::borrow::Cow;
+
+use super::sources::{Author, Source, Sources, Subject};
+use super::write::{
+    COMMANDS, DONE, FILES, IN_PROGRESS, NAMES, NEXT, QUOTE_MARK, SECTION_MARK, USER_MARK, USER_SAID,
+};
+use crate::summary::WrittenFloor;
+use crate::tools::{TodoEntry, TodoState};
+
+/// Takes the text of an earlier summary in.
+pub(super) fn take_in<'r>(sources: &mut Sources<'r>, item_index: usize, text: Cow<'r, str>) {
+    match WrittenFloor::parse(&text) {
+        Some(written) if written.is_digest => {
+            let lines = written.lines.to_owned();
+            take_sections(sources, item_index, &lines);
+        }
+        _ => push(sources, item_index, Author::Agent, Subject::Earlier, text),
+    }
+}
+
+fn push<'r>(
+    sources: &mut Sources<'r>,
+    item_index: usize,
+    author: Author,
+    subject: Subject,
+    text: Cow<'r, str>,
+) {
+    let topic = sources.about(subject);
+    if !text.trim().is_empty() {
+        sources.texts.push(Source { item_index, author, topic, text });
+    }
+}
+
+fn take_sections(sources: &mut Sources<'_>, item_index: usize, lines: &str) {
+    let mut section = "";
+    let mut subject = Subject::Earlier;
+    // What is read back was worth keeping: it counts as the agent's own.
+    let note = |sources: &mut Sources<'_>, subject: &Subject, text: &str| {
+        push(sources, item_index, Author::Agent, subject.clone(), Cow::Owned(text.to_owned()));
+    };
+    for line in lines.lines() {
+        if let Some(title) = line.strip_prefix(SECTION_MARK) {
+            (section, subject) = (title, Subject::Earlier);
+        } else if let Some(words) = line.strip_prefix(USER_MARK).filter(|_| section == USER_SAID) {
+            push(sources, item_index, Author::User, Subject::Notes, Cow::Owned(words.to_owned()));
+        } else if let Some(quote) = line.strip_prefix(QUOTE_MARK) {
+            note(sources, &subject, quote);
+        } else if let Some(names) = line.trim_start().strip_prefix(NAMES) {
+            note(sources, &subject, names);
+        } else if let Some(heading) = line.strip_prefix("- ") {
+            subject = subject_of(section, heading);
+            match subject {
+                Subject::Earlier => note(sources, &subject, heading),
+                _ => {
+                    let topic = sources.about(subject.clone());
+                    let topic = sources.topic_mut(topic);
+                    topic.newest_item = item_index;
+                    topic.earlier = clause_of(&subject, heading).map(str::to_owned);
+                }
+            }
+        } else if !take_todos(sources, line) {
+            note(sources, &Subject::Earlier, line);
+        }
+    }
+}
+
+fn subject_of(section: &str, heading: &str) -> Subject {
+    match section {
+        FILES => Subject::File(heading.split(": ").next().unwrap_or(heading).to_owned()),
+        COMMANDS => match heading.strip_prefix('`').and_then(|rest| rest.split_once('`')) {
+            Some((command, _)) => Subject::Command(command.to_owned()),
+            None => Subject::Earlier,
+        },
+        _ => Subject::Earlier,
+    }
+}
+
+/// What a heading says of its subject.
+fn clause_of<'h>(subject: &Subject, heading: &'h str) -> Option<&'h str> {
+    match subject {
+        Subject::File(path) => heading.strip_prefix(path.as_str()),
+        Subject::Command(command) => heading.get(command.len() + 2..),
+        Subject::Tool(_) | Subject::Notes | Subject::Scene | Subject::Earlier => None,
+    }
+}
+
+fn take_todos(sources: &mut Sources<'_>, line: &str) -> bool {
+    let states =
+        [(DONE, TodoState::Done), (IN_PROGRESS, TodoState::InProgress), (NEXT, TodoState::Pending)];
+    let Some((list, state)) = states.iter().find_map(|&(mark, state)| Some((line.strip_prefix(mark)?, state)))
+    else {
+        return false;
+    };
+    let entries = list.split("; ").map(|text| TodoEntry { text: text.trim().to_owned(), state });
+    sources.todos.extend(entries);
+    true
+}

@@ -1,0 +1,279 @@
+//! What was folded, as texts: who wrote each, and what it is about.
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+
+use super::earlier;
+use crate::ids::CallId;
+use crate::item::{Item, ItemKind};
+use crate::part::{Part, ToolCall, ToolResult};
+use crate::reading::text_of;
+use crate::tools::{Action, Outcome, TodoEntry};
+
+/// Who wrote a text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Author {
+    User,
+    Agent,
+    /// The agent, where nobody was meant to read it.
+    Thought,
+    Tool,
+    /// Whoever set the scene: system prompts, context, notifications.
+    Host,
+}
+
+/// What a text is about, as an index into the topics.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(super) struct TopicIndex(pub(super) u32);
+
+/// One text.
+#[derive(Debug)]
+pub(super) struct Source<'r> {
+    pub(super) item_index: usize,
+    pub(super) author: Author,
+    pub(super) topic: TopicIndex,
+    pub(super) text: Cow<'r, str>,
+}
+
+/// What texts are about.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Subject {
+    /// A file that was read or changed.
+    File(String),
+    /// A command that was run.
+    Command(String),
+    /// Another tool, by name.
+    Tool(String),
+    /// What the agent said.
+    Notes,
+    /// What was given to the agent.
+    Scene,
+    /// What an earlier summary says.
+    Earlier,
+}
+
+/// A subject, and what happened to it.
+#[derive(Debug)]
+pub(super) struct Topic {
+    pub(super) subject: Subject,
+    pub(super) read_count: usize,
+    pub(super) change_count: usize,
+    /// How often it was run or called.
+    pub(super) call_count: usize,
+    /// Whether the last thing that happened to a file is that it was deleted.
+    pub(super) is_deleted: bool,
+    /// The newest item that changed it, or else that was about it.
+    pub(super) newest_item: usize,
+    /// What the agent said when it changed it.
+    pub(super) why: Option<String>,
+    /// How it ended last, as a clause.
+    pub(super) outcome: Option<String>,
+    /// The last failure that nothing after it put right.
+    pub(super) open_error: Option<(usize, String)>,
+    /// What an earlier digest said happened to it.
+    pub(super) earlier: Option<String>,
+}
+
+impl Topic {
+    fn new(subject: Subject) -> Self {
+        Self {
+            subject,
+            read_count: 0,
+            change_count: 0,
+            call_count: 0,
+            is_deleted: false,
+            newest_item: 0,
+            why: None,
+            outcome: None,
+            open_error: None,
+            earlier: None,
+        }
+    }
+}
+
+/// Longer commands are shortened where they are a heading.
+const COMMAND_BYTES_MAX: usize = 240;
+
+/// As much is quoted of why a file was changed.
+const WHY_BYTES_MAX: usize = 140;
+
+/// As much is quoted of an error.
+const ERROR_BYTES_MAX: usize = 200;
+
+/// Everything folded, read once.
+#[derive(Debug, Default)]
+pub(super) struct Sources<'r> {
+    pub(super) texts: Vec<Source<'r>>,
+    pub(super) topics: Vec<Topic>,
+    /// The newest list of things to do.
+    pub(super) todos: Vec<TodoEntry>,
+    index: HashMap<Subject, TopicIndex>,
+    calls: HashMap<&'r CallId, (TopicIndex, Vec<Action>)>,
+}
+
+impl<'r> Sources<'r> {
+    /// Reads recorded items, given with their transcript index.
+    pub(super) fn read(items: impl Iterator<Item = (usize, &'r Item)>) -> Self {
+        let mut sources = Self::default();
+        for (item_index, item) in items {
+            sources.push(item_index, item);
+        }
+        sources
+    }
+
+    pub(super) fn topic(&self, topic: TopicIndex) -> &Topic {
+        &self.topics[topic.0 as usize]
+    }
+
+    fn push(&mut self, item_index: usize, item: &'r Item) {
+        if item.summary.is_some() {
+            item.parts.iter().for_each(|part| earlier::take_in(self, item_index, text_of(part)));
+            return;
+        }
+        let said = item.parts.iter().find_map(|part| match part {
+            Part::Text(text) if item.kind == ItemKind::Assistant => Some(text.as_str()),
+            _ => None,
+        });
+        for part in &item.parts {
+            let (author, topic) = match part {
+                Part::ToolCall(call) => (Author::Agent, self.call(item_index, call, said)),
+                Part::ToolResult(result) => {
+                    (Author::Tool, self.answer(item_index, result, part))
+                }
+                Part::Reasoning(_) => (Author::Thought, self.about(Subject::Notes)),
+                Part::Text(_) | Part::Structured(_) | Part::File(_) | Part::Media(_) | Part::Opaque(_) => {
+                    self.spoken(item.kind)
+                }
+            };
+            let text = text_of(part);
+            if !text.trim().is_empty() {
+                self.texts.push(Source { item_index, author, topic, text });
+            }
+        }
+    }
+
+    fn spoken(&mut self, kind: ItemKind) -> (Author, TopicIndex) {
+        match kind {
+            ItemKind::User => (Author::User, self.about(Subject::Notes)),
+            ItemKind::Assistant => (Author::Agent, self.about(Subject::Notes)),
+            ItemKind::Tool => (Author::Tool, self.about(Subject::Tool("tool".into()))),
+            ItemKind::System | ItemKind::Developer | ItemKind::Context | ItemKind::Notification => {
+                (Author::Host, self.about(Subject::Scene))
+            }
+        }
+    }
+
+    /// The topic of a subject; a new one where there is none yet.
+    pub(super) fn about(&mut self, subject: Subject) -> TopicIndex {
+        if let Some(&topic) = self.index.get(&subject) {
+            return topic;
+        }
+        let topic = TopicIndex(u32::try_from(self.topics.len()).unwrap_or(u32::MAX));
+        self.topics.push(Topic::new(subject.clone()));
+        self.index.insert(subject, topic);
+        topic
+    }
+
+    pub(super) fn topic_mut(&mut self, topic: TopicIndex) -> &mut Topic {
+        &mut self.topics[topic.0 as usize]
+    }
+
+    fn call(&mut self, item_index: usize, call: &'r ToolCall, said: Option<&str>) -> TopicIndex {
+        let actions = Action::of(call);
+        let mut subject = None;
+        for action in &actions {
+            if let Action::Todo(todos) = action {
+                self.todos.clone_from(todos);
+            }
+            let Some(about) = subject_of(action) else { continue };
+            let topic = self.about(about);
+            subject.get_or_insert(topic);
+            let topic = self.topic_mut(topic);
+            topic.call_count += 1;
+            topic.newest_item = item_index;
+            if action.is_change() {
+                topic.change_count += 1;
+                topic.is_deleted = matches!(action, Action::Delete { .. });
+                topic.why = said.map(|said| first_sentence(said, WHY_BYTES_MAX).to_owned()).or(topic.why.take());
+            } else if matches!(action, Action::Read { .. }) {
+                topic.read_count += 1;
+            }
+        }
+        let topic = subject.unwrap_or_else(|| {
+            let topic = self.about(Subject::Tool(call.name.as_str().to_owned()));
+            self.topic_mut(topic).call_count += 1;
+            self.topic_mut(topic).newest_item = item_index;
+            topic
+        });
+        self.calls.insert(&call.id, (topic, actions));
+        topic
+    }
+
+    fn answer(&mut self, item_index: usize, result: &'r ToolResult, part: &Part) -> TopicIndex {
+        let (topic, outcome) = match self.calls.get(&result.call_id) {
+            Some((topic, actions)) => (*topic, Outcome::of(result, actions)),
+            None => (self.about(Subject::Tool("tool".to_owned())), Outcome::of(result, &[])),
+        };
+        let about = self.topic_mut(topic);
+        about.outcome = clause(&outcome);
+        about.open_error = outcome.failed.then(|| (item_index, error_line(&text_of(part)).to_owned()));
+        topic
+    }
+}
+
+/// How a call ended, in a few words.
+fn clause(outcome: &Outcome) -> Option<String> {
+    let code = outcome.exit_code.map(|code| format!("exit {code}"));
+    let tests = outcome.tests.map(|tests| format!("{} passed, {} failed", tests.passed, tests.failed));
+    let failed = (outcome.failed && code.is_none() && tests.is_none()).then(|| "failed".to_owned());
+    let clauses: Vec<String> = [code, tests, failed].into_iter().flatten().collect();
+    (!clauses.is_empty()).then(|| clauses.join(", "))
+}
+
+fn subject_of(action: &Action) -> Option<Subject> {
+    match action {
+        Action::Read { path, .. } | Action::Write { path } | Action::Edit { path } | Action::Delete { path } => {
+            Some(Subject::File(path.clone()))
+        }
+        Action::Run { command } => Some(Subject::Command(clipped(command.trim(), COMMAND_BYTES_MAX).to_owned())),
+        Action::Search { .. }
+        | Action::List { .. }
+        | Action::Todo(_)
+        | Action::Agent { .. }
+        | Action::Fetch { .. }
+        | Action::Wait { .. } => None,
+    }
+}
+
+/// The line that says what went wrong: the first that names an error, else the last.
+fn error_line(text: &str) -> &str {
+    let mut lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
+    let named = lines.clone().find(|line| is_error_line(line));
+    clipped(named.or_else(|| lines.next_back()).unwrap_or(""), ERROR_BYTES_MAX)
+}
+
+/// Whether a line names an error.
+pub(super) fn is_error_line(line: &str) -> bool {
+    ["error", "Error", "ERROR", "panicked", "Exception", "FAILED", "fatal:", "failed", "not found"]
+        .iter()
+        .any(|word| line.contains(word))
+}
+
+/// The start of a text up to the end of its first sentence.
+pub(super) fn first_sentence(text: &str, bytes_max: usize) -> &str {
+    let line = text.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or("");
+    let end = line.find(". ").map_or(line.len(), |end| end + 1);
+    clipped(&line[..end], bytes_max)
+}
+
+/// The longest start of a text within so many bytes, at the end of a character.
+pub(super) fn clipped(text: &str, bytes_max: usize) -> &str {
+    if text.len() <= bytes_max {
+        return text;
+    }
+    let mut end = bytes_max;
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    text[..end].trim_end()
+}

@@ -1,0 +1,240 @@
+//! The digest as text: sections of sentences and typed lines.
+
+use std::fmt::Write;
+
+use super::choose::Choice;
+use super::passages::Passages;
+use super::sources::{Author, Source, Sources, Subject, Topic, TopicIndex, clipped, first_sentence};
+use super::words::Words;
+use crate::tools::TodoState;
+
+pub(super) const SECTION_MARK: &str = "# ";
+pub(super) const USER_SAID: &str = "The user said";
+pub(super) const STATE: &str = "Where it stands";
+pub(super) const FILES: &str = "Files";
+pub(super) const COMMANDS: &str = "Commands";
+const ERRORS: &str = "Errors nothing has fixed yet";
+const NOTES: &str = "Notes, in the agent's words";
+const ELSEWHERE: &str = "Also seen";
+pub(super) const USER_MARK: &str = "> ";
+pub(super) const QUOTE_MARK: &str = "  | ";
+pub(super) const NAMES: &str = "names: ";
+pub(super) const DONE: &str = "Done: ";
+pub(super) const IN_PROGRESS: &str = "In progress: ";
+pub(super) const NEXT: &str = "Next: ";
+
+/// Errors that are listed, newest first.
+const ERRORS_MAX: usize = 8;
+
+/// Things to do that are listed of each state.
+const TODOS_MAX: usize = 20;
+
+/// As much is quoted of what the agent said last.
+const LAST_BYTES_MAX: usize = 400;
+
+/// What stands in every digest, whatever else there is room for.
+pub(super) fn frame(sources: &Sources<'_>, words: &Words) -> Frame {
+    Frame { said: said(sources, words), state: state(sources), errors: errors(sources) }
+}
+
+/// The sections that do not depend on what is chosen.
+#[derive(Debug, Default)]
+pub(super) struct Frame {
+    said: String,
+    state: String,
+    errors: String,
+}
+
+impl Frame {
+    /// All of it.
+    pub(super) fn text(&self) -> String {
+        [&*self.said, &self.state, &self.errors].concat()
+    }
+}
+
+fn section(title: &str, body: &str) -> String {
+    if body.is_empty() { String::new() } else { format!("\n{SECTION_MARK}{title}{body}") }
+}
+
+fn said(sources: &Sources<'_>, words: &Words) -> String {
+    let mut body = String::new();
+    let mut end_before: Option<(u32, usize)> = None;
+    for (source_index, span) in &words.spans {
+        let text = &sources.texts[*source_index as usize].text;
+        let joint = end_before.filter(|&(source, _)| source == *source_index).map(|(_, end)| &text[end..span.start]);
+        match joint {
+            // Sentences that stood side by side still do.
+            Some(between) if between.trim().is_empty() && !between.contains('\n') => body.push_str(between),
+            _ => {
+                body.push('\n');
+                body.push_str(USER_MARK);
+            }
+        }
+        body.push_str(&text[span.clone()]);
+        end_before = Some((*source_index, span.end));
+    }
+    section(USER_SAID, &body)
+}
+
+fn state(sources: &Sources<'_>) -> String {
+    let mut body = String::new();
+    for (mark, state) in [
+        (DONE, TodoState::Done),
+        (IN_PROGRESS, TodoState::InProgress),
+        (NEXT, TodoState::Pending),
+        ("Given up: ", TodoState::Cancelled),
+    ] {
+        let todos = sources.todos.iter().filter(|todo| todo.state == state);
+        let texts: Vec<&str> = todos.map(|todo| todo.text.lines().next().unwrap_or("")).take(TODOS_MAX).collect();
+        if !texts.is_empty() {
+            body.push('\n');
+            body.push_str(mark);
+            body.push_str(&texts.join("; "));
+        }
+    }
+    let is_note = |source: &&Source<'_>| {
+        source.author == Author::Agent && sources.topic(source.topic).subject == Subject::Notes
+    };
+    if let Some(last) = sources.texts.iter().rev().find(is_note) {
+        let text: String = last.text.split_whitespace().collect::<Vec<_>>().join(" ");
+        // Writing into a string cannot fail.
+        let _ = write!(body, "\nLast said: {}", clipped(&text, LAST_BYTES_MAX));
+    }
+    section(STATE, &body)
+}
+
+fn errors(sources: &Sources<'_>) -> String {
+    let mut open: Vec<(usize, &str, &Topic)> = sources
+        .topics
+        .iter()
+        .filter_map(|topic| topic.open_error.as_ref().map(|(item, line)| (*item, line.as_str(), topic)))
+        .filter(|(_, line, _)| !line.is_empty())
+        .collect();
+    open.sort_by_key(|&(item, ..)| std::cmp::Reverse(item));
+    let mut body = String::new();
+    for (_, line, topic) in open.into_iter().take(ERRORS_MAX) {
+        let _ = match &topic.subject {
+            Subject::Command(command) => write!(body, "\n- `{}`: {line}", first_sentence(command, 120)),
+            Subject::File(path) => write!(body, "\n- {path}: {line}"),
+            Subject::Tool(name) => write!(body, "\n- {name}: {line}"),
+            Subject::Notes | Subject::Scene | Subject::Earlier => write!(body, "\n- {line}"),
+        };
+    }
+    section(ERRORS, &body)
+}
+
+/// The line under which a topic's passages stand; empty where each stands for itself.
+pub(super) fn heading(topic: &Topic) -> String {
+    match &topic.subject {
+        Subject::File(path) => format!("\n- {path}{}", file_clause(topic)),
+        Subject::Command(command) => format!("\n- `{}`{}", command.replace('\n', "; "), run_clause(topic)),
+        Subject::Tool(name) => format!("\n- {name}{}", run_clause(topic)),
+        Subject::Notes | Subject::Scene | Subject::Earlier => String::new(),
+    }
+}
+
+fn file_clause(topic: &Topic) -> String {
+    if let Some(earlier) = topic.earlier.as_ref().filter(|_| topic.change_count + topic.read_count == 0) {
+        return earlier.clone();
+    }
+    let times = |count: usize, verb: &str| match count {
+        0 => String::new(),
+        1 => verb.to_owned(),
+        count => format!("{verb} {count} times"),
+    };
+    let clauses = [
+        times(topic.change_count, "changed"),
+        times(topic.read_count, "read"),
+        if topic.is_deleted { "deleted in the end".to_owned() } else { String::new() },
+    ];
+    let clauses: Vec<String> = clauses.into_iter().filter(|clause| !clause.is_empty()).collect();
+    let mut text = if clauses.is_empty() { String::new() } else { format!(": {}", clauses.join(", ")) };
+    if let Some(why) = topic.why.as_ref().filter(|why| !why.is_empty()) {
+        let _ = write!(text, "; {why}");
+    }
+    text
+}
+
+fn run_clause(topic: &Topic) -> String {
+    if let Some(earlier) = topic.earlier.as_ref().filter(|_| topic.call_count == 0) {
+        return earlier.clone();
+    }
+    let times = if topic.call_count > 1 { format!(" ({} times)", topic.call_count) } else { String::new() };
+    match &topic.outcome {
+        Some(outcome) => format!("{times}: {outcome}"),
+        None => times,
+    }
+}
+
+/// All sections, with what was chosen.
+pub(super) fn write(
+    frame: &Frame,
+    sources: &Sources<'_>,
+    passages: &Passages<'_>,
+    headings: &[String],
+    choice: &Choice,
+) -> String {
+    let mut topics = grouped(sources, passages, choice);
+    let mut body = |is_wanted: &dyn Fn(&Topic) -> bool| {
+        let mut body = String::new();
+        for (index, group) in topics.iter_mut().enumerate() {
+            if is_wanted(&sources.topics[index]) && !group.is_empty() {
+                body.push_str(&headings[index]);
+                body.push_str(&std::mem::take(group));
+            }
+        }
+        body
+    };
+    let changed = body(&|topic| matches!(topic.subject, Subject::File(_)) && topic.change_count > 0);
+    let files = changed + &body(&|topic| matches!(topic.subject, Subject::File(_)));
+    let commands = body(&|topic| matches!(topic.subject, Subject::Command(_)));
+    let notes = body(&|topic| matches!(topic.subject, Subject::Notes));
+    let elsewhere = body(&|_| true);
+    [
+        frame.said.clone(),
+        frame.state.clone(),
+        section(FILES, &files),
+        section(COMMANDS, &commands),
+        frame.errors.clone(),
+        section(NOTES, &notes),
+        section(ELSEWHERE, &elsewhere),
+    ]
+    .concat()
+}
+
+/// For each topic, its chosen passages and names.
+fn grouped(sources: &Sources<'_>, passages: &Passages<'_>, choice: &Choice) -> Vec<String> {
+    let mut groups = vec![String::new(); sources.topics.len()];
+    for &index in &choice.passages {
+        let passage = &passages.passages[index as usize];
+        let source = &sources.texts[passage.source as usize];
+        let group = &mut groups[source.topic.0 as usize];
+        let is_listed = matches!(sources.topic(source.topic).subject, Subject::Notes);
+        group.push_str(if is_listed { "\n- " } else { "\n  | " });
+        group.push_str(&source.text[passage.span.start as usize..passage.span.end as usize]);
+    }
+    let mut lists: Vec<Vec<&str>> = vec![Vec::new(); sources.topics.len()];
+    let mut elsewhere = Vec::new();
+    for name in &choice.names {
+        let name = &passages.names[name.0 as usize];
+        let TopicIndex(topic) = name.topic;
+        let has_heading = matches!(
+            sources.topic(name.topic).subject,
+            Subject::File(_) | Subject::Command(_) | Subject::Tool(_)
+        );
+        if has_heading && !groups[topic as usize].is_empty() {
+            lists[topic as usize].push(name.text);
+        } else {
+            elsewhere.push(name.text);
+        }
+    }
+    for (group, list) in groups.iter_mut().zip(lists).filter(|(_, list)| !list.is_empty()) {
+        let _ = write!(group, "\n  {NAMES}{}", list.join(", "));
+    }
+    let scene = sources.topics.iter().position(|topic| matches!(topic.subject, Subject::Scene));
+    let notes = sources.topics.iter().position(|topic| matches!(topic.subject, Subject::Notes));
+    if let Some(group) = scene.or(notes).filter(|_| !elsewhere.is_empty()) {
+        let _ = write!(groups[group], "\n  {NAMES}{}", elsewhere.join(", "));
+    }
+    groups
+}

@@ -40,6 +40,7 @@ pub mod splice;
 pub mod strategy;
 pub mod summary;
 pub mod tokens;
+pub mod tools;
 pub mod transcript;
 pub mod trigger;
 pub mod turns;
@@ -72,6 +73,7 @@ pub use summary::{FoldRequest, SummaryError};
 pub use tokens::{
     Calibration, ContextTracker, EstimatingCounter, ItemTokens, Precision, TokenBounds, TokenCounter,
 };
+pub use tools::{Action, Outcome, TestRun, TodoEntry, TodoState};
 pub use transcript::{Meter, Transcript};
 pub use trigger::{
     AllTrigger, AnyTrigger, BudgetTrigger, CompactionReason, ContextWindowTrigger, EveryTrigger, FnTrigger,

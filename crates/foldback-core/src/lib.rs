@@ -67,7 +67,7 @@ pub use strategy::{
     DropMiddleStrategy, DropReasoningStrategy, KeepFirstAndRecentTurnsStrategy, KeepRecentStrategy,
     LadderStrategy, PreserveRecentFractionStrategy, PreserveRecentTurnsStrategy,
     PreserveUserMessagesStrategy, ReplaceMediaStrategy, Strategy, StrategyConfig, SummarizeOlderStrategy,
-    TruncateToolInputsStrategy, TruncateToolOutputsStrategy, compact_messages,
+    SupersedeStrategy, TruncateToolInputsStrategy, TruncateToolOutputsStrategy, compact_messages,
 };
 pub use summary::{FoldRequest, SummaryError};
 pub use tokens::{

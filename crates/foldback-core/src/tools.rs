@@ -8,12 +8,17 @@ mod outcome;
 mod patch;
 mod script;
 mod shell;
+mod table;
 
 use std::borrow::Cow;
 use std::ops::Range;
 
 use crate::part::{ToolCall, ToolInput};
 use input::Input;
+use table::{
+    COMMAND, FIRST_LINE, FOLDER, JOB, LAST_LINE, PATCH, PATH, PATHS, PATTERN, TASK, TODOS, Verb,
+    likely_verb_of, verb_of,
+};
 
 pub use outcome::{Outcome, TestRun};
 pub use shell::is_check;
@@ -138,166 +143,6 @@ impl Action {
     }
 }
 
-/// What a tool is for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Verb {
-    Read,
-    Write,
-    Edit,
-    Delete,
-    Search,
-    List,
-    Run,
-    Todo,
-    Agent,
-    Fetch,
-    Wait,
-    /// One tool for several verbs, with a `command` that tells which.
-    Editor,
-    /// Nothing that has an action.
-    Nothing,
-}
-
-/// Tools by the letters and digits of their names, sorted. Claude Code, Codex, Gemini CLI, opencode,
-/// pi, Copilot, Cline, OpenHands, SWE-agent, Forge, Moatless, and names that many others share.
-const TOOLS: &[(&str, Verb)] = &[
-    ("agent", Verb::Agent),
-    ("applydiff", Verb::Edit),
-    ("applypatch", Verb::Edit),
-    ("bash", Verb::Run),
-    ("bashoutput", Verb::Wait),
-    ("cat", Verb::Read),
-    ("codebasesearch", Verb::Search),
-    ("create", Verb::Write),
-    ("createfile", Verb::Write),
-    ("delete", Verb::Delete),
-    ("deletefile", Verb::Delete),
-    ("edit", Verb::Edit),
-    ("editfile", Verb::Edit),
-    ("editor", Verb::Edit),
-    ("exec", Verb::Run),
-    ("execcommand", Verb::Run),
-    ("executebash", Verb::Run),
-    ("executecommand", Verb::Run),
-    ("fetch", Verb::Fetch),
-    ("fileeditor", Verb::Editor),
-    ("filesearch", Verb::List),
-    ("find", Verb::List),
-    ("findfile", Verb::List),
-    ("fspatch", Verb::Edit),
-    ("fsread", Verb::Read),
-    ("fsremove", Verb::Delete),
-    ("fssearch", Verb::Search),
-    ("fswrite", Verb::Write),
-    ("getterminaloutput", Verb::Wait),
-    ("glob", Verb::List),
-    ("googlewebsearch", Verb::Search),
-    ("grep", Verb::Search),
-    ("grepsearch", Verb::Search),
-    ("insert", Verb::Edit),
-    ("inserteditintofile", Verb::Edit),
-    ("killbash", Verb::Nothing),
-    ("killshell", Verb::Nothing),
-    ("list", Verb::List),
-    ("listdir", Verb::List),
-    ("listdirectory", Verb::List),
-    ("listfiles", Verb::List),
-    ("localshell", Verb::Run),
-    ("ls", Verb::List),
-    ("managetodolist", Verb::Todo),
-    ("multiedit", Verb::Edit),
-    ("multigrep", Verb::Search),
-    ("navigate", Verb::Fetch),
-    ("notebookedit", Verb::Edit),
-    ("notebookread", Verb::Read),
-    ("open", Verb::Read),
-    ("patch", Verb::Edit),
-    ("read", Verb::Read),
-    ("readbash", Verb::Wait),
-    ("readfile", Verb::Read),
-    ("readfiles", Verb::Read),
-    ("readmanyfiles", Verb::Read),
-    ("remove", Verb::Delete),
-    ("replace", Verb::Edit),
-    ("replaceinfile", Verb::Edit),
-    ("replacestringinfile", Verb::Edit),
-    ("runcommand", Verb::Run),
-    ("runcommands", Verb::Run),
-    ("runinterminal", Verb::Run),
-    ("runshellcommand", Verb::Run),
-    ("sage", Verb::Agent),
-    ("search", Verb::Search),
-    ("searchdir", Verb::Search),
-    ("searchfile", Verb::Search),
-    ("searchfilecontent", Verb::Search),
-    ("searchfiles", Verb::Search),
-    ("semanticsearch", Verb::Search),
-    ("shell", Verb::Run),
-    ("shellcommand", Verb::Run),
-    ("spawnagent", Verb::Agent),
-    ("stopbash", Verb::Nothing),
-    ("strreplacebasededittool", Verb::Editor),
-    ("strreplaceeditor", Verb::Editor),
-    ("task", Verb::Agent),
-    ("taskoutput", Verb::Wait),
-    ("tasktracker", Verb::Todo),
-    ("terminal", Verb::Run),
-    ("todowrite", Verb::Todo),
-    ("updateplan", Verb::Todo),
-    ("view", Verb::Read),
-    ("viewcode", Verb::Read),
-    ("viewimage", Verb::Read),
-    ("wait", Verb::Wait),
-    ("waitagent", Verb::Wait),
-    ("webfetch", Verb::Fetch),
-    ("websearch", Verb::Search),
-    ("write", Verb::Write),
-    ("writefile", Verb::Write),
-    ("writestdin", Verb::Wait),
-    ("writetodos", Verb::Todo),
-    ("writetofile", Verb::Write),
-];
-
-/// Longer names are nobody's tools.
-const NAME_BYTES_MAX: usize = 48;
-
-/// The verb of a known tool. Servers put their own name before that of the tool.
-fn verb_of(name: &str) -> Option<Verb> {
-    let name = name.rsplit("__").next().unwrap_or(name);
-    if name.len() > NAME_BYTES_MAX {
-        return None;
-    }
-    let letters = name.bytes().filter(u8::is_ascii_alphanumeric).map(|byte| byte.to_ascii_lowercase());
-    let letters: smallvec::SmallVec<[u8; NAME_BYTES_MAX]> = letters.collect();
-    let found = TOOLS.binary_search_by(|(known, _)| known.as_bytes().cmp(&letters));
-    found.ok().map(|index| TOOLS[index].1)
-}
-
-const PATH: &[&str] = &[
-    "filepath",
-    "path",
-    "file",
-    "filename",
-    "absolutepath",
-    "targetfile",
-    "relativeworkspacepath",
-    "relativepath",
-    "notebookpath",
-    "uri",
-];
-const PATHS: &[&str] = &["files", "paths", "filepaths", "include"];
-const FIRST_LINE: &[&str] =
-    &["offset", "startline", "startlineonebased", "linestart", "linenumber", "viewrange"];
-const LAST_LINE: &[&str] = &["limit", "endline", "endlineonebased", "lineend", "endlineoneinclusive"];
-const COMMAND: &[&str] = &["command", "cmd", "commands", "commandline", "script"];
-const FOLDER: &[&str] = &["workdir", "cwd", "workingdirectory", "directory", "dirpath"];
-const PATCH: &[&str] = &["patchtext", "patch", "input", "diff"];
-const PATTERN: &[&str] = &["pattern", "query", "regex", "patterns", "searchterm", "search", "queries"];
-const TODOS: &[&str] = &["todos", "plan", "todolist", "tasklist", "tasks", "items"];
-const TASK: &[&str] = &["description", "task", "tasks", "prompt", "message"];
-const JOB: &[&str] =
-    &["sessionid", "bashid", "shellid", "taskid", "targets", "target", "id", "ids", "agentid", "terminalid"];
-
 fn known(verb: Verb, call: &ToolCall, input: &Input<'_>) -> Vec<Action> {
     let changed =
         |change: fn(String) -> Action| input.texts(PATH).iter().map(|path| change(plain(path))).collect();
@@ -333,23 +178,12 @@ fn known(verb: Verb, call: &ToolCall, input: &Input<'_>) -> Vec<Action> {
     }
 }
 
-/// Verbs in the names of tools that nobody told us about.
-const VERBS: &[(&[&str], Verb)] = &[
-    (&["delete", "remove", "unlink"], Verb::Delete),
-    (&["edit", "replace", "insert", "patch", "update", "append", "modify"], Verb::Edit),
-    (&["write", "create", "save", "overwrite"], Verb::Write),
-    (&["read", "view", "cat", "open", "show"], Verb::Read),
-    (&["run", "exec", "execute", "shell", "bash", "terminal", "command"], Verb::Run),
-];
-
 fn unknown(call: &ToolCall, input: &Input<'_>) -> Vec<Action> {
     let edits = edits(input);
     if !edits.is_empty() {
         return edits;
     }
-    let is_word = |word: &str| words(&call.name).any(|part| part.eq_ignore_ascii_case(word));
-    let verb = VERBS.iter().find(|(names, _)| names.iter().any(|name| is_word(name)));
-    match verb.map(|&(_, verb)| verb) {
+    match likely_verb_of(&call.name) {
         // With anything else in the input it may read something else than the file.
         Some(Verb::Read) if !input.holds_only(&[PATH, FIRST_LINE, LAST_LINE]) => Vec::new(),
         Some(Verb::Run) if input.texts(COMMAND).is_empty() => Vec::new(),
@@ -357,20 +191,6 @@ fn unknown(call: &ToolCall, input: &Input<'_>) -> Vec<Action> {
         None if input.holds_only(&[COMMAND, FOLDER, &["timeout", "description"]]) => runs(call, input),
         None => Vec::new(),
     }
-}
-
-/// The words of a name, told apart by joints and by capitals.
-fn words(name: &str) -> impl Iterator<Item = &str> {
-    let is_joint = |c: char| !c.is_ascii_alphanumeric();
-    name.split(is_joint).flat_map(|word| {
-        let mut rest = word;
-        std::iter::from_fn(move || {
-            let end = rest.char_indices().skip(1).find(|(_, c)| c.is_ascii_uppercase());
-            let (first, other) = rest.split_at(end.map_or(rest.len(), |(end, _)| end));
-            rest = other;
-            (!first.is_empty()).then_some(first)
-        })
-    })
 }
 
 fn reads(input: &Input<'_>) -> Vec<Action> {

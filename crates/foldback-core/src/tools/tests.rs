@@ -36,7 +36,7 @@ fn beside(command: &str) -> Vec<Action> {
 
 #[test]
 fn the_table_is_sorted_so_that_it_can_be_searched() {
-    assert!(TOOLS.is_sorted_by_key(|(name, _)| *name));
+    assert!(table::TOOLS.is_sorted_by_key(|(name, _)| *name));
 }
 
 #[test]

@@ -34,6 +34,7 @@ pub mod part;
 pub mod placeholder;
 pub mod plan;
 pub mod reading;
+pub mod secrets;
 pub mod sequence;
 mod shape;
 pub mod splice;
@@ -60,6 +61,7 @@ pub use part::{
     Blob, File, Json, Media, Opaque, Part, Reasoning, ResultPart, ToolCall, ToolInput, ToolResult,
 };
 pub use plan::{BudgetInfeasible, Compacted, KernelItem, Plan, PlanError, plan};
+pub use secrets::{Secret, SecretKind, redact};
 pub use sequence::{Anomaly, Entry, Holds, Sequence};
 pub use splice::{Splice, SpliceError};
 pub use strategy::{

@@ -35,6 +35,7 @@ pub mod part;
 pub mod placeholder;
 pub mod plan;
 pub mod reading;
+pub mod secrets;
 pub mod sequence;
 mod shape;
 pub mod splice;
@@ -61,6 +62,7 @@ pub use part::{
     Blob, File, Json, Media, Opaque, Part, Reasoning, ResultPart, ToolCall, ToolInput, ToolResult,
 };
 pub use plan::{BudgetInfeasible, Compacted, KernelItem, Plan, PlanError, plan};
+pub use secrets::{Secret, SecretKind, redact};
 pub use sequence::{Anomaly, Entry, Holds, Sequence};
 pub use splice::{Splice, SpliceError};
 pub use strategy::{
@@ -68,12 +70,13 @@ pub use strategy::{
     DropMiddleStrategy, DropReasoningStrategy, KeepFirstAndRecentTurnsStrategy, KeepRecentStrategy,
     LadderStrategy, PreserveRecentFractionStrategy, PreserveRecentTurnsStrategy,
     PreserveUserMessagesStrategy, ReplaceMediaStrategy, Strategy, StrategyConfig, SummarizeOlderStrategy,
-    TruncateToolInputsStrategy, TruncateToolOutputsStrategy, compact_messages,
+    SupersedeStrategy, TruncateToolInputsStrategy, TruncateToolOutputsStrategy, compact_messages,
 };
 pub use summary::{FoldRequest, SummaryError};
 pub use tokens::{
     Calibration, ContextTracker, EstimatingCounter, ItemTokens, Precision, TokenBounds, TokenCounter,
 };
+pub use tools::{Action, Outcome, TestRun, TodoEntry, TodoState};
 pub use transcript::{Meter, Transcript};
 pub use trigger::{
     AllTrigger, AnyTrigger, BudgetTrigger, CompactionReason, ContextWindowTrigger, EveryTrigger, FnTrigger,

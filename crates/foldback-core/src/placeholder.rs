@@ -33,6 +33,17 @@ pub fn placeholder(handle: &Handle, what: &str, tokens: Tokens, first_line: &str
     line
 }
 
+/// Bytes of a name that a pointer to something newer quotes.
+const NAME_BYTES_MAX: usize = 200;
+
+/// One line for content that something newer made worthless:
+/// `[folded @handle: what, superseded: how at @newer]`.
+pub fn superseded(handle: &Handle, what: &str, how: &str, newer: &Handle) -> String {
+    let name = what[..what.floor_char_boundary(NAME_BYTES_MAX)].chars();
+    let name: String = name.map(|c| if c.is_control() { ' ' } else { c }).collect();
+    format!("[folded {handle}: {name}, superseded: {how} at {newer}]")
+}
+
 /// Whether `text` is a placeholder and nothing else.
 pub fn is_placeholder(text: &str) -> bool {
     text.len() <= PLACEHOLDER_BYTES_MAX && text.ends_with(']') && handle_in(text).is_some()
@@ -262,8 +273,12 @@ const INPUT_STRING_TOKENS_MIN: u64 = 32;
 
 /// A tool input hidden whole; an object, because providers demand one.
 pub fn hidden_input(input: &ToolInput, handle: &Handle, tokens: Tokens) -> ToolInput {
-    let line = placeholder(handle, "input", tokens, input.as_str().trim_start());
-    ToolInput::Json(Json::from_value(&serde_json::json!({ FOLDED_KEY: line })))
+    input_of(&placeholder(handle, "input", tokens, input.as_str().trim_start()))
+}
+
+/// A placeholder as the input of a tool.
+pub(crate) fn input_of(placeholder: &str) -> ToolInput {
+    ToolInput::Json(Json::from_value(&serde_json::json!({ FOLDED_KEY: placeholder })))
 }
 
 /// Whether a tool input is a placeholder.
@@ -325,6 +340,9 @@ mod tests {
         assert!(is_placeholder(&line), "{line}");
         assert_eq!(handle_in(&line), Some(handle()));
         assert!(!is_placeholder("[folded @nonsense: x]"));
+        let line = superseded(&handle(), &"長".repeat(400), "read again", &handle());
+        assert!(is_placeholder(&line) && line.contains("read again at @"), "{line}");
+        assert!(is_hidden_input(&input_of(&line)));
         assert!(!is_placeholder(&format!("{line} and a lot of text{}]", "x".repeat(1_000))));
     }
 

@@ -17,6 +17,7 @@ mod preserve_user_messages;
 mod replace_media;
 mod summarize_older;
 mod summary_options;
+mod supersede;
 mod truncate_tool_inputs;
 mod truncate_tool_outputs;
 
@@ -40,6 +41,7 @@ pub use preserve_recent_turns::{ClampError, PreserveRecentTurnsStrategy, TailCla
 pub use preserve_user_messages::PreserveUserMessagesStrategy;
 pub use replace_media::ReplaceMediaStrategy;
 pub use summarize_older::SummarizeOlderStrategy;
+pub use supersede::SupersedeStrategy;
 pub use truncate_tool_inputs::TruncateToolInputsStrategy;
 pub use truncate_tool_outputs::{TruncateLimitError, TruncateToolOutputsStrategy};
 
@@ -171,6 +173,7 @@ macro_rules! built_in {
 built_in! {
     DropReasoning(DropReasoningStrategy),
     DropFailedToolResults(DropFailedToolResultsStrategy),
+    Supersede(SupersedeStrategy),
     KeepRecent(KeepRecentStrategy),
     SummarizeOlder(SummarizeOlderStrategy),
     PreserveUserMessages(PreserveUserMessagesStrategy),
@@ -283,9 +286,10 @@ mod tests {
 
     #[test]
     fn every_strategy_is_configured_under_its_own_id() {
-        let built_in: [StrategyConfig; 15] = [
+        let built_in: [StrategyConfig; 16] = [
             DropReasoningStrategy::new().into(),
             DropFailedToolResultsStrategy::new().into(),
+            SupersedeStrategy::new().into(),
             KeepRecentStrategy::new(8).preserve_kind(ItemKind::System).into(),
             SummarizeOlderStrategy::new(8).focus("the parser").into(),
             PreserveUserMessagesStrategy::new().into(),

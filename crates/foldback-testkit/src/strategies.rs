@@ -83,6 +83,7 @@ fn rewriting() -> impl Generator<Value = StrategyConfig> {
         }),
         (0u64..800).prop_map(|tokens| TruncateToolInputsStrategy::new(Tokens(tokens)).into()),
         (0usize..3).prop_map(|keep| ReplaceMediaStrategy::new(keep).into()),
+        Just(SupersedeStrategy::new().into()),
     ]
 }
 

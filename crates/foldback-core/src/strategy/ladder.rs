@@ -1,20 +1,20 @@
 //! The default policy: rungs of growing loss, stopping at the first that brings the view to its
 //! target. No rung needs a model; the summary is better with one.
 //!
+//! 1. supersede: what was read again, run again or replaced becomes a pointer to what is newer
 //! 2. clear old tool outputs and large tool inputs outside the protected tail
 //! 3. shorten what is large: head and tail, errors kept; media to placeholders
 //! 4. drop reasoning outside the loop in flight
 //! 5. fold older units into one summary; an existing one is updated, never stacked
 //! 6. shrink the summary and the tail, oldest first, down to the kernel
 //! 7. still over: [`BudgetInfeasible`](crate::plan::BudgetInfeasible), naming the kernel
-//!
-//! Rung 1, supersession, is not built yet.
 
 use serde::{Deserialize, Serialize};
 
 use super::clear_tool_results::cleared_result;
 use super::drop_reasoning::DropReasoningStrategy;
 use super::replace_media::replace_media;
+use super::supersede::{Scope, supersede};
 use super::truncate_tool_inputs::shorten_inputs;
 use super::{Strategy, tail_start};
 use crate::budget::Budget;
@@ -90,6 +90,10 @@ impl Strategy for LadderStrategy {
             return;
         }
         let reach = reach(draft, target);
+        // What stands in a file that was changed since is mostly still true: in the tail it stays.
+        let outdated_end = protected_tail_start(draft, target);
+        let scope = Scope { results: reach..draft.len(), outdated_end, target: Some(target) };
+        supersede(draft, &scope, ID);
         clear_old(draft, target, reach);
         shorten_large(draft, target, reach);
         if draft.tokens() > target {

@@ -295,8 +295,8 @@ impl<'v> Draft<'v> {
         !self.is_protected(position) && self.replace(position, part_index, part, reason)
     }
 
-    /// Replaces a result in the unit in flight: the last step before infeasible (T4). The new part
-    /// must be a result of the same call.
+    /// Replaces a result or an unsigned call in the unit in flight: the last step before infeasible
+    /// (T4). The new part must be of the same call.
     pub fn shorten_in_flight(
         &mut self,
         position: usize,
@@ -305,8 +305,12 @@ impl<'v> Draft<'v> {
         reason: Reason,
     ) -> bool {
         let is_same_call = self.parts(position).any(|(index, old)| {
-            matches!((old, &part), (Part::ToolResult(old), Part::ToolResult(new))
-                if index == part_index && old.call_id == new.call_id)
+            let is_same = match (old, &part) {
+                (Part::ToolResult(old), Part::ToolResult(new)) => old.call_id == new.call_id,
+                (Part::ToolCall(old), Part::ToolCall(new)) => old.id == new.id && old.name == new.name,
+                _ => false,
+            };
+            index == part_index && is_same
         });
         is_same_call
             && self.unit_in_flight.contains(&position)

@@ -6,20 +6,110 @@ use std::collections::BTreeSet;
 use crate::draft::Draft;
 use crate::handle::Handle;
 use crate::ids::Tokens;
-use crate::item::ItemKind;
-use crate::part::{Part, ResultPart, ToolResult};
-use crate::placeholder::{HeadPercent, placeholder_text, shorten_to_tokens};
+use crate::item::{Item, ItemKind};
+use crate::part::{Part, ResultPart, ToolCall, ToolResult};
+use crate::placeholder::{HeadPercent, placeholder_text, shorten_input, shorten_to_tokens};
 use crate::plan::{BudgetInfeasible, KernelItem};
 use crate::sequence::{Entry, Holds};
 use crate::summary::SUMMARY_TOKENS_MIN;
 use crate::tokens::CALL_OVERHEAD_TOKENS;
 use crate::transcript::Meter;
 
-/// A result in the unit in flight is not shortened below this.
+/// A result in the unit in flight is not shortened below this, or below a share of a small target.
 pub const RESULT_FLOOR_TOKENS: Tokens = Tokens(200);
+const RESULT_FLOOR_TOKENS_MIN: u64 = 50;
+const RESULT_FLOOR_SHARE: u64 = 25;
 
-/// Each text of the first task is shortened to this where there is no room for more.
+/// The input of a call in flight is not shortened below this share of the target.
+const INPUT_FLOOR_SHARE: u64 = 10;
+const INPUT_FLOOR_TOKENS_MIN: u64 = 100;
+
+/// Each text of the first task is shortened to this, or to a share of a small target, where there
+/// is no room for more.
 pub const TASK_TOKENS_MAX: Tokens = Tokens(2_000);
+const TASK_TOKENS_MIN: u64 = 150;
+const TASK_SHARE: u64 = 8;
+
+/// Earlier instructions that one is compared with.
+pub const REPEATED_INSTRUCTIONS_MAX: usize = 16;
+
+/// How small the parts of the kernel may become for a target.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Floors {
+    /// A result in the unit in flight.
+    pub result: Tokens,
+    /// The input of a call in the unit in flight.
+    pub input: Tokens,
+    /// A text of the first task.
+    pub task: Tokens,
+}
+
+impl Floors {
+    /// The floors for a target.
+    pub fn for_target(target: Tokens) -> Self {
+        let share = |of: u64, min: u64, max: u64| Tokens((target.0 / of).clamp(min, max));
+        Self {
+            result: share(RESULT_FLOOR_SHARE, RESULT_FLOOR_TOKENS_MIN, RESULT_FLOOR_TOKENS.0),
+            input: share(INPUT_FLOOR_SHARE, INPUT_FLOOR_TOKENS_MIN, u64::MAX),
+            task: share(TASK_SHARE, TASK_TOKENS_MIN, TASK_TOKENS_MAX.0),
+        }
+    }
+
+    /// A part of the unit in flight at its smallest: a result keeps head and tail of its text, the
+    /// input of a call its shape. `None` where the part is something else, small enough, or signed.
+    pub fn in_flight(&self, part: &Part, handle: &Handle, meter: &Meter) -> Option<Part> {
+        match part {
+            Part::ToolResult(result) => self.result_part(part, result, handle, meter),
+            Part::ToolCall(call) if call.signature.is_none() => {
+                let input = shorten_input(&call.input, self.input, handle, meter)?;
+                let floor = Part::ToolCall(ToolCall { input, ..call.clone() });
+                (meter.part(&floor) < meter.part(part)).then_some(floor)
+            }
+            Part::ToolCall(_)
+            | Part::Text(_)
+            | Part::Reasoning(_)
+            | Part::Media(_)
+            | Part::File(_)
+            | Part::Structured(_)
+            | Part::Opaque(_) => None,
+        }
+    }
+
+    fn result_part(&self, part: &Part, result: &ToolResult, handle: &Handle, meter: &Meter) -> Option<Part> {
+        let tokens = meter.part(part);
+        if u64::from(tokens) <= self.result.0 {
+            return None;
+        }
+        let texts: Vec<&str> = result.content.iter().filter_map(ResultPart::as_text).collect();
+        let text = texts.join("\n");
+        let room = Tokens(self.result.0 - CALL_OVERHEAD_TOKENS);
+        let shortened = match text.trim().is_empty() {
+            true => placeholder_text(handle, "result", tokens, ""),
+            false => shorten_to_tokens(&text, room, HeadPercent::HALF, handle, meter).unwrap_or(text).into(),
+        };
+        let content = vec![ResultPart::Text(shortened)];
+        let floor = Part::ToolResult(ToolResult { content, ..result.clone() });
+        (meter.part(&floor) < tokens).then_some(floor)
+    }
+
+    /// A part of the first task at its smallest. `None` where it is small enough.
+    pub fn of_task(&self, part: &Part, handle: &Handle, meter: &Meter) -> Option<Part> {
+        let tokens = meter.part(part);
+        let floor = match part {
+            Part::Text(text) => {
+                Part::text(shorten_to_tokens(text, self.task, HeadPercent::HALF, handle, meter)?)
+            }
+            Part::Media(media) => Part::Text(placeholder_text(handle, &media.media_type, tokens, "")),
+            Part::File(file) => Part::Text(placeholder_text(handle, file.label(), tokens, "")),
+            Part::Reasoning(_)
+            | Part::ToolCall(_)
+            | Part::ToolResult(_)
+            | Part::Structured(_)
+            | Part::Opaque(_) => return None,
+        };
+        (meter.part(&floor) < tokens).then_some(floor)
+    }
+}
 
 /// The positions that stay, and what they cost at their smallest.
 #[derive(Clone, Debug)]
@@ -46,7 +136,15 @@ impl Kernel {
                 || draft.is_protected(position)
         };
         let mut positions = BTreeSet::new();
-        for (position, _) in draft.live().filter(|&(position, entry)| is_member(position, entry)) {
+        let mut instructions: Vec<&Item> = Vec::new();
+        for (position, entry) in draft.live().filter(|&(position, entry)| is_member(position, entry)) {
+            if entry.kind().is_instruction() && !draft.is_protected(position) {
+                let item = &**entry.item();
+                if is_repeated(item, &instructions) {
+                    continue;
+                }
+                instructions.push(item);
+            }
             positions.extend(draft.unit_members(position).filter(|&member| draft.is_live(member)));
         }
         let mut summary_tokens = Tokens::ZERO;
@@ -74,7 +172,8 @@ impl Kernel {
 
     /// What the kernel costs at its smallest, if that is more than `target`.
     pub(crate) fn exceeds(&self, draft: &Draft<'_>, target: Tokens) -> Option<BudgetInfeasible> {
-        let tokens_of = |&position: &usize| self.tokens_at_smallest(draft, position);
+        let floors = Floors::for_target(target);
+        let tokens_of = |&position: &usize| self.tokens_at_smallest(draft, &floors, position);
         let kernel_tokens = self.positions.iter().map(tokens_of).sum::<Tokens>() + self.summary_tokens;
         if kernel_tokens <= target {
             return None;
@@ -88,12 +187,12 @@ impl Kernel {
         Some(BudgetInfeasible { kernel, kernel_tokens, target })
     }
 
-    fn tokens_at_smallest(&self, draft: &Draft<'_>, position: usize) -> Tokens {
+    fn tokens_at_smallest(&self, draft: &Draft<'_>, floors: &Floors, position: usize) -> Tokens {
         let smallest = |part_index: usize, part: &Part| {
             if self.task == Some(position) {
-                floor_task_part(part, &draft.part_handle(position, part_index), draft.meter())
+                floors.of_task(part, &draft.part_handle(position, part_index), draft.meter())
             } else if draft.unit_in_flight().contains(&position) && !is_pinned(draft, position) {
-                floor_result_part(part, &draft.part_handle(position, part_index), draft.meter())
+                floors.in_flight(part, &draft.part_handle(position, part_index), draft.meter())
             } else {
                 None
             }
@@ -107,8 +206,14 @@ impl Kernel {
     }
 }
 
+/// Hosts that compact by themselves give their instructions again, word for word: once is enough.
+fn is_repeated(item: &Item, earlier: &[&Item]) -> bool {
+    let newest = earlier.iter().rev().take(REPEATED_INSTRUCTIONS_MAX);
+    newest.into_iter().any(|other| other.kind == item.kind && other.parts == item.parts)
+}
+
 fn is_pinned(draft: &Draft<'_>, position: usize) -> bool {
-    draft.item(position).is_some_and(crate::item::Item::is_pinned)
+    draft.item(position).is_some_and(Item::is_pinned)
 }
 
 /// The first live item that is neither an instruction nor context.
@@ -138,42 +243,4 @@ fn opener(draft: &Draft<'_>, first: usize) -> Option<usize> {
     };
     let earlier = draft.live().take_while(|&(position, _)| position < first);
     earlier.filter(may_open).last().map(|(position, _)| position)
-}
-
-/// A result in the unit in flight at its smallest: head and tail of its text. `None` where the
-/// part is something else or small enough.
-pub fn floor_result_part(part: &Part, handle: &Handle, meter: &Meter) -> Option<Part> {
-    let Part::ToolResult(result) = part else { return None };
-    let tokens = meter.part(part);
-    if u64::from(tokens) <= RESULT_FLOOR_TOKENS.0 {
-        return None;
-    }
-    let texts: Vec<&str> = result.content.iter().filter_map(ResultPart::as_text).collect();
-    let text = texts.join("\n");
-    let room = Tokens(RESULT_FLOOR_TOKENS.0 - CALL_OVERHEAD_TOKENS);
-    let shortened = match text.trim().is_empty() {
-        true => placeholder_text(handle, "result", tokens, ""),
-        false => shorten_to_tokens(&text, room, HeadPercent::HALF, handle, meter).unwrap_or(text).into(),
-    };
-    let content = vec![ResultPart::Text(shortened)];
-    let floor = Part::ToolResult(ToolResult { content, ..result.clone() });
-    (meter.part(&floor) < tokens).then_some(floor)
-}
-
-/// A part of the first task at its smallest. `None` where it is small enough.
-pub fn floor_task_part(part: &Part, handle: &Handle, meter: &Meter) -> Option<Part> {
-    let tokens = meter.part(part);
-    let floor = match part {
-        Part::Text(text) => {
-            Part::text(shorten_to_tokens(text, TASK_TOKENS_MAX, HeadPercent::HALF, handle, meter)?)
-        }
-        Part::Media(media) => Part::Text(placeholder_text(handle, &media.media_type, tokens, "")),
-        Part::File(file) => Part::Text(placeholder_text(handle, file.label(), tokens, "")),
-        Part::Reasoning(_)
-        | Part::ToolCall(_)
-        | Part::ToolResult(_)
-        | Part::Structured(_)
-        | Part::Opaque(_) => return None,
-    };
-    (meter.part(&floor) < tokens).then_some(floor)
 }

@@ -9,7 +9,7 @@
 //! let transcript: Transcript = (0..200).map(|n| Item::user(format!("u{n}"), "word ".repeat(50))).collect();
 //! let budget = Budget::for_target(Tokens(2_000))?;
 //! let plan = plan(&View::of(&transcript), &LadderStrategy::new(), Some(&budget))?;
-//! let compacted = plan.apply_floor();
+//! let compacted = plan.apply_digest();
 //! assert!(compacted.view.tokens() <= budget.target());
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```

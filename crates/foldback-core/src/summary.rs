@@ -151,8 +151,11 @@ impl<'p> FoldRequest<'p> {
     pub fn digest(&self) -> Item {
         let tokens_max = self.fold.spec.tokens_max.0.saturating_sub(ITEM_OVERHEAD_TOKENS);
         let covered = self.covered();
-        let header =
-            format!("{HEADER_START}{}{HEADER_MIDDLE}{}{DIGEST_END}", self.item_count(&covered), self.fold.handle);
+        let header = format!(
+            "{HEADER_START}{}{HEADER_MIDDLE}{}{DIGEST_END}",
+            self.item_count(&covered),
+            self.fold.handle
+        );
         let meter = self.view.transcript().meter();
         let room = tokens_max.saturating_sub(meter.text(&header) + 1);
         let digest = digest(&self.material(&covered), room, meter);
@@ -165,7 +168,8 @@ impl<'p> FoldRequest<'p> {
 
     fn material(&self, covered: &[Range<usize>]) -> Material<'p> {
         let transcript = self.view.transcript();
-        let told = self.previous().filter(|entry| !self.is_regenerated(entry) && !self.is_recorded_summary(entry));
+        let told =
+            self.previous().filter(|entry| !self.is_regenerated(entry) && !self.is_recorded_summary(entry));
         let mut items: Vec<(usize, &Item)> = told.map(|entry| (entry.anchor(), &**entry.item())).collect();
         for index in covered.iter().cloned().flatten() {
             items.extend(transcript.get(index).map(|entry| (index, &**entry.item())));
@@ -188,7 +192,8 @@ impl<'p> FoldRequest<'p> {
                 Edit::Fold(_) => {}
             }
         }
-        let is_hidden = |index: usize| self.fold.hides(index) || hidden.iter().any(|range| range.contains(&index));
+        let is_hidden =
+            |index: usize| self.fold.hides(index) || hidden.iter().any(|range| range.contains(&index));
         let mut texts = Vec::new();
         for entry in self.view.iter().filter(|entry| !is_hidden(entry.span().start)) {
             for (part_index, part) in entry.item().parts.iter().enumerate() {
@@ -377,7 +382,7 @@ const HEADER_START: &str = "[Summary of ";
 const HEADER_MIDDLE: &str = " folded items, ";
 const HEADER_END: &str = ". Each line names what it stands for by its handle.]";
 /// How the header of a digest ends.
-const DIGEST_END: &str = ". Quotations are verbatim; the handle recalls the rest.]";
+pub(crate) const DIGEST_END: &str = ". Quotations are verbatim; the handle recalls the rest.]";
 /// Between count and handle where there was room for nothing else.
 const SHORT_MIDDLE: &str = " items folded: ";
 
@@ -405,7 +410,12 @@ impl<'t> WrittenFloor<'t> {
         let long = || header.strip_prefix(HEADER_START)?.strip_suffix(header_end)?.split_once(HEADER_MIDDLE);
         let short = || header.strip_prefix('[')?.strip_suffix(']')?.split_once(SHORT_MIDDLE);
         let (count, handle) = long().or_else(short)?;
-        Some(Self { item_count: count.parse().ok()?, handle: Handle::parse(handle)?, lines, is_digest: header.ends_with(DIGEST_END) })
+        Some(Self {
+            item_count: count.parse().ok()?,
+            handle: Handle::parse(handle)?,
+            lines,
+            is_digest: header.ends_with(DIGEST_END),
+        })
     }
 
     /// Where a summary with this text comes from.

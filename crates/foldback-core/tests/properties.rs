@@ -216,7 +216,7 @@ proptest! {
     fn the_ladder_fits_unless_the_kernel_does_not(recipe in recipe(), percent in 0u64..110) {
         let transcript = recipe.transcript();
         let budget = budget(&transcript, percent);
-        let kernel = kernel_tokens(&transcript);
+        let kernel = kernel_tokens(&transcript, budget.target());
         match plan(&View::of(&transcript), &LadderStrategy::new(), Some(&budget)) {
             Ok(plan) => {
                 let after = plan.apply_floor().view;

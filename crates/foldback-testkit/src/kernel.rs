@@ -1,15 +1,16 @@
 //! What the ladder must keep, computed again and differently: the oracle for `BudgetInfeasible`.
 //!
-//! It shares nothing with core's kernel but the two functions that say what a shortened part
-//! looks like, because their wording is the fact to be counted.
+//! It shares nothing with core's kernel but the floors, which say what a shortened part looks like,
+//! because their wording is the fact to be counted.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use foldback_core::kernel::{floor_result_part, floor_task_part};
+use foldback_core::kernel::{Floors, REPEATED_INSTRUCTIONS_MAX};
 use foldback_core::{Handle, Item, ItemKind, Part, Tokens, Transcript};
 
-/// What the items that must stay cost at their smallest.
-pub fn kernel_tokens(transcript: &Transcript) -> Tokens {
+/// What the items that must stay cost at their smallest for a target.
+pub fn kernel_tokens(transcript: &Transcript, target: Tokens) -> Tokens {
+    let floors = Floors::for_target(target);
     let items: Vec<&Item> = transcript.items().map(|item| &**item).collect();
     let unit_of = units(&items);
     let users: Vec<usize> = (0..items.len()).filter(|&i| items[i].kind == ItemKind::User).collect();
@@ -24,7 +25,7 @@ pub fn kernel_tokens(transcript: &Transcript) -> Tokens {
         let is_task =
             users.first() == Some(&i) && protected_task != Some(i) && !items[i].is_pinned() && i < in_flight;
         let is_in_flight = i >= in_flight && !items[i].is_pinned();
-        smallest(transcript, i, is_task, is_in_flight)
+        smallest(transcript, &floors, i, is_task, is_in_flight)
     };
     kept.iter().map(cost).sum()
 }
@@ -35,12 +36,26 @@ fn must_stay(items: &[&Item], index: usize, users: &[usize], in_flight: usize) -
         .find(|&i| !matches!(items[i].kind, ItemKind::System | ItemKind::Developer | ItemKind::Context))
         .unwrap_or(items.len());
     let scene_end = users.first().copied().unwrap_or(speaks_first);
-    matches!(item.kind, ItemKind::System | ItemKind::Developer)
+    (matches!(item.kind, ItemKind::System | ItemKind::Developer) && !is_said_again(items, index))
         || (item.kind == ItemKind::Context && index < scene_end && item.summary.is_none())
         || item.is_pinned()
         || users.first() == Some(&index)
         || users.last() == Some(&index)
         || index >= in_flight
+}
+
+/// Whether one of the newest different instructions before an instruction is the same.
+fn is_said_again(items: &[&Item], index: usize) -> bool {
+    let mut said: Vec<&Item> = Vec::new();
+    let mut is_again = false;
+    for item in items[..=index].iter().filter(|item| item.kind.is_instruction() && !item.is_pinned()) {
+        let newest = &said[said.len().saturating_sub(REPEATED_INSTRUCTIONS_MAX)..];
+        is_again = newest.iter().any(|other| other.kind == item.kind && other.parts == item.parts);
+        if !is_again {
+            said.push(item);
+        }
+    }
+    is_again
 }
 
 /// For each item the smallest index of its unit, by merging until nothing changes.
@@ -130,13 +145,19 @@ fn add_opener(items: &[&Item], kept: &mut BTreeSet<usize>) {
     }
 }
 
-fn smallest(transcript: &Transcript, index: usize, is_task: bool, is_in_flight: bool) -> Tokens {
+fn smallest(
+    transcript: &Transcript,
+    floors: &Floors,
+    index: usize,
+    is_task: bool,
+    is_in_flight: bool,
+) -> Tokens {
     let (meter, item) = (transcript.meter(), transcript.items().nth(index).expect("it is recorded"));
     let parts = item.parts.iter().enumerate().map(|(part_index, part)| {
         let handle = Handle::of_part(index, &item.id, part_index);
         let floor = match (is_task, is_in_flight) {
-            (true, _) => floor_task_part(part, &handle, meter),
-            (_, true) => floor_result_part(part, &handle, meter),
+            (true, _) => floors.of_task(part, &handle, meter),
+            (_, true) => floors.in_flight(part, &handle, meter),
             _ => None,
         };
         floor.unwrap_or_else(|| part.clone())

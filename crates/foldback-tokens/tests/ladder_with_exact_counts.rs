@@ -31,7 +31,7 @@ fn fits_or_is_infeasible(recipe: &Recipe, counter: BpeCounter, percent: u64) -> 
     let before = View::of(&transcript);
     let target = Tokens((before.tokens().0 * percent / 100).max(1));
     let budget = Budget::for_target(target).expect("a target of at least one token");
-    let kernel = kernel_tokens(&transcript);
+    let kernel = kernel_tokens(&transcript, budget.target());
     match plan(&before, &LadderStrategy::new(), Some(&budget)) {
         Ok(plan) => {
             let compacted = plan.apply_floor();

@@ -21,6 +21,8 @@ const SEPARATOR_TOKENS: f64 = 1.0;
 pub(super) struct Choice {
     /// Indices of passages, in order.
     pub(super) passages: Vec<u32>,
+    /// For each topic whether its heading is written.
+    pub(super) is_open: Vec<bool>,
     /// Names that are listed, in order.
     pub(super) names: Vec<NameIndex>,
 }
@@ -32,17 +34,24 @@ pub(super) struct Chooser<'c, 's> {
     weights: Vec<f64>,
     passage_tokens: Vec<f64>,
     name_tokens: Vec<f64>,
-    heading_tokens: Vec<f64>,
+    headings: Vec<Heading>,
 }
 
+/// What the line above a topic's passages says and costs.
+struct Heading {
+    tokens: f64,
+    names: Vec<NameIndex>,
+}
+
+/// A passage or, counted on from the last of them, a topic of which only the heading is written.
 struct Candidate {
     ratio: f64,
-    passage: u32,
+    index: u32,
 }
 
 impl Ord for Candidate {
     fn cmp(&self, other: &Self) -> Ordering {
-        self.ratio.total_cmp(&other.ratio).then_with(|| other.passage.cmp(&self.passage))
+        self.ratio.total_cmp(&other.ratio).then_with(|| other.index.cmp(&self.index))
     }
 }
 impl PartialOrd for Candidate {
@@ -69,8 +78,14 @@ impl<'c, 's> Chooser<'c, 's> {
         let tokens = |text: &str| meter.text(text) as f64;
         let text_of = |source: u32, span: std::ops::Range<usize>| &sources.texts[source as usize].text[span];
         let passage_tokens = passages.passages.iter().map(|passage| {
-            tokens(text_of(passage.source, passage.span.start as usize..passage.span.end as usize)) + LINE_TOKENS
+            tokens(text_of(passage.source, passage.span.start as usize..passage.span.end as usize))
+                + LINE_TOKENS
         });
+        let heading_of = |text: &String, tokens: f64| {
+            let mut names = Vec::new();
+            passages.known_in(text, |name| names.push(name));
+            Heading { tokens, names }
+        };
         let name_tokens = passages.names.iter().map(|name| tokens(name.text) + SEPARATOR_TOKENS);
         Self {
             sources,
@@ -78,7 +93,7 @@ impl<'c, 's> Chooser<'c, 's> {
             weights,
             passage_tokens: passage_tokens.collect(),
             name_tokens: name_tokens.collect(),
-            heading_tokens: headings.iter().map(|heading| tokens(heading)).collect(),
+            headings: headings.iter().map(|heading| heading_of(heading, tokens(heading))).collect(),
         }
     }
 
@@ -87,10 +102,11 @@ impl<'c, 's> Chooser<'c, 's> {
     pub(super) fn choose(&self, tokens_max: f64, name_share: f64, visible: &str) -> Choice {
         let mut run = Run {
             is_covered: self.weights.iter().map(|&weight| weight <= 0.0).collect(),
-            is_open: vec![false; self.heading_tokens.len()],
+            is_open: vec![false; self.headings.len()],
             left: tokens_max * (1.0 - name_share),
         };
-        let mut choice = Choice { passages: self.quote(&mut run), names: Vec::new() };
+        let passages = self.quote(&mut run);
+        let mut choice = Choice { passages, is_open: run.is_open.clone(), names: Vec::new() };
         run.left += tokens_max * name_share;
         let mut visible = visible.to_owned();
         for &passage in &choice.passages {
@@ -103,55 +119,76 @@ impl<'c, 's> Chooser<'c, 's> {
         choice
     }
 
-    fn gain(&self, passage: u32, run: &Run) -> f64 {
-        let names = self.passages.names_in(&self.passages.passages[passage as usize]);
+    fn names_of(&self, index: u32) -> &[NameIndex] {
+        let passage = self.passages.passages.get(index as usize);
+        passage.map_or(&[], |passage| self.passages.names_in(passage))
+    }
+
+    /// What is gained by the names of a candidate that nothing shows yet, its heading's included.
+    fn gain(&self, index: u32, run: &Run) -> f64 {
+        let names = self.names_of(index);
+        let topic = self.topic_of(index).0 as usize;
+        let heading: &[NameIndex] = if run.is_open[topic] { &[] } else { &self.headings[topic].names };
         let mut gain = 0.0;
         for (position, name) in names.iter().enumerate() {
             if !run.is_covered[name.0 as usize] && !names[..position].contains(name) {
                 gain += self.weights[name.0 as usize];
             }
         }
+        for (position, name) in heading.iter().enumerate() {
+            let is_new = !heading[..position].contains(name) && !names.contains(name);
+            if is_new && !run.is_covered[name.0 as usize] {
+                gain += self.weights[name.0 as usize];
+            }
+        }
         gain
     }
 
-    fn topic_of(&self, passage: u32) -> TopicIndex {
-        self.sources.texts[self.passages.passages[passage as usize].source as usize].topic
+    fn topic_of(&self, index: u32) -> TopicIndex {
+        match self.passages.passages.get(index as usize) {
+            Some(passage) => self.sources.texts[passage.source as usize].topic,
+            None => TopicIndex(index - self.passages.passages.len() as u32),
+        }
     }
 
-    fn cost(&self, passage: u32, run: &Run) -> f64 {
-        let topic = self.topic_of(passage).0 as usize;
-        let heading = if run.is_open[topic] { 0.0 } else { self.heading_tokens[topic] };
-        self.passage_tokens[passage as usize] + heading
+    fn cost(&self, index: u32, run: &Run) -> f64 {
+        let topic = self.topic_of(index).0 as usize;
+        let heading = if run.is_open[topic] { 0.0 } else { self.headings[topic].tokens };
+        self.passage_tokens.get(index as usize).copied().unwrap_or(0.0) + heading
     }
 
     fn quote(&self, run: &mut Run) -> Vec<u32> {
         let mut seen = HashSet::new();
-        let mut heap: BinaryHeap<Candidate> = (0..self.passages.passages.len() as u32)
-            .filter(|&passage| seen.insert(self.text(passage)))
-            .filter_map(|passage| {
-                let gain = self.gain(passage, run);
-                (gain > 0.0).then(|| Candidate { ratio: gain / self.cost(passage, run), passage })
-            })
-            .collect();
+        let passage_count = self.passages.passages.len() as u32;
+        let distinct = (0..passage_count).filter(|&passage| seen.insert(self.text(passage)));
+        let headings = (0..self.headings.len() as u32).map(|topic| passage_count + topic);
+        let candidate = |index: u32| {
+            let gain = self.gain(index, run);
+            (gain > 0.0).then(|| Candidate { ratio: gain / self.cost(index, run), index })
+        };
+        let mut heap: BinaryHeap<Candidate> = distinct.chain(headings).filter_map(candidate).collect();
         let mut chosen = Vec::new();
         while let Some(candidate) = heap.pop() {
-            let passage = candidate.passage;
-            let (gain, cost) = (self.gain(passage, run), self.cost(passage, run));
+            let index = candidate.index;
+            let (gain, cost) = (self.gain(index, run), self.cost(index, run));
             if gain <= 0.0 || cost > run.left {
                 continue;
             }
             let ratio = gain / cost;
             // What was chosen since may have taken from it.
             if heap.peek().is_some_and(|next| next.ratio > ratio) {
-                heap.push(Candidate { ratio, passage });
+                heap.push(Candidate { ratio, index });
                 continue;
             }
             run.left -= cost;
-            run.is_open[self.topic_of(passage).0 as usize] = true;
-            for name in self.passages.names_in(&self.passages.passages[passage as usize]) {
+            let topic = self.topic_of(index).0 as usize;
+            run.is_open[topic] = true;
+            for name in self.names_of(index).iter().chain(&self.headings[topic].names) {
                 run.is_covered[name.0 as usize] = true;
             }
-            chosen.push(passage);
+            if index < passage_count {
+                chosen.push(index);
+            }
         }
         chosen
     }
@@ -176,7 +213,8 @@ impl<'c, 's> Chooser<'c, 's> {
 
     fn text(&self, passage: u32) -> &str {
         let passage = &self.passages.passages[passage as usize];
-        &self.sources.texts[passage.source as usize].text[passage.span.start as usize..passage.span.end as usize]
+        &self.sources.texts[passage.source as usize].text
+            [passage.span.start as usize..passage.span.end as usize]
     }
 }
 

@@ -87,9 +87,9 @@ fn clause_of<'h>(subject: &Subject, heading: &'h str) -> Option<&'h str> {
 }
 
 fn take_todos(sources: &mut Sources<'_>, line: &str) -> bool {
-    let states =
-        [(DONE, TodoState::Done), (IN_PROGRESS, TodoState::InProgress), (NEXT, TodoState::Pending)];
-    let Some((list, state)) = states.iter().find_map(|&(mark, state)| Some((line.strip_prefix(mark)?, state)))
+    let states = [(DONE, TodoState::Done), (IN_PROGRESS, TodoState::InProgress), (NEXT, TodoState::Pending)];
+    let Some((list, state)) =
+        states.iter().find_map(|&(mark, state)| Some((line.strip_prefix(mark)?, state)))
     else {
         return false;
     };

@@ -152,7 +152,8 @@ fn pieces(line: &str, mut push: impl FnMut(Range<usize>)) {
         if character.is_whitespace() {
             last_space = Some(at);
         }
-        let limit = if last_space.is_some_and(|space| space > start) { PASSAGE_BYTES } else { WORD_BYTES_MAX };
+        let limit =
+            if last_space.is_some_and(|space| space > start) { PASSAGE_BYTES } else { WORD_BYTES_MAX };
         if at.saturating_sub(start) >= limit && line.len() - start > PASSAGE_BYTES + PASSAGE_BYTES_SLACK {
             let end = last_space.filter(|&space| space > start).unwrap_or(at);
             push(start..end);

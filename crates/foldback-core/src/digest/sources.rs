@@ -92,13 +92,13 @@ impl Topic {
 }
 
 /// Longer commands are shortened where they are a heading.
-const COMMAND_BYTES_MAX: usize = 240;
+const COMMAND_BYTES_MAX: usize = 160;
 
 /// As much is quoted of why a file was changed.
-const WHY_BYTES_MAX: usize = 140;
+const WHY_BYTES_MAX: usize = 100;
 
 /// As much is quoted of an error.
-const ERROR_BYTES_MAX: usize = 200;
+const ERROR_BYTES_MAX: usize = 160;
 
 /// Everything folded, read once.
 #[derive(Debug, Default)]
@@ -137,9 +137,7 @@ impl<'r> Sources<'r> {
         for part in &item.parts {
             let (author, topic) = match part {
                 Part::ToolCall(call) => (Author::Agent, self.call(item_index, call, said)),
-                Part::ToolResult(result) => {
-                    (Author::Tool, self.answer(item_index, result, part))
-                }
+                Part::ToolResult(result) => (Author::Tool, self.answer(item_index, result, part)),
                 Part::Reasoning(_) => (Author::Thought, self.about(Subject::Notes)),
                 Part::Text(_) | Part::Structured(_) | Part::File(_) | Part::Media(_) | Part::Opaque(_) => {
                     self.spoken(item.kind)
@@ -194,7 +192,8 @@ impl<'r> Sources<'r> {
             if action.is_change() {
                 topic.change_count += 1;
                 topic.is_deleted = matches!(action, Action::Delete { .. });
-                topic.why = said.map(|said| first_sentence(said, WHY_BYTES_MAX).to_owned()).or(topic.why.take());
+                topic.why =
+                    said.map(|said| first_sentence(said, WHY_BYTES_MAX).to_owned()).or(topic.why.take());
             } else if matches!(action, Action::Read { .. }) {
                 topic.read_count += 1;
             }
@@ -232,10 +231,13 @@ fn clause(outcome: &Outcome) -> Option<String> {
 
 fn subject_of(action: &Action) -> Option<Subject> {
     match action {
-        Action::Read { path, .. } | Action::Write { path } | Action::Edit { path } | Action::Delete { path } => {
-            Some(Subject::File(path.clone()))
+        Action::Read { path, .. }
+        | Action::Write { path }
+        | Action::Edit { path }
+        | Action::Delete { path } => Some(Subject::File(path.clone())),
+        Action::Run { command, .. } => {
+            Some(Subject::Command(clipped(command.trim(), COMMAND_BYTES_MAX).to_owned()))
         }
-        Action::Run { command } => Some(Subject::Command(clipped(command.trim(), COMMAND_BYTES_MAX).to_owned())),
         Action::Search { .. }
         | Action::List { .. }
         | Action::Todo(_)

@@ -1,5 +1,6 @@
 //! What the user said, verbatim: the first request, rules, corrections; as much as there is room for.
 
+use std::collections::HashSet;
 use std::ops::Range;
 
 use super::sources::{Author, Sources};
@@ -8,9 +9,20 @@ use crate::transcript::Meter;
 
 /// Tags that hosts put around what they add to a user's message: not the user's words.
 const HOST_TAGS: &[&str] = &[
-    "system-reminder", "environment_context", "environment_details", "command-name", "command-message",
-    "command-args", "command-contents", "local-command-stdout", "local-command-stderr",
-    "local-command-caveat", "bash-stdout", "bash-stderr", "ide_opened_file", "ide_selection",
+    "system-reminder",
+    "environment_context",
+    "environment_details",
+    "command-name",
+    "command-message",
+    "command-args",
+    "command-contents",
+    "local-command-stdout",
+    "local-command-stderr",
+    "local-command-caveat",
+    "bash-stdout",
+    "bash-stderr",
+    "ide_opened_file",
+    "ide_selection",
     "task-notification",
 ];
 
@@ -20,9 +32,12 @@ const TYPED_BYTES_MAX: usize = 2_000;
 /// A sentence longer than this is quoted in part.
 const SENTENCE_BYTES_MAX: usize = 1_200;
 
+/// Shorter sentences that are no rule say "go on".
+const WORDS_MIN: usize = 3;
+
 /// Share of all room that rules may take, and that all words together may take.
-const RULES_SHARE: f64 = 0.6;
-const WORDS_SHARE: f64 = 0.4;
+const RULES_SHARE: f64 = 0.4;
+const WORDS_SHARE: f64 = 0.25;
 
 /// One sentence of a user.
 #[derive(Clone, Debug)]
@@ -75,6 +90,7 @@ pub(super) fn choose_words(sources: &Sources<'_>, tokens_max: u64, meter: &Meter
 
 fn all_sentences(sources: &Sources<'_>, meter: &Meter) -> Vec<Sentence> {
     let mut all = Vec::new();
+    let mut seen = HashSet::new();
     let users = (0_u32..).zip(&sources.texts).filter(|(_, source)| source.author == Author::User);
     for (number, (source_index, source)) in users.enumerate() {
         let text = &*source.text;
@@ -84,8 +100,13 @@ fn all_sentences(sources: &Sources<'_>, meter: &Meter) -> Vec<Sentence> {
             let end = span.start + super::sources::clipped(&text[span.clone()], SENTENCE_BYTES_MAX).len();
             let span = span.start..end;
             let sentence = &text[span.clone()];
+            let is_rule = is_constraint(sentence);
+            let is_short = sentence.is_ascii() && sentence.split_whitespace().nth(WORDS_MIN - 1).is_none();
+            if (is_short && !is_rule) || !seen.insert(sentence) {
+                continue;
+            }
             let rank = match sentence {
-                _ if is_constraint(sentence) && own_bytes <= 8 * TYPED_BYTES_MAX => Rank::Rule,
+                _ if is_rule && own_bytes <= 8 * TYPED_BYTES_MAX => Rank::Rule,
                 _ if number == 0 => Rank::Task,
                 _ if own_bytes <= TYPED_BYTES_MAX => Rank::Typed,
                 _ => Rank::Pasted,
@@ -145,7 +166,17 @@ fn is_prose(sentence: &str) -> bool {
             false => others += 1,
         }
     }
-    letters >= 2 && letters >= 2 * others
+    letters >= 2 && letters >= 3 * others && !is_log_line(sentence)
+}
+
+/// Whether it is a line of a stack trace or of a log: it names a place in a file.
+fn is_log_line(sentence: &str) -> bool {
+    let is_place = |word: &str| {
+        let mut pieces = word.trim_end_matches([')', ',']).rsplit(':');
+        let is_number = |piece: Option<&str>| piece.is_some_and(|piece| piece.parse::<u32>().is_ok());
+        word.contains(['/', '.']) && is_number(pieces.next()) && pieces.next().is_some()
+    };
+    sentence.starts_with("at ") || sentence.split_whitespace().any(is_place)
 }
 
 #[cfg(test)]

@@ -29,12 +29,24 @@ const ERRORS_MAX: usize = 8;
 /// Things to do that are listed of each state.
 const TODOS_MAX: usize = 20;
 
-/// As much is quoted of what the agent said last.
+/// One error for so many tokens of digest.
+const ERROR_TOKENS_SHARE: usize = 1_000;
+
+/// As much is quoted of what the agent said last: of the digest, and at most.
+const LAST_SHARE: usize = 40;
 const LAST_BYTES_MAX: usize = 400;
+const BYTES_PER_TOKEN: usize = 4;
 
 /// What stands in every digest, whatever else there is room for.
-pub(super) fn frame(sources: &Sources<'_>, words: &Words) -> Frame {
-    Frame { said: said(sources, words), state: state(sources), errors: errors(sources) }
+pub(super) fn frame(sources: &Sources<'_>, words: &Words, tokens_max: u64) -> Frame {
+    let tokens_max = tokens_max as usize;
+    let last_bytes_max = (tokens_max * BYTES_PER_TOKEN / LAST_SHARE).min(LAST_BYTES_MAX);
+    let errors_max = (tokens_max / ERROR_TOKENS_SHARE).clamp(1, ERRORS_MAX);
+    Frame {
+        said: said(sources, words),
+        state: state(sources, last_bytes_max),
+        errors: errors(sources, errors_max),
+    }
 }
 
 /// The sections that do not depend on what is chosen.
@@ -61,7 +73,8 @@ fn said(sources: &Sources<'_>, words: &Words) -> String {
     let mut end_before: Option<(u32, usize)> = None;
     for (source_index, span) in &words.spans {
         let text = &sources.texts[*source_index as usize].text;
-        let joint = end_before.filter(|&(source, _)| source == *source_index).map(|(_, end)| &text[end..span.start]);
+        let joint =
+            end_before.filter(|&(source, _)| source == *source_index).map(|(_, end)| &text[end..span.start]);
         match joint {
             // Sentences that stood side by side still do.
             Some(between) if between.trim().is_empty() && !between.contains('\n') => body.push_str(between),
@@ -76,7 +89,7 @@ fn said(sources: &Sources<'_>, words: &Words) -> String {
     section(USER_SAID, &body)
 }
 
-fn state(sources: &Sources<'_>) -> String {
+fn state(sources: &Sources<'_>, last_bytes_max: usize) -> String {
     let mut body = String::new();
     for (mark, state) in [
         (DONE, TodoState::Done),
@@ -85,7 +98,8 @@ fn state(sources: &Sources<'_>) -> String {
         ("Given up: ", TodoState::Cancelled),
     ] {
         let todos = sources.todos.iter().filter(|todo| todo.state == state);
-        let texts: Vec<&str> = todos.map(|todo| todo.text.lines().next().unwrap_or("")).take(TODOS_MAX).collect();
+        let texts: Vec<&str> =
+            todos.map(|todo| todo.text.lines().next().unwrap_or("")).take(TODOS_MAX).collect();
         if !texts.is_empty() {
             body.push('\n');
             body.push_str(mark);
@@ -98,12 +112,12 @@ fn state(sources: &Sources<'_>) -> String {
     if let Some(last) = sources.texts.iter().rev().find(is_note) {
         let text: String = last.text.split_whitespace().collect::<Vec<_>>().join(" ");
         // Writing into a string cannot fail.
-        let _ = write!(body, "\nLast said: {}", clipped(&text, LAST_BYTES_MAX));
+        let _ = write!(body, "\nLast said: {}", clipped(&text, last_bytes_max));
     }
     section(STATE, &body)
 }
 
-fn errors(sources: &Sources<'_>) -> String {
+fn errors(sources: &Sources<'_>, errors_max: usize) -> String {
     let mut open: Vec<(usize, &str, &Topic)> = sources
         .topics
         .iter()
@@ -112,7 +126,7 @@ fn errors(sources: &Sources<'_>) -> String {
         .collect();
     open.sort_by_key(|&(item, ..)| std::cmp::Reverse(item));
     let mut body = String::new();
-    for (_, line, topic) in open.into_iter().take(ERRORS_MAX) {
+    for (_, line, topic) in open.into_iter().take(errors_max) {
         let _ = match &topic.subject {
             Subject::Command(command) => write!(body, "\n- `{}`: {line}", first_sentence(command, 120)),
             Subject::File(path) => write!(body, "\n- {path}: {line}"),
@@ -140,7 +154,7 @@ fn file_clause(topic: &Topic) -> String {
     let times = |count: usize, verb: &str| match count {
         0 => String::new(),
         1 => verb.to_owned(),
-        count => format!("{verb} {count} times"),
+        count => format!("{verb} ×{count}"),
     };
     let clauses = [
         times(topic.change_count, "changed"),
@@ -159,7 +173,7 @@ fn run_clause(topic: &Topic) -> String {
     if let Some(earlier) = topic.earlier.as_ref().filter(|_| topic.call_count == 0) {
         return earlier.clone();
     }
-    let times = if topic.call_count > 1 { format!(" ({} times)", topic.call_count) } else { String::new() };
+    let times = if topic.call_count > 1 { format!(" ×{}", topic.call_count) } else { String::new() };
     match &topic.outcome {
         Some(outcome) => format!("{times}: {outcome}"),
         None => times,
@@ -175,10 +189,13 @@ pub(super) fn write(
     choice: &Choice,
 ) -> String {
     let mut topics = grouped(sources, passages, choice);
+    let mut is_written = vec![false; topics.len()];
     let mut body = |is_wanted: &dyn Fn(&Topic) -> bool| {
         let mut body = String::new();
         for (index, group) in topics.iter_mut().enumerate() {
-            if is_wanted(&sources.topics[index]) && !group.is_empty() {
+            let is_shown = choice.is_open[index] || !group.is_empty();
+            if is_wanted(&sources.topics[index]) && is_shown && !is_written[index] {
+                is_written[index] = true;
                 body.push_str(&headings[index]);
                 body.push_str(&std::mem::take(group));
             }
@@ -222,7 +239,7 @@ fn grouped(sources: &Sources<'_>, passages: &Passages<'_>, choice: &Choice) -> V
             sources.topic(name.topic).subject,
             Subject::File(_) | Subject::Command(_) | Subject::Tool(_)
         );
-        if has_heading && !groups[topic as usize].is_empty() {
+        if has_heading && (choice.is_open[topic as usize] || !groups[topic as usize].is_empty()) {
             lists[topic as usize].push(name.text);
         } else {
             elsewhere.push(name.text);

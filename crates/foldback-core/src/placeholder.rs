@@ -161,6 +161,30 @@ pub fn shorten_to_lines(text: &str, lines_max: usize, head: HeadPercent, handle:
     Some(shortened)
 }
 
+/// Characters that the line between head and tail takes at most, line ends included.
+const MARKER_CHARACTERS_MAX: usize = 96;
+
+/// Shortens text to at most `characters_max` characters: its head, a line that says what is hidden,
+/// its tail, cut wherever the count falls. `None` where it has no more than that.
+pub fn shorten_to_characters(
+    text: &str,
+    characters_max: usize,
+    head: HeadPercent,
+    handle: &Handle,
+) -> Option<String> {
+    // No text has more characters than bytes.
+    let count = if text.len() <= characters_max { 0 } else { text.chars().count() };
+    if count <= characters_max {
+        return None;
+    }
+    let keep = characters_max.saturating_sub(MARKER_CHARACTERS_MAX);
+    let head_count = head.of(keep);
+    let hidden = count - keep;
+    let place = |characters: usize| text.char_indices().nth(characters).map_or(text.len(), |(byte, _)| byte);
+    let (head, tail) = (&text[..place(head_count)], &text[place(head_count + hidden)..]);
+    Some(format!("{head}\n[folded {handle}: {hidden} of {count} characters]\n{tail}"))
+}
+
 fn around_hidden(text: &str, head_end: usize, tail_start: usize, tokens: Tokens, handle: &Handle) -> String {
     let (head, hidden, tail) = (&text[..head_end], &text[head_end..tail_start], &text[tail_start..]);
     let mut shortened = String::with_capacity(head.len() + tail.len() + 128);

@@ -19,18 +19,20 @@
 //! ```
 
 mod presets;
+mod trigger;
 
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+pub use trigger::{Checked, PolicyTrigger};
+
+use self::trigger::Fires;
 use crate::budget::{ANSWER_HEADROOM_MAX, Budget, BudgetError, Level, TRIGGER_PERCENT, checked_percent};
 use crate::ids::{Text, Tokens};
 use crate::models::Model;
 use crate::strategy::{CompactionPipeline, Strategy, StrategyConfig};
-use crate::trigger::{
-    CompactionReason, ContextWindowTrigger, MutationPoint, Trigger, TriggerContext, context_window_trigger,
-};
+use crate::trigger::Trigger;
 
 /// The policy where nobody chooses one.
 pub const POLICY_DEFAULT: &str = "ladder";
@@ -122,7 +124,7 @@ pub enum PolicyError {
     #[error("the policy has no triggers; leave them out for {TRIGGER_PERCENT}% of what is usable")]
     NoTriggers,
     /// It would run at every call.
-    #[error("the trigger {rule:?} fires on nothing at all; give more than 0")]
+    #[error("a trigger fires always, because {rule}; give more than 0")]
     FiresAlways {
         /// The rule.
         rule: PolicyTrigger,
@@ -130,86 +132,6 @@ pub enum PolicyError {
     /// A level that is none.
     #[error(transparent)]
     Level(#[from] BudgetError),
-}
-
-/// When a policy compacts: one of the rules that the systems behind the presets have.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "rule", rename_all = "kebab-case", deny_unknown_fields)]
-pub enum PolicyTrigger {
-    /// The request reaches a level. Tokens and shares of the window speak of the whole request,
-    /// with what it holds beside the transcript; shares of what is usable speak of the transcript.
-    Reaches {
-        /// The level.
-        at: Level,
-    },
-    /// The request takes all of the input limit but room for the answer, 20,000 tokens at most.
-    InputLimit,
-    /// Only a fixed headroom is left: see [`Budget::with_fixed_headroom`].
-    FixedHeadroom,
-    /// `compact_at − overhead/window − tokens/window` falls under `threshold`: see
-    /// [`Budget::with_compact_at`].
-    CompactAt {
-        /// A share of the window, from 0 to 1.
-        compact_at: f64,
-        /// A share of the window, from 0 to 1.
-        threshold: f64,
-    },
-    /// There are more items than this.
-    Items {
-        /// As many are still allowed.
-        items_max: usize,
-    },
-    /// The input tokens that the provider reported last reach a share of the window.
-    Reported {
-        /// The share, in percent.
-        percent: f64,
-    },
-}
-
-impl PolicyTrigger {
-    /// The level of the transcript at which it fires, where it goes by tokens.
-    fn level(self, room: Room, usable: Tokens) -> Result<Option<Tokens>, BudgetError> {
-        let share = |of: Tokens, percent: f64| Ok(of.scaled_down(checked_percent(percent)? / 100.0));
-        let beside = |request: Tokens| request.saturating_sub(room.overhead);
-        let level = match self {
-            Self::Reaches { at: Level::Tokens(tokens) } => beside(tokens),
-            Self::Reaches { at: Level::PercentOfWindow(percent) } => beside(share(room.window, percent)?),
-            Self::Reaches { at: Level::PercentOfUsable(percent) } => share(usable, percent)?,
-            Self::InputLimit => usable,
-            Self::FixedHeadroom => beside(Budget::with_fixed_headroom(room.window).build()?.trigger()),
-            Self::CompactAt { compact_at, threshold } => {
-                Budget::with_compact_at(room.window, room.overhead, compact_at, threshold)?.build()?.trigger()
-            }
-            Self::Items { .. } | Self::Reported { .. } => return Ok(None),
-        };
-        Ok(Some(level))
-    }
-
-    /// The rule itself, if it can be one.
-    fn checked(self) -> Result<Self, PolicyError> {
-        let is_something = match self {
-            Self::Reaches { at: Level::Tokens(tokens) } => tokens > Tokens::ZERO,
-            Self::Reaches { at: Level::PercentOfWindow(percent) | Level::PercentOfUsable(percent) }
-            | Self::Reported { percent } => checked_percent(percent)? > 0.0,
-            Self::CompactAt { compact_at, threshold } => {
-                checked_percent((compact_at - checked_percent(threshold * 100.0)? / 100.0) * 100.0)? > 0.0
-            }
-            Self::Items { items_max } => items_max > 0,
-            Self::InputLimit | Self::FixedHeadroom => true,
-        };
-        if is_something { Ok(self) } else { Err(PolicyError::FiresAlways { rule: self }) }
-    }
-}
-
-/// How often a policy's triggers are asked.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Checked {
-    /// Before every call of the model.
-    #[default]
-    EveryCall,
-    /// Once for each turn, never inside a tool loop.
-    OncePerTurn,
 }
 
 /// What a model leaves for a transcript.
@@ -373,23 +295,7 @@ impl Policy {
 
     /// Says call by call whether it would compact now, at the levels of `budget`.
     pub fn trigger(&self, budget: &Budget) -> Box<dyn Trigger> {
-        let goes_by_tokens = |rule: &&PolicyTrigger| {
-            !matches!(rule, PolicyTrigger::Items { .. } | PolicyTrigger::Reported { .. })
-        };
-        let level = self.triggers.iter().find(goes_by_tokens).map(|_| budget.trigger());
-        let items_max = self.triggers.iter().filter_map(|rule| match rule {
-            PolicyTrigger::Items { items_max } => Some(*items_max),
-            _ => None,
-        });
-        let reported = self.triggers.iter().filter_map(|rule| match rule {
-            PolicyTrigger::Reported { percent } => Some(*percent),
-            _ => None,
-        });
-        let reported = reported.min_by(f64::total_cmp).map(|percent| {
-            context_window_trigger(budget.window(), percent)
-                .expect("percentages are checked with the policy, and a budget has a window")
-        });
-        Box::new(Fires { checked: self.checked, level, items_max: items_max.min(), reported })
+        Box::new(Fires::new(&self.triggers, self.checked, budget))
     }
 
     /// What a compaction does: the steps for recorded items, then its own, as one pipeline.
@@ -416,33 +322,6 @@ impl Default for Policy {
 
 fn pipeline<'a>(steps: impl IntoIterator<Item = &'a StrategyConfig>) -> CompactionPipeline {
     steps.into_iter().cloned().fold(CompactionPipeline::new(), CompactionPipeline::with_strategy)
-}
-
-/// The triggers of one policy at the levels of one budget.
-#[derive(Clone, Copy, Debug)]
-struct Fires {
-    checked: Checked,
-    level: Option<Tokens>,
-    items_max: Option<usize>,
-    reported: Option<ContextWindowTrigger>,
-}
-
-impl Trigger for Fires {
-    fn fires(&self, context: &TriggerContext<'_>) -> Option<CompactionReason> {
-        if context.was_rejected() {
-            return Some(CompactionReason::OverflowRejected);
-        }
-        if self.checked == Checked::OncePerTurn && context.point == MutationPoint::AfterToolResult {
-            return None;
-        }
-        let tokens = context.tokens.upper;
-        let reached = self.level.filter(|&level| tokens >= level);
-        let has_too_many = self.items_max.is_some_and(|items_max| context.sequence.len() > items_max);
-        reached
-            .map(|level| CompactionReason::BudgetReached { tokens, level })
-            .or_else(|| has_too_many.then_some(CompactionReason::TranscriptTooLong))
-            .or_else(|| self.reported?.fires(context))
-    }
 }
 
 #[cfg(test)]

@@ -103,6 +103,9 @@ pub struct PercentError {
 /// Guesses at how much text fits before giving up on keeping any of it.
 const FIT_ATTEMPTS_MAX: usize = 12;
 
+/// Guesses that only give up what the one before was over by.
+const CLOSE_ATTEMPTS_MAX: usize = 3;
+
 /// Lines kept from the hidden middle because they look like errors.
 const ERROR_LINES_MAX: usize = 4;
 
@@ -123,14 +126,18 @@ pub fn shorten_to_tokens(
         return None;
     }
     let mut keep_bytes = (text.len() as u128 * u128::from(tokens_max.0) / u128::from(tokens)) as usize;
-    for _ in 0..FIT_ATTEMPTS_MAX {
+    for attempt in 0..FIT_ATTEMPTS_MAX {
         let head_end = head_boundary(text, head.of(keep_bytes));
         let tail_start = tail_boundary(text, keep_bytes - head.of(keep_bytes)).max(head_end);
         let shortened = around_hidden(text, head_end, tail_start, Tokens(tokens), handle);
-        if meter.text(&shortened) <= tokens_max.0 {
+        let got = meter.text(&shortened);
+        if got <= tokens_max.0 {
             return Some(shortened);
         }
-        keep_bytes = keep_bytes * 3 / 4;
+        keep_bytes = match attempt < CLOSE_ATTEMPTS_MAX {
+            true => (keep_bytes as u128 * u128::from(tokens_max.0) * 99 / (u128::from(got) * 100)) as usize,
+            false => keep_bytes * 3 / 4,
+        };
     }
     let bare = placeholder(handle, "text", Tokens(tokens), "");
     Some(bare)

@@ -5,13 +5,31 @@ mod survivors;
 mod tools;
 mod triggers;
 
-use foldback_core::{Strategy, *};
+use std::sync::Arc;
+
+use foldback_core::*;
 
 fn policy(name: &str) -> Policy {
     Policy::named(name).expect("a preset")
 }
 
-/// About so many tokens of text, without line ends.
+/// One token for each word, so that sizes in these tests are what they say.
+#[derive(Debug)]
+struct WordCounter;
+
+impl TokenCounter for WordCounter {
+    fn name(&self) -> &str {
+        "words"
+    }
+    fn count(&self, text: &str) -> Tokens {
+        Tokens(text.split_whitespace().count() as u64)
+    }
+    fn precision(&self) -> Precision {
+        Precision::Exact
+    }
+}
+
+/// So many tokens of text, without line ends.
 fn words(tokens: usize) -> String {
     "word ".repeat(tokens).trim_end().to_owned()
 }
@@ -64,7 +82,7 @@ fn push_answer(transcript: &mut Transcript, text: &str) {
 
 /// Instructions and nothing else.
 fn begun() -> Transcript {
-    let mut transcript = Transcript::default();
+    let mut transcript = Transcript::new(Arc::new(WordCounter));
     transcript.push(Item::text("i0", ItemKind::System, "You are careful."));
     transcript
 }

@@ -90,6 +90,19 @@ fn a_policy_of_ones_own_needs_a_name_and_a_step() {
 }
 
 #[test]
+fn the_policy_in_the_readme_can_be_used() {
+    let readme = include_str!("../../../README.md");
+    let (_, rest) = readme.split_once("for `--policy mine.toml`:\n\n```toml\n").unwrap();
+    let (own, _) = rest.split_once("```").unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("mine.toml");
+    std::fs::write(&file, own).unwrap();
+    let told = json(&run(&["policies", &file.display().to_string(), "--json"]));
+    assert_eq!(told["pipeline"], "drop-reasoning → ladder");
+    assert_eq!(told["compacts_when"][0], "the request reaches 70% of the window");
+}
+
+#[test]
 fn an_unknown_policy_gets_a_suggestion_and_the_list() {
     for arguments in [&["policies", "codx"][..], &["compact", SESSION, "--policy", "codx"]] {
         let output = run(arguments);

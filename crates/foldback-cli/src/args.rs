@@ -64,6 +64,12 @@ pub(crate) enum Command {
     Convert(Convert),
     /// What a compaction changed
     Diff(Diff),
+    /// The ways to compact, and when to choose which
+    Policies {
+        /// The policy to explain in full: a name, or a TOML file
+        #[arg(value_name = "NAME|FILE")]
+        policy: Option<String>,
+    },
     /// Print a completion script for a shell
     Completions {
         /// The shell
@@ -107,15 +113,6 @@ pub(crate) enum CounterName {
     Estimate,
 }
 
-/// The named configurations.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, serde::Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub(crate) enum PolicyName {
-    /// Clear old outputs, shorten, drop reasoning, fold: stop where it fits
-    #[default]
-    Ladder,
-}
-
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct Compact {
     #[command(flatten)]
@@ -129,9 +126,9 @@ pub(crate) struct Compact {
     /// Start from what the model saw last, or from everything the file holds [default: view]
     #[arg(long, value_enum)]
     pub(crate) from: Option<From>,
-    /// How to go about it [default: ladder]
-    #[arg(long, value_enum, env = "FOLDBACK_POLICY")]
-    pub(crate) policy: Option<PolicyName>,
+    /// How to go about it: a name that `foldback policies` lists, or a TOML file [default: ladder]
+    #[arg(long, value_name = "NAME|FILE", env = "FOLDBACK_POLICY")]
+    pub(crate) policy: Option<String>,
     /// Keep to the rules of this provider [default: the session's own]
     #[arg(long = "for", value_name = "DIALECT", value_parser = dialect_named)]
     pub(crate) dialect: Option<Dialect>,
@@ -266,7 +263,7 @@ pub(crate) fn similar<'a>(name: &str, names: impl Iterator<Item = &'a str>) -> O
     (best.0 >= SIMILARITY_MIN).then_some(best.1)
 }
 
-fn no_such<'a>(what: &str, name: &str, names: impl Iterator<Item = &'a str> + Clone) -> String {
+pub(crate) fn no_such<'a>(what: &str, name: &str, names: impl Iterator<Item = &'a str> + Clone) -> String {
     let meant =
         similar(name, names.clone()).map_or_else(String::new, |known| format!("did you mean {known}? "));
     let all: Vec<&str> = names.collect();

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use foldback_core::{Level, Tokens};
 use serde::Deserialize;
 
-use crate::args::{Compact, CounterName, PolicyName, Shared};
+use crate::args::{Compact, CounterName, Shared};
 use crate::failure::Failure;
 
 /// The name of the file in a project.
@@ -23,7 +23,7 @@ const ANCESTORS_MAX: usize = 64;
 /// [compact]
 /// window = 200000
 /// target = "40%"             # of what is usable, or a number of tokens
-/// policy = "ladder"
+/// policy = "ladder"          # or another of `foldback policies`, or a TOML file
 /// keep = ["(?i)never edit"]
 /// ```
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -39,7 +39,7 @@ pub(crate) struct Config {
 struct CompactConfig {
     window: Option<Tokens>,
     target: Option<Level>,
-    policy: Option<PolicyName>,
+    policy: Option<String>,
     focus: Option<String>,
     keep: Vec<String>,
 }

@@ -12,6 +12,7 @@ mod failure;
 mod input;
 mod output;
 mod picture;
+mod policy;
 mod scene;
 mod stats;
 mod svg;
@@ -36,6 +37,7 @@ fn main() -> ExitCode {
             Command::Show(show) => commands::show::run(&shared, &show),
             Command::Convert(convert) => commands::convert::run(&shared, &convert),
             Command::Diff(diff) => commands::diff::run(&shared, &diff),
+            Command::Policies { policy } => commands::policies::run(&shared, policy.as_deref()),
             Command::Completions { shell } => commands::completions::run(shell),
             Command::Man { command } => commands::man::run(command.as_deref()),
         }

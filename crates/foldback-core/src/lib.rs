@@ -34,6 +34,7 @@ pub mod native;
 pub mod part;
 pub mod placeholder;
 pub mod plan;
+pub mod policy;
 pub mod reading;
 pub mod secrets;
 pub mod sequence;
@@ -62,13 +63,15 @@ pub use part::{
     Blob, File, Json, Media, Opaque, Part, Reasoning, ResultPart, ToolCall, ToolInput, ToolResult,
 };
 pub use plan::{BudgetInfeasible, Compacted, KernelItem, Plan, PlanError, plan};
+pub use policy::{Checked, Policy, PolicyError, PolicyTrigger, Room};
 pub use secrets::{Secret, SecretKind, redact};
 pub use sequence::{Anomaly, Entry, Holds, Sequence};
 pub use splice::{Splice, SpliceError};
 pub use strategy::{
-    ClearToolResultsStrategy, CompactionPipeline, DefaultCompaction, DropFailedToolResultsStrategy,
-    DropMiddleStrategy, DropReasoningStrategy, KeepFirstAndRecentTurnsStrategy, KeepRecentStrategy,
-    LadderStrategy, PreserveRecentFractionStrategy, PreserveRecentTurnsStrategy,
+    CapToolOutputsStrategy, ClearToolResultsStrategy, CompactionPipeline, DefaultCompaction,
+    DropFailedToolResultsStrategy, DropMiddleStrategy, DropReasoningStrategy,
+    KeepFirstAndRecentItemsStrategy, KeepFirstAndRecentTurnsStrategy, KeepNewestThatFitStrategy,
+    KeepRecentStrategy, LadderStrategy, PreserveRecentFractionStrategy, PreserveRecentTurnsStrategy,
     PreserveUserMessagesStrategy, ReplaceMediaStrategy, Strategy, StrategyConfig, SummarizeOlderStrategy,
     SupersedeStrategy, TruncateToolInputsStrategy, TruncateToolOutputsStrategy, compact_messages,
 };

@@ -114,6 +114,9 @@ pub struct PercentError {
 /// Guesses at how much text fits before giving up on keeping any of it.
 const FIT_ATTEMPTS_MAX: usize = 12;
 
+/// Guesses that only give up what the one before was over by.
+const CLOSE_ATTEMPTS_MAX: usize = 3;
+
 /// Lines kept from the hidden middle because they look like errors.
 const ERROR_LINES_MAX: usize = 4;
 
@@ -134,14 +137,18 @@ pub fn shorten_to_tokens(
         return None;
     }
     let mut keep_bytes = (text.len() as u128 * u128::from(tokens_max.0) / u128::from(tokens)) as usize;
-    for _ in 0..FIT_ATTEMPTS_MAX {
+    for attempt in 0..FIT_ATTEMPTS_MAX {
         let head_end = head_boundary(text, head.of(keep_bytes));
         let tail_start = tail_boundary(text, keep_bytes - head.of(keep_bytes)).max(head_end);
         let shortened = around_hidden(text, head_end, tail_start, Tokens(tokens), handle);
-        if meter.text(&shortened) <= tokens_max.0 {
+        let got = meter.text(&shortened);
+        if got <= tokens_max.0 {
             return Some(shortened);
         }
-        keep_bytes = keep_bytes * 3 / 4;
+        keep_bytes = match attempt < CLOSE_ATTEMPTS_MAX {
+            true => (keep_bytes as u128 * u128::from(tokens_max.0) * 99 / (u128::from(got) * 100)) as usize,
+            false => keep_bytes * 3 / 4,
+        };
     }
     let bare = placeholder(handle, "text", Tokens(tokens), "");
     Some(bare)
@@ -170,6 +177,30 @@ pub fn shorten_to_lines(text: &str, lines_max: usize, head: HeadPercent, handle:
         shortened.push_str(&text[tail_start..]);
     }
     Some(shortened)
+}
+
+/// Characters that the line between head and tail takes at most, line ends included.
+const MARKER_CHARACTERS_MAX: usize = 96;
+
+/// Shortens text to at most `characters_max` characters: its head, a line that says what is hidden,
+/// its tail, cut wherever the count falls. `None` where it has no more than that.
+pub fn shorten_to_characters(
+    text: &str,
+    characters_max: usize,
+    head: HeadPercent,
+    handle: &Handle,
+) -> Option<String> {
+    // No text has more characters than bytes.
+    let count = if text.len() <= characters_max { 0 } else { text.chars().count() };
+    if count <= characters_max {
+        return None;
+    }
+    let keep = characters_max.saturating_sub(MARKER_CHARACTERS_MAX);
+    let head_count = head.of(keep);
+    let hidden = count - keep;
+    let place = |characters: usize| text.char_indices().nth(characters).map_or(text.len(), |(byte, _)| byte);
+    let (head, tail) = (&text[..place(head_count)], &text[place(head_count + hidden)..]);
+    Some(format!("{head}\n[folded {handle}: {hidden} of {count} characters]\n{tail}"))
 }
 
 fn around_hidden(text: &str, head_end: usize, tail_start: usize, tokens: Tokens, handle: &Handle) -> String {

@@ -3,12 +3,15 @@
 //! A strategy sees a [`Draft`] and a [`Budget`] and nothing else (A2). The draft keeps the rules;
 //! a strategy only chooses.
 
+mod cap_tool_outputs;
 mod clear_tool_results;
 mod default_compaction;
 mod drop_failed_tool_results;
 mod drop_middle;
 mod drop_reasoning;
+mod keep_first_and_recent_items;
 mod keep_first_and_recent_turns;
+mod keep_newest_that_fit;
 mod keep_recent;
 mod ladder;
 mod preserve_recent_fraction;
@@ -28,12 +31,15 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+pub use cap_tool_outputs::{CapLimitError, CapToolOutputsStrategy};
 pub use clear_tool_results::ClearToolResultsStrategy;
 pub use default_compaction::{DefaultCompaction, compact_messages};
 pub use drop_failed_tool_results::{DropFailedToolResultsStrategy, NewestFailure};
 pub use drop_middle::DropMiddleStrategy;
 pub use drop_reasoning::DropReasoningStrategy;
+pub use keep_first_and_recent_items::KeepFirstAndRecentItemsStrategy;
 pub use keep_first_and_recent_turns::KeepFirstAndRecentTurnsStrategy;
+pub use keep_newest_that_fit::KeepNewestThatFitStrategy;
 pub use keep_recent::KeepRecentStrategy;
 pub use ladder::LadderStrategy;
 pub use preserve_recent_fraction::{FractionError, PreserveRecentFractionStrategy};
@@ -47,7 +53,7 @@ pub use truncate_tool_outputs::{TruncateLimitError, TruncateToolOutputsStrategy}
 
 use crate::budget::Budget;
 use crate::draft::{Draft, EmptyItems};
-use crate::ids::Tokens;
+use crate::ids::{Text, Tokens};
 use crate::item::ItemKind;
 use crate::sequence::{Entry, Holds};
 
@@ -180,6 +186,9 @@ built_in! {
     PreserveRecentFraction(PreserveRecentFractionStrategy),
     PreserveRecentTurns(PreserveRecentTurnsStrategy),
     KeepFirstAndRecentTurns(KeepFirstAndRecentTurnsStrategy),
+    KeepFirstAndRecentItems(KeepFirstAndRecentItemsStrategy),
+    KeepNewestThatFit(KeepNewestThatFitStrategy),
+    CapToolOutputs(CapToolOutputsStrategy),
     TruncateToolOutputs(TruncateToolOutputsStrategy),
     ClearToolResults(ClearToolResultsStrategy),
     TruncateToolInputs(TruncateToolInputsStrategy),
@@ -187,6 +196,33 @@ built_in! {
     DropMiddle(DropMiddleStrategy),
     ThreeLevel(DefaultCompaction),
     Ladder(LadderStrategy),
+}
+
+impl StrategyConfig {
+    /// The same step with its summary attending to something; unchanged where it asks for none.
+    #[must_use]
+    pub fn with_focus(self, focus: impl Into<Text>) -> Self {
+        match self {
+            Self::SummarizeOlder(strategy) => strategy.focus(focus).into(),
+            Self::PreserveUserMessages(strategy) => strategy.focus(focus).into(),
+            Self::PreserveRecentFraction(strategy) => strategy.focus(focus).into(),
+            Self::PreserveRecentTurns(strategy) => strategy.focus(focus).into(),
+            Self::KeepFirstAndRecentTurns(strategy) => strategy.focus(focus).into(),
+            Self::KeepFirstAndRecentItems(strategy) => strategy.focus(focus).into(),
+            Self::Ladder(strategy) => strategy.focus(focus).into(),
+            Self::DropReasoning(_)
+            | Self::DropFailedToolResults(_)
+            | Self::KeepRecent(_)
+            | Self::KeepNewestThatFit(_)
+            | Self::CapToolOutputs(_)
+            | Self::TruncateToolOutputs(_)
+            | Self::ClearToolResults(_)
+            | Self::TruncateToolInputs(_)
+            | Self::ReplaceMedia(_)
+            | Self::DropMiddle(_)
+            | Self::ThreeLevel(_) => self,
+        }
+    }
 }
 
 impl Strategy for StrategyConfig {
@@ -286,7 +322,7 @@ mod tests {
 
     #[test]
     fn every_strategy_is_configured_under_its_own_id() {
-        let built_in: [StrategyConfig; 16] = [
+        let built_in: [StrategyConfig; 19] = [
             DropReasoningStrategy::new().into(),
             DropFailedToolResultsStrategy::new().into(),
             SupersedeStrategy::new().into(),
@@ -296,6 +332,9 @@ mod tests {
             PreserveRecentFractionStrategy::new(0.3).unwrap().into(),
             PreserveRecentTurnsStrategy::older_defaults().into(),
             KeepFirstAndRecentTurnsStrategy::default().into(),
+            KeepFirstAndRecentItemsStrategy::new(4, 35).into(),
+            KeepNewestThatFitStrategy::new().into(),
+            CapToolOutputsStrategy::default().into(),
             TruncateToolOutputsStrategy::default().into(),
             ClearToolResultsStrategy::new(3).exclude_tool("todo").into(),
             TruncateToolInputsStrategy::default().into(),

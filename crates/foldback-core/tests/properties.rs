@@ -173,6 +173,17 @@ proptest! {
         compaction_holds(&View::of(&transcript), &pipeline, &budget(&transcript, percent))?;
     }
 
+    /// The same for every policy, at the budget that it makes of a window.
+    #[test]
+    fn every_policy_keeps_every_rule(
+        recipe in recipe(), policy in strategies::policy(), percent in 2u64..300,
+    ) {
+        let transcript = recipe.transcript();
+        let window = Tokens((transcript.tokens().0 * percent / 100).max(2));
+        let budget = policy.budget(Room::new(window)).expect("a window of two tokens has a target");
+        compaction_holds(&View::of(&transcript), &*policy.strategy(), &budget)?;
+    }
+
     /// The same for a conversation that goes on between compactions: blocks on top of blocks.
     #[test]
     fn compactions_on_top_of_compactions_keep_every_rule(

@@ -25,6 +25,7 @@ pub fn strategy() -> impl Generator<Value = StrategyConfig> {
             kinds.into_iter().fold(KeepRecentStrategy::new(n), KeepRecentStrategy::preserve_kind).into()
         }),
         (0usize..6, 0usize..6).prop_map(|(first, recent)| DropMiddleStrategy::new(first, recent).into()),
+        Just(KeepNewestThatFitStrategy::new().into()),
     ];
     prop_oneof![
         structural,
@@ -51,9 +52,19 @@ fn folding() -> impl Generator<Value = StrategyConfig> {
             let strategy = PreserveUserMessagesStrategy::new().tokens_max(Tokens(tokens));
             strategy.summary_tokens_max(Tokens(summary)).into()
         }),
-        (0u32..=10, summary.clone()).prop_map(|(tenths, summary)| {
-            let strategy = PreserveRecentFractionStrategy::new(f64::from(tenths) / 10.0);
-            strategy.expect("tenths are fractions").summary_tokens_max(Tokens(summary)).into()
+        (0u32..=10, summary.clone(), any::<[bool; 2]>()).prop_map(
+            |(tenths, summary, [of_view, at_users])| {
+                let strategy = PreserveRecentFractionStrategy::new(f64::from(tenths) / 10.0);
+                let mut strategy =
+                    strategy.expect("tenths are fractions").summary_tokens_max(Tokens(summary));
+                if of_view {
+                    strategy = strategy.of_the_view();
+                }
+                if at_users { strategy.only_at_user_items().into() } else { strategy.into() }
+            }
+        ),
+        (0usize..6, 0usize..8, summary.clone()).prop_map(|(first, recent, tokens)| {
+            KeepFirstAndRecentItemsStrategy::new(first, recent).summary_tokens_max(Tokens(tokens)).into()
         }),
         (0usize..5, 0u64..2_000, summary.clone()).prop_map(|(turns, tokens, summary)| {
             let clamp = TailClamp::new(25, Tokens(tokens / 2), Tokens(tokens)).expect("half is less");
@@ -71,15 +82,18 @@ fn folding() -> impl Generator<Value = StrategyConfig> {
 
 fn rewriting() -> impl Generator<Value = StrategyConfig> {
     prop_oneof![
-        (1usize..80, 32u64..3_000, any::<bool>()).prop_map(|(lines, tokens, fresh)| {
+        (1usize..80, 32u64..3_000, any::<bool>(), 0usize..3).prop_map(|(lines, tokens, fresh, spared)| {
             let strategy =
                 TruncateToolOutputsStrategy::by_lines(lines).and_then(|s| s.tokens_max(Tokens(tokens)));
-            let strategy = strategy.expect("both limits are in range");
+            let strategy = strategy.expect("both limits are in range").spare_first_turns(spared);
             if fresh { strategy.shorten_fresh().into() } else { strategy.into() }
         }),
         (0usize..6, 0u64..500, any::<bool>()).prop_map(|(keep, at_least, inputs)| {
             let strategy = ClearToolResultsStrategy::new(keep).clear_at_least(Tokens(at_least));
             if inputs { strategy.clear_inputs().into() } else { strategy.exclude_tool("shell").into() }
+        }),
+        (0u64..3_000, 400usize..3_000).prop_map(|(tokens, characters)| {
+            CapToolOutputsStrategy::new(Tokens(tokens), characters).expect("the limit is in range").into()
         }),
         (0u64..800).prop_map(|tokens| TruncateToolInputsStrategy::new(Tokens(tokens)).into()),
         (0usize..3).prop_map(|keep| ReplaceMediaStrategy::new(keep).into()),
@@ -92,4 +106,9 @@ pub fn pipeline() -> impl Generator<Value = CompactionPipeline> {
     prop::collection::vec(strategy(), 1..=4).prop_map(|steps| {
         steps.into_iter().fold(CompactionPipeline::new(), CompactionPipeline::with_strategy)
     })
+}
+
+/// A preset.
+pub fn policy() -> impl Generator<Value = Policy> {
+    prop::sample::select(Policy::all().collect::<Vec<_>>())
 }

@@ -112,7 +112,7 @@
 
 // Everything by concern; what is not used by most programs stays in its module.
 pub use foldback_core::{
-    budget, dialect, draft, edit, handle, ids, item, kernel, models, native, part, placeholder, plan,
+    budget, dialect, draft, edit, handle, ids, item, kernel, models, native, part, placeholder, plan, policy,
     sequence, splice, strategy, summary, tokens, transcript, trigger, turns, view,
 };
 
@@ -134,12 +134,16 @@ pub use foldback_core::{
 // What to compact.
 pub use foldback_core::strategy::{NewestFailure, TailClamp};
 pub use foldback_core::{
-    ClearToolResultsStrategy, CompactionPipeline, DefaultCompaction, DropFailedToolResultsStrategy,
-    DropMiddleStrategy, DropReasoningStrategy, KeepFirstAndRecentTurnsStrategy, KeepRecentStrategy,
-    LadderStrategy, PreserveRecentFractionStrategy, PreserveRecentTurnsStrategy,
+    CapToolOutputsStrategy, ClearToolResultsStrategy, CompactionPipeline, DefaultCompaction,
+    DropFailedToolResultsStrategy, DropMiddleStrategy, DropReasoningStrategy,
+    KeepFirstAndRecentItemsStrategy, KeepFirstAndRecentTurnsStrategy, KeepNewestThatFitStrategy,
+    KeepRecentStrategy, LadderStrategy, PreserveRecentFractionStrategy, PreserveRecentTurnsStrategy,
     PreserveUserMessagesStrategy, ReplaceMediaStrategy, Strategy, StrategyConfig, SummarizeOlderStrategy,
     TruncateToolInputsStrategy, TruncateToolOutputsStrategy, compact_messages,
 };
+
+// Named configurations.
+pub use foldback_core::{Checked, Policy, PolicyError, PolicyTrigger, Room};
 
 // When.
 pub use foldback_core::trigger::{

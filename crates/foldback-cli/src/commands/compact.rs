@@ -3,21 +3,21 @@
 use std::sync::Arc;
 
 use foldback_core::{
-    Budget, BudgetError, Dialect, Item, LadderStrategy, Level, Model, Plan, Repair, Strategy, TokenCounter,
-    Tokens, View, check,
+    Budget, BudgetError, Dialect, Item, Level, Model, Plan, Policy, Repair, Room, TokenCounter, Tokens, View,
+    check,
 };
 use foldback_engine::{CompactionError, Execution, compact, dry_run};
 use foldback_formats::{Conversation, Format, Session, Written, WrittenAs, write};
 use regex::RegexSet;
 use serde::Serialize;
 
-use crate::args::{Compact, From, PolicyName, Shared};
+use crate::args::{Compact, From, Shared};
 use crate::failure::{Exit, Failure};
 use crate::input::{self, Opened};
 use crate::output::{Destination, Place};
 use crate::scene::{as_recorded, recorded};
 use crate::terminal::{number, say, styled};
-use crate::{counting, output, picture, terminal};
+use crate::{counting, output, picture, policy, terminal};
 
 /// The window where neither the command line nor the session says which model it is.
 const WINDOW_DEFAULT: Tokens = Tokens(200_000);
@@ -34,12 +34,17 @@ pub(crate) fn run(shared: &Shared, arguments: &Compact) -> Result<Exit, Failure>
     };
     let keep = RegexSet::new(&arguments.keep)
         .map_err(|error| Failure::usage(format!("--keep: {error}"), "give a regular expression"))?;
+    let policy = policy::chosen(arguments.policy.as_deref())?;
+    let policy = match &arguments.focus {
+        Some(focus) => policy.with_focus(focus.as_str()),
+        None => policy,
+    };
     let counter = counting::counter(shared);
     if !shared.quiet {
-        tell_what_is_ignored(shared, arguments);
+        tell_what_is_ignored(shared, arguments, &policy);
     }
     input::for_each(shared, &arguments.inputs, |opened| {
-        let job = Job { shared, arguments, counter: &counter, keep: &keep, opened };
+        let job = Job { shared, arguments, policy: &policy, counter: &counter, keep: &keep, opened };
         let done = job.run()?;
         let written = done.write(&job, &destination)?;
         let report = done.report(&job, written);
@@ -56,6 +61,7 @@ pub(crate) fn run(shared: &Shared, arguments: &Compact) -> Result<Exit, Failure>
 struct Job<'a> {
     shared: &'a Shared,
     arguments: &'a Compact,
+    policy: &'a Policy,
     counter: &'a Arc<dyn TokenCounter>,
     keep: &'a RegexSet,
     opened: &'a Opened,
@@ -117,19 +123,14 @@ impl<'a> Job<'a> {
         }
         let model = self.shared.model.as_deref().or(self.session().model()).and_then(Model::named);
         let window = self.arguments.window.or(model.map(|model| model.window)).unwrap_or(WINDOW_DEFAULT);
-        let builder = Budget::builder(window);
         match self.arguments.target {
-            Some(target) => builder.trigger(Level::PercentOfUsable(100.0)).target(target).build(),
-            None => builder.build(),
-        }
-    }
-
-    fn strategy(&self) -> Box<dyn Strategy> {
-        match self.arguments.policy.unwrap_or_default() {
-            PolicyName::Ladder => match &self.arguments.focus {
-                Some(focus) => Box::new(LadderStrategy::new().focus(focus.as_str())),
-                None => Box::new(LadderStrategy::new()),
-            },
+            Some(target) => {
+                Budget::builder(window).trigger(Level::PercentOfUsable(100.0)).target(target).build()
+            }
+            None => {
+                let output_max = model.map_or(Tokens::ZERO, |model| model.output_max);
+                self.policy.budget(Room::new(window).output_max(output_max))
+            }
         }
     }
 
@@ -155,7 +156,7 @@ impl<'a> Job<'a> {
             }
             before = self.start(conversation, &transcript);
         }
-        let strategy = self.strategy();
+        let strategy = self.policy.strategy();
         let execution = Execution {
             view: &before,
             strategy: &*strategy,
@@ -266,7 +267,8 @@ impl Done {
             dialect: self.dialect.map(Dialect::as_str),
             counter: job.counter.name().to_owned(),
             from: job.arguments.from.unwrap_or_default(),
-            target: self.budget.target().0,
+            policy: job.policy.name().to_owned(),
+            target: policy::aims(job.policy).then_some(self.budget.target().0),
             conversations: self.folded.iter().map(|folded| FoldedReport::new(folded, session)).collect(),
             written,
         }
@@ -281,7 +283,9 @@ struct Report {
     dialect: Option<&'static str>,
     counter: String,
     from: From,
-    target: u64,
+    policy: String,
+    /// What the policy aims for; none where it does not aim at a size.
+    target: Option<u64>,
     conversations: Vec<FoldedReport>,
     written: Option<WrittenReport>,
 }
@@ -366,7 +370,13 @@ impl WrittenReport {
 }
 
 /// Says what of the command line has no effect.
-fn tell_what_is_ignored(shared: &Shared, arguments: &Compact) {
+fn tell_what_is_ignored(shared: &Shared, arguments: &Compact, policy: &Policy) {
+    if arguments.target.is_some() && !policy::aims(policy) {
+        terminal::note(&format!(
+            "--target: {} keeps what it keeps and does not aim at a size",
+            policy.name()
+        ));
+    }
     if arguments.focus.is_some() {
         terminal::note("--focus is for summaries that a model writes; this one is written without");
     }
@@ -402,15 +412,16 @@ fn tell(done: &Done, report: &Report) {
     }
 }
 
-fn tell_one(folded: &Folded, told: &FoldedReport, target: u64) {
+fn tell_one(folded: &Folded, told: &FoldedReport, target: Option<u64>) {
     if folded.is_unchanged() {
-        let (tokens, target) = (number(told.tokens_before), number(target));
-        return say(&format!("  nothing to do: {tokens} tokens, the target is {target}"));
+        let target = target.map_or_else(String::new, |target| format!(", the target is {}", number(target)));
+        return say(&format!("  nothing to do: {} tokens{target}", number(told.tokens_before)));
     }
     let (before, after) = (number(told.tokens_before), number(told.tokens_after));
     let at_most = if folded.after.is_some() { "" } else { "at most " };
     let after = styled(terminal::STRONG, after);
-    say(&format!("  {before} → {at_most}{after} tokens (target {})", number(target)));
+    let target = target.map_or_else(String::new, |target| format!(" (target {})", number(target)));
+    say(&format!("  {before} → {at_most}{after} tokens{target}"));
     for line in picture::timeline(folded.before_plan(), &folded.plan, terminal::width() - 4) {
         say(&format!("  {line}"));
     }

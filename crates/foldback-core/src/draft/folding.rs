@@ -42,6 +42,11 @@ impl Draft<'_> {
         self.fold_members(members, spec, reason)
     }
 
+    /// Whether a fold of this draft is in force.
+    pub(crate) fn is_folding(&self) -> bool {
+        self.open_folds().next().is_some()
+    }
+
     /// What summaries cost, stored ones and those asked for in this draft: what the next fold takes
     /// in.
     pub fn summary_tokens(&self) -> Tokens {

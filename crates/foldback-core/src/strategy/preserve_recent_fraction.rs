@@ -1,5 +1,7 @@
 //! Keeps the newest fraction of the tokens and folds the rest.
 
+use std::sync::Arc;
+
 use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serialize};
 
@@ -7,25 +9,52 @@ use super::summary_options::{SummaryOptions, asks_for_a_summary};
 use super::{Strategy, scene, tail_start};
 use crate::budget::Budget;
 use crate::draft::Draft;
-use crate::edit::Reason;
+use crate::edit::{Edit, Reason};
+use crate::ids::Tokens;
+use crate::sequence::Entry;
+use crate::view::CompactionBlock;
 
 const ID: &str = "preserve-recent-fraction";
 
 /// Walks back to a fraction of the transcript's tokens, snaps to the next user item, and folds
 /// everything before it. Where no user item follows, it snaps to the next cut between units: one
-/// prompt with 300 tool rounds can be folded too.
+/// prompt with 300 tool rounds can be folded too. [`only_at_user_items`] gives that up.
 ///
 /// For conversations where the last exchanges decide.
+///
+/// [`only_at_user_items`]: PreserveRecentFractionStrategy::only_at_user_items
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PreserveRecentFractionStrategy {
     #[serde(default = "default_fraction", deserialize_with = "checked_fraction")]
     fraction: f64,
+    #[serde(default)]
+    of: FractionOf,
+    #[serde(default)]
+    cuts: Cuts,
     #[serde(flatten)]
     summary: SummaryOptions,
 }
 
 asks_for_a_summary!(PreserveRecentFractionStrategy);
+
+/// What the fraction is a fraction of.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum FractionOf {
+    #[default]
+    Recorded,
+    View,
+}
+
+/// Where the tail may start.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Cuts {
+    #[default]
+    Units,
+    UserItems,
+}
 
 fn default_fraction() -> f64 {
     0.3
@@ -50,13 +79,35 @@ impl PreserveRecentFractionStrategy {
         if !(0.0..=1.0).contains(&fraction) {
             return Err(FractionError { fraction });
         }
-        Ok(Self { fraction, summary: SummaryOptions::default() })
+        let (of, cuts) = (FractionOf::Recorded, Cuts::Units);
+        Ok(Self { fraction, of, cuts, summary: SummaryOptions::default() })
+    }
+
+    /// Takes the fraction of what the model sees instead of everything recorded. A view that has not
+    /// grown since it was folded is left alone, or every run would fold a fraction of the rest (T7).
+    #[must_use]
+    pub fn of_the_view(mut self) -> Self {
+        self.of = FractionOf::View;
+        self
+    }
+
+    /// Cuts at user items only. Where none follows, a running tool loop is not folded at all, and
+    /// a finished one is folded up to its last unit.
+    #[must_use]
+    pub fn only_at_user_items(mut self) -> Self {
+        self.cuts = Cuts::UserItems;
+        self
     }
 
     /// Where the tail starts; nowhere if everything that could be folded fits into it.
     fn split_point(&self, draft: &Draft<'_>) -> Option<usize> {
-        let hideable = draft.hideable(0..draft.len(), scene(draft));
-        let start = tail_start(draft, &hideable, draft.raw_tokens().scaled_down(self.fraction));
+        let start = match self.of {
+            FractionOf::Recorded => {
+                let hideable = draft.hideable(0..draft.len(), scene(draft));
+                tail_start(draft, &hideable, draft.raw_tokens().scaled_down(self.fraction))
+            }
+            FractionOf::View => self.start_in_view(draft)?,
+        };
         if start == 0 {
             return None;
         }
@@ -66,8 +117,38 @@ impl PreserveRecentFractionStrategy {
         let next_user = draft.turn_starts().find(is_boundary);
         // The newest unit stays, whatever its size: folding it would answer nobody.
         let (last_unit, _) = draft.unit_ends(draft.live_rev().next()?.0);
-        Some(next_user.unwrap_or(start).min(last_unit))
+        match (next_user, self.cuts) {
+            (Some(user), _) => Some(user.min(last_unit)),
+            (None, Cuts::Units) => Some(start.min(last_unit)),
+            (None, Cuts::UserItems) => draft.loop_in_flight().is_empty().then_some(last_unit),
+        }
     }
+
+    /// The first position with all but the fraction of the view before it.
+    fn start_in_view(&self, draft: &Draft<'_>) -> Option<usize> {
+        if draft.is_folding() || !has_grown(draft) {
+            return None;
+        }
+        let sets_the_scene = scene(draft);
+        let spoken = || draft.live().filter(|(position, entry)| !sets_the_scene(*position, entry.kind()));
+        let total: Tokens = spoken().map(|(position, _)| draft.tokens_at(position)).sum();
+        let older_min = total.saturating_sub(total.scaled_down(self.fraction));
+        let mut older = Tokens::ZERO;
+        let reaches = |(position, _): (usize, &Entry)| {
+            let is_reached = older >= older_min && older > Tokens::ZERO;
+            older += draft.tokens_at(position);
+            is_reached.then_some(position)
+        };
+        let start = spoken().find_map(reaches).unwrap_or(draft.len());
+        Some(draft.view().cut_at_or_after(start))
+    }
+}
+
+/// Whether the view costs more than the last fold left.
+fn has_grown(draft: &Draft<'_>) -> bool {
+    let folds = |block: &&Arc<CompactionBlock>| block.edits.iter().any(|edit| matches!(edit, Edit::Fold(_)));
+    let last_fold = draft.view().overlay().blocks().iter().rev().find(folds);
+    last_fold.is_none_or(|block| draft.view().tokens() > block.tokens_after)
 }
 
 impl Strategy for PreserveRecentFractionStrategy {
@@ -90,7 +171,6 @@ impl Strategy for PreserveRecentFractionStrategy {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ids::Tokens;
     use crate::item::{Item, ItemKind};
     use crate::part::{Part, ToolResult};
     use crate::plan::plan;

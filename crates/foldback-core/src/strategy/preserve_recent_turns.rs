@@ -91,8 +91,9 @@ enum ClampOn {
     WholeTail,
 }
 
-/// Keeps the newest turns verbatim and folds everything before. A turn that does not fit its
-/// clamp keeps its user item and its newest units.
+/// Keeps the newest turns verbatim and folds everything before. A turn that does not fit a clamp
+/// of its own keeps its user item and its newest units; one that does not fit a clamp on the whole
+/// tail keeps the units that do.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PreserveRecentTurnsStrategy {
@@ -143,52 +144,69 @@ impl PreserveRecentTurnsStrategy {
     fn kept(&self, draft: &Draft<'_>, budget: Option<&Budget>) -> Vec<bool> {
         let mut kept = vec![false; draft.len()];
         let clamp = self.clamp.tokens(budget);
-        let mut room = clamp;
-        let mut turn_end = draft.len();
-        let turns = draft.turn_starts().rev().take(self.turns_max.unwrap_or(usize::MAX));
-        for turn_start in turns {
-            if self.clamp_on == ClampOn::EachTurn {
-                room = clamp;
+        let turns_max = self.turns_max.unwrap_or(usize::MAX);
+        match self.clamp_on {
+            ClampOn::EachTurn => {
+                let mut turn_end = draft.len();
+                for turn_start in draft.turn_starts().rev().take(turns_max) {
+                    keep_newest_units(draft, turn_start..turn_end, clamp, &mut kept);
+                    turn_end = turn_start;
+                }
             }
-            let used = keep_newest_units(draft, turn_start..turn_end, room, &mut kept);
-            let is_split = used.is_none();
-            room = room.saturating_sub(used.unwrap_or(room));
-            turn_end = turn_start;
-            if is_split && self.clamp_on == ClampOn::WholeTail {
-                break;
-            }
+            ClampOn::WholeTail => keep_tail(draft, turns_max, clamp, &mut kept),
         }
         kept
     }
 }
 
-/// Marks the user item of a turn and as many of its newest units as fit. Returns what the turn
-/// costs, or nothing if it had to be split.
-fn keep_newest_units(
-    draft: &Draft<'_>,
-    turn: Range<usize>,
-    room: Tokens,
-    kept: &mut [bool],
-) -> Option<Tokens> {
-    let cost = |position: usize| match draft.view().get(position) {
+/// Nothing for a summary: the next run may find it elsewhere, and must not split a turn because of
+/// it (T7).
+fn cost(draft: &Draft<'_>, position: usize) -> Tokens {
+    match draft.view().get(position) {
         Some(entry) if entry.holds().contains(Holds::SUMMARY) => Tokens::ZERO,
         _ => draft.tokens_at(position),
+    }
+}
+
+/// Marks the newest units that fit together. Turns are not asked for: where one is split, its user
+/// item goes with its older units. The newest user item stays whatever happens, so its room is
+/// taken first.
+fn keep_tail(draft: &Draft<'_>, turns_max: usize, room: Tokens, kept: &mut [bool]) {
+    let newest_user = draft.turn_starts().next_back();
+    let first = match turns_max.checked_sub(1) {
+        Some(older) => draft.turn_starts().rev().nth(older).unwrap_or(0),
+        None => draft.len(),
     };
-    kept[turn.start] = true;
-    let mut used = cost(turn.start);
-    let mut unit_end = turn.end;
-    while unit_end > turn.start + 1 {
-        let unit_start = draft.view().cut_at_or_before(unit_end - 1).max(turn.start + 1);
-        let unit_tokens: Tokens = (unit_start..unit_end).map(cost).sum();
-        // What is hidden, and a summary, must not split a turn: the next run may find it elsewhere (T7).
+    let mut used = newest_user.map_or(Tokens::ZERO, |user| cost(draft, user));
+    let mut unit_end = draft.len();
+    while unit_end > first {
+        let unit_start = draft.view().cut_at_or_before(unit_end - 1).max(first);
+        let members = (unit_start..unit_end).filter(|&position| newest_user != Some(position));
+        let unit_tokens: Tokens = members.map(|position| cost(draft, position)).sum();
         if unit_tokens > Tokens::ZERO && used + unit_tokens > room {
-            return None;
+            return;
         }
         used += unit_tokens;
         kept[unit_start..unit_end].fill(true);
         unit_end = unit_start;
     }
-    Some(used)
+}
+
+/// Marks the user item of a turn and as many of its newest units as fit.
+fn keep_newest_units(draft: &Draft<'_>, turn: Range<usize>, room: Tokens, kept: &mut [bool]) {
+    kept[turn.start] = true;
+    let mut used = cost(draft, turn.start);
+    let mut unit_end = turn.end;
+    while unit_end > turn.start + 1 {
+        let unit_start = draft.view().cut_at_or_before(unit_end - 1).max(turn.start + 1);
+        let unit_tokens: Tokens = (unit_start..unit_end).map(|position| cost(draft, position)).sum();
+        if unit_tokens > Tokens::ZERO && used + unit_tokens > room {
+            return;
+        }
+        used += unit_tokens;
+        kept[unit_start..unit_end].fill(true);
+        unit_end = unit_start;
+    }
 }
 
 impl Strategy for PreserveRecentTurnsStrategy {

@@ -57,12 +57,16 @@ impl PreserveUserMessagesStrategy {
             draft.live_rev().filter(|(_, entry)| entry.kind() == ItemKind::User).map(|(p, _)| p).collect();
         let mut oldest_kept = draft.len();
         for position in users {
-            let tokens = draft.tokens_at(position);
-            if tokens > room && !cut_to(draft, position, room) {
+            let is_too_large = draft.tokens_at(position) > room;
+            if is_too_large && !cut_to(draft, position, room) {
                 break;
             }
             room = room.saturating_sub(draft.tokens_at(position));
             oldest_kept = position;
+            // A cut may leave a little room; it is not for a piece of the next message.
+            if is_too_large {
+                break;
+            }
         }
         oldest_kept
     }

@@ -35,6 +35,7 @@ pub struct TruncateToolOutputsStrategy {
     tokens_max: Option<Tokens>,
     head_percent: HeadPercent,
     fresh: Fresh,
+    spared_turns: usize,
 }
 
 /// What becomes of results in the unit in flight.
@@ -57,6 +58,8 @@ struct Fields {
     head_percent: HeadPercent,
     #[serde(default)]
     fresh: Fresh,
+    #[serde(default)]
+    spared_turns: usize,
 }
 
 /// A limit under which nothing can be shortened to.
@@ -81,6 +84,7 @@ impl Default for TruncateToolOutputsStrategy {
             tokens_max: Some(Tokens(2_000)),
             head_percent: HeadPercent::HALF,
             fresh: Fresh::Keep,
+            spared_turns: 0,
         }
     }
 }
@@ -88,8 +92,8 @@ impl Default for TruncateToolOutputsStrategy {
 impl TryFrom<Fields> for TruncateToolOutputsStrategy {
     type Error = TruncateLimitError;
     fn try_from(fields: Fields) -> Result<Self, TruncateLimitError> {
-        let Fields { lines_max, tokens_max, head_percent, fresh } = fields;
-        let mut strategy = Self { lines_max: None, tokens_max: None, head_percent, fresh };
+        let Fields { lines_max, tokens_max, head_percent, fresh, spared_turns } = fields;
+        let mut strategy = Self { lines_max: None, tokens_max: None, head_percent, fresh, spared_turns };
         if let Some(lines_max) = lines_max {
             strategy = strategy.lines_max(lines_max)?;
         }
@@ -102,8 +106,9 @@ impl TryFrom<Fields> for TruncateToolOutputsStrategy {
 
 impl From<TruncateToolOutputsStrategy> for Fields {
     fn from(strategy: TruncateToolOutputsStrategy) -> Self {
-        let TruncateToolOutputsStrategy { lines_max, tokens_max, head_percent, fresh } = strategy;
-        Self { lines_max, tokens_max, head_percent, fresh }
+        let TruncateToolOutputsStrategy { lines_max, tokens_max, head_percent, fresh, spared_turns } =
+            strategy;
+        Self { lines_max, tokens_max, head_percent, fresh, spared_turns }
     }
 }
 
@@ -150,6 +155,13 @@ impl TruncateToolOutputsStrategy {
         self
     }
 
+    /// Leaves the results of the first turns as they are.
+    #[must_use]
+    pub fn spare_first_turns(mut self, turns: usize) -> Self {
+        self.spared_turns = turns;
+        self
+    }
+
     fn shorten(&self, result: &ToolResult, handle: &Handle, meter: &Meter) -> Option<ToolResult> {
         let mut content = result.content.clone();
         let mut is_shorter = false;
@@ -192,7 +204,11 @@ impl Strategy for TruncateToolOutputsStrategy {
     fn plan(&self, draft: &mut Draft<'_>, _budget: Option<&Budget>) {
         let lines_max = self.lines_max.unwrap_or(usize::MAX);
         let tokens_max = self.tokens_max.unwrap_or(Tokens(u64::MAX));
-        for (position, entry) in draft.view().iter().enumerate() {
+        let spared_end = match self.spared_turns {
+            0 => 0,
+            turns => draft.turn_starts().nth(turns).unwrap_or(draft.len()),
+        };
+        for (position, entry) in draft.view().iter().enumerate().skip(spared_end) {
             if !draft.is_live(position) {
                 continue;
             }

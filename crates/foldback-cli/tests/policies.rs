@@ -1,0 +1,122 @@
+//! Policies as a person or a script meets them.
+#![allow(clippy::unwrap_used, reason = "a failed test says where")]
+
+use std::process::{Command, Output, Stdio};
+
+use serde_json::Value;
+
+const SESSION: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../foldback/examples/session.jsonl");
+
+const NAMES: [&str; 11] = [
+    "ladder",
+    "agentkit",
+    "phi",
+    "codex",
+    "gemini",
+    "opencode",
+    "goose",
+    "anthropic-edit",
+    "openhands",
+    "lcm",
+    "truncate",
+];
+
+fn run(arguments: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_foldback"));
+    for variable in ["FOLDBACK_CONFIG", "FOLDBACK_MODEL", "FOLDBACK_TARGET", "FOLDBACK_WINDOW"] {
+        command.env_remove(variable);
+    }
+    command.env_remove("FOLDBACK_POLICY").env("XDG_CONFIG_HOME", "/nonexistent");
+    command.args(arguments).stdin(Stdio::null()).output().unwrap()
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).unwrap()
+}
+
+fn json(output: &Output) -> Value {
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+#[test]
+fn every_policy_is_listed_with_when_to_choose_it() {
+    let listed = text(&run(&["policies"]).stdout);
+    assert!(!listed.contains('\u{1b}'), "colour is for terminals");
+    let told = json(&run(&["policies", "--json"]));
+    let names: Vec<&str> = told.as_array().unwrap().iter().map(|one| one["name"].as_str().unwrap()).collect();
+    assert_eq!(names, NAMES);
+    for one in told.as_array().unwrap() {
+        assert!(listed.contains(one["name"].as_str().unwrap()));
+        assert!(one["choose_when"].as_str().unwrap().starts_with("Choose it"), "{one}");
+        assert!(!one["compacts_when"].as_array().unwrap().is_empty());
+    }
+}
+
+#[test]
+fn a_printed_policy_is_a_file_that_compacts_the_same() {
+    let folder = tempfile::tempdir().unwrap();
+    for name in NAMES {
+        let explained = run(&["policies", name]);
+        assert_eq!(explained.status.code(), Some(0));
+        let explained = text(&explained.stdout);
+        let (_, toml) = explained.split_once("# as a file for --policy FILE.toml\n").unwrap();
+        let file = folder.path().join(format!("{name}.toml"));
+        std::fs::write(&file, toml).unwrap();
+        let with = |policy: &str| {
+            let arguments =
+                ["compact", SESSION, "--window", "16k", "--policy", policy, "--dry-run", "--json"];
+            json(&run(&arguments))
+        };
+        let named = with(name);
+        assert_eq!(named["policy"], name);
+        assert_eq!(named, with(&file.display().to_string()), "{name}");
+    }
+}
+
+#[test]
+fn a_policy_of_ones_own_needs_a_name_and_a_step() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("own.toml");
+    std::fs::write(&file, "name = \"own\"\n[[steps]]\nstrategy = \"clear-tool-results\"\nkeep = 0\n")
+        .unwrap();
+    let file = file.display().to_string();
+    let told = json(&run(&["compact", SESSION, "--policy", &file, "--dry-run", "--json"]));
+    assert_eq!(told["policy"], "own");
+    let folded = &told["conversations"][0];
+    assert!(folded["rewritten"].as_u64().unwrap() > 0 && folded["folded"] == 0, "{folded}");
+    assert_eq!(told["target"], Value::Null, "it does not aim at a size");
+    assert!(text(&run(&["policies", &file]).stdout).contains("clear-tool-results(keep 0)"));
+}
+
+#[test]
+fn the_policy_in_the_readme_can_be_used() {
+    let readme = include_str!("../../../README.md");
+    let (_, rest) = readme.split_once("for `--policy mine.toml`:\n\n```toml\n").unwrap();
+    let (own, _) = rest.split_once("```").unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("mine.toml");
+    std::fs::write(&file, own).unwrap();
+    let told = json(&run(&["policies", &file.display().to_string(), "--json"]));
+    assert_eq!(told["pipeline"], "drop-reasoning → ladder");
+    assert_eq!(told["compacts_when"][0], "the request reaches 70% of the window");
+}
+
+#[test]
+fn an_unknown_policy_gets_a_suggestion_and_the_list() {
+    for arguments in [&["policies", "codx"][..], &["compact", SESSION, "--policy", "codx"]] {
+        let output = run(arguments);
+        assert_eq!(output.status.code(), Some(2));
+        let told = text(&output.stderr);
+        assert!(told.contains("did you mean codex?") && told.contains("anthropic-edit"), "{told}");
+    }
+    let missing = run(&["compact", SESSION, "--policy", "nowhere/own.toml"]);
+    assert_eq!(missing.status.code(), Some(3));
+    assert!(text(&missing.stderr).contains("nowhere/own.toml"), "{}", text(&missing.stderr));
+}
+
+#[test]
+fn a_target_for_a_policy_without_one_is_said_to_have_no_effect() {
+    let output = run(&["compact", SESSION, "--policy", "goose", "--target", "4000", "--dry-run"]);
+    assert!(text(&output.stderr).contains("does not aim at a size"), "{}", text(&output.stderr));
+}

@@ -48,6 +48,10 @@ const SUMMARY_PERCENT: u64 = 20;
 /// A summary is not asked to be longer than this, whatever the target.
 const SUMMARY_TOKENS_MAX: u64 = 8_000;
 
+/// The newest items that rung 1 looks at: it reads what they say, and the rungs after it do as well
+/// for what is older than that.
+const SUPERSEDE_ITEMS_MAX: usize = 8_192;
+
 /// What a cleared result costs at least; how far back a tail can reach at best.
 const CLEARED_TOKENS_LEAST: u64 = 24;
 
@@ -94,7 +98,8 @@ impl Strategy for LadderStrategy {
         let reach = reach(draft, target);
         // What stands in a file that was changed since is mostly still true: in the tail it stays.
         let outdated_end = protected_tail_start(draft, target);
-        let scope = Scope { results: reach..draft.len(), outdated_end, target: Some(target) };
+        let newest = draft.len().saturating_sub(SUPERSEDE_ITEMS_MAX);
+        let scope = Scope { results: reach.max(newest)..draft.len(), outdated_end, target: Some(target) };
         supersede(draft, &scope, ID);
         clear_old(draft, target, reach);
         shorten_large(draft, target, reach);

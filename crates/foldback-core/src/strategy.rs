@@ -212,6 +212,7 @@ impl StrategyConfig {
             Self::Ladder(strategy) => strategy.focus(focus).into(),
             Self::DropReasoning(_)
             | Self::DropFailedToolResults(_)
+            | Self::Supersede(_)
             | Self::KeepRecent(_)
             | Self::KeepNewestThatFit(_)
             | Self::CapToolOutputs(_)

@@ -62,6 +62,10 @@ const TASK_PERCENT_MAX: u64 = 10;
 const TAIL_TEXT_PERCENT_MAX: u64 = 5;
 const TAIL_TEXT_TOKENS_MIN: u64 = 100;
 
+/// The newest items that rung 1 looks at: it reads what they say, and the rungs after it do as well
+/// for what is older than that.
+const SUPERSEDE_ITEMS_MAX: usize = 8_192;
+
 /// What a cleared result costs at least; how far back a tail can reach at best.
 const CLEARED_TOKENS_LEAST: u64 = 24;
 
@@ -114,7 +118,8 @@ impl Strategy for LadderStrategy {
             let reach = reach(draft, target);
             // What stands in a file that was changed since is mostly still true: in the tail it stays.
             let outdated_end = protected_tail_start(draft, target);
-            let scope = Scope { results: reach..draft.len(), outdated_end, target: Some(target) };
+            let newest = draft.len().saturating_sub(SUPERSEDE_ITEMS_MAX);
+            let scope = Scope { results: reach.max(newest)..draft.len(), outdated_end, target: Some(target) };
             supersede(draft, &scope, ID);
             clear_old(draft, target, reach);
             shorten_large(draft, target, reach, TEXT_TOKENS_MAX);

@@ -1,6 +1,7 @@
 //! Replaces what something newer made worthless by a pointer to what is newer.
 
-use std::collections::BTreeMap;
+use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
 use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
@@ -149,14 +150,35 @@ struct Round<'d> {
     line_count: usize,
 }
 
-/// What is known of everything newer than the result at hand; keys are hashes.
+/// Something by the hash of what it is about. Nothing iterates it, so its order never shows.
+type ByHash<T> = HashMap<u64, T, BuildHasherDefault<Hashed>>;
+
+/// Keys are hashes already.
 #[derive(Default)]
-struct Newer {
-    answers: BTreeMap<u64, usize>,
-    reads: BTreeMap<u64, SmallVec<[Read; 1]>>,
-    changes: BTreeMap<u64, usize>,
-    checks: BTreeMap<u64, usize>,
-    successes: BTreeMap<u64, usize>,
+struct Hashed(u64);
+
+impl Hasher for Hashed {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+    fn write(&mut self, bytes: &[u8]) {
+        self.0 = bytes.iter().fold(self.0, |hash, &byte| hash.rotate_left(8) ^ u64::from(byte));
+    }
+    fn write_u64(&mut self, hash: u64) {
+        self.0 = hash;
+    }
+}
+
+/// What is known of everything newer than the result at hand.
+#[derive(Default)]
+struct Newer<'d> {
+    answers: ByHash<usize>,
+    reads: ByHash<SmallVec<[Read; 1]>>,
+    changes: ByHash<usize>,
+    checks: ByHash<usize>,
+    successes: ByHash<usize>,
+    /// Calls that succeeded and are not among the successes yet: only a failure asks for them.
+    succeeded: Vec<(&'d ToolCall, usize)>,
     todo: Option<usize>,
 }
 
@@ -216,7 +238,7 @@ fn is_cleared(result: &ToolResult) -> bool {
     matches!(result.content.as_slice(), [ResultPart::Text(text)] if is_placeholder(text))
 }
 
-/// With 64 bits, two of a million keys are the same once in forty million sessions.
+/// With 64 bits, two of a million keys are the same once in tens of millions of sessions.
 fn hash<'t>(texts: impl IntoIterator<Item = &'t str>) -> u64 {
     let mut hash = Xxh3::new();
     for text in texts {
@@ -241,11 +263,6 @@ impl<'d> Round<'d> {
             actions,
             position,
         }
-    }
-
-    /// The whole call: the same tool with the same input.
-    fn key(&self) -> u64 {
-        hash([self.call.name.as_str(), self.call.input.as_str()])
     }
 
     /// The command, if all that the call does is to test or build with it.
@@ -288,10 +305,10 @@ impl<'d> Round<'d> {
     }
 }
 
-impl Newer {
+impl<'d> Newer<'d> {
     /// Why the result of a round is worthless, and what is newer.
-    fn cause(&self, round: &Round<'_>, scope: &Scope) -> Option<(Cause, usize)> {
-        let known = |map: &BTreeMap<u64, usize>, key: Option<u64>| map.get(&key?).copied();
+    fn cause(&mut self, round: &Round<'d>, scope: &Scope) -> Option<(Cause, usize)> {
+        let known = |map: &ByHash<usize>, key: Option<u64>| map.get(&key?).copied();
         if let Some(newer) = known(&self.answers, round.answer) {
             return Some((Cause::CameAgain, newer));
         }
@@ -299,11 +316,20 @@ impl Newer {
             return Some((Cause::RunAgain, newer));
         }
         if round.failed
-            && let Some(newer) = known(&self.successes, Some(round.key()))
+            && let Some(newer) = self.success(round.call)
         {
             return Some((Cause::Succeeded, newer));
         }
         self.replaced(round).map(|newer| (Cause::Replaced, newer)).or_else(|| self.outdated(round, scope))
+    }
+
+    /// The newest success of the same tool with the same input.
+    fn success(&mut self, call: &ToolCall) -> Option<usize> {
+        let key = |call: &ToolCall| hash([call.name.as_str(), call.input.as_str()]);
+        for (succeeded, position) in self.succeeded.drain(..) {
+            self.successes.entry(key(succeeded)).or_insert(position);
+        }
+        self.successes.get(&key(call)).copied()
     }
 
     /// The todo list that replaced that of a round.
@@ -334,7 +360,7 @@ impl Newer {
     }
 
     /// Takes note of what a round says about older ones.
-    fn learn(&mut self, round: &Round<'_>) {
+    fn learn(&mut self, round: &Round<'d>) {
         let position = round.position;
         if let Some(answer) = round.answer {
             self.answers.entry(answer).or_insert(position);
@@ -345,7 +371,7 @@ impl Newer {
         if round.failed {
             return;
         }
-        self.successes.entry(round.key()).or_insert(position);
+        self.succeeded.push((round.call, position));
         for action in &round.actions {
             match action {
                 Action::Read { path, lines } => {

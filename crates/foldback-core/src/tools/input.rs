@@ -133,8 +133,10 @@ fn elements(raw: &str) -> Vec<&str> {
     values.into_iter().take(ELEMENTS_MAX).map(RawValue::get).collect()
 }
 
-/// Whether a field is called `key` in any spelling.
+/// Whether a field is called `key` in any spelling. The first letter tells nearly always; a call is
+/// asked for dozens of keys.
 fn is_key(name: &str, key: &str) -> bool {
-    let letters = name.bytes().filter(u8::is_ascii_alphanumeric).map(|byte| byte.to_ascii_lowercase());
-    letters.eq(key.bytes())
+    let first = |text: &str| text.as_bytes().first().map(u8::to_ascii_lowercase);
+    let letters = || name.bytes().filter(u8::is_ascii_alphanumeric).map(|byte| byte.to_ascii_lowercase());
+    first(name) == first(key) && name.len() >= key.len() && letters().eq(key.bytes())
 }

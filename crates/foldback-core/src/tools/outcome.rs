@@ -85,7 +85,7 @@ fn is_error(text: &str) -> bool {
     let start = text.trim_start();
     let start = &start[..start.floor_char_boundary(40)];
     let is_sign = |sign: &&str| start.get(..sign.len()).is_some_and(|start| start.eq_ignore_ascii_case(sign));
-    text.len() <= ERROR_BYTES_MAX && SIGNS.iter().any(|sign| is_sign(&sign))
+    text.len() <= ERROR_BYTES_MAX && SIGNS.iter().any(is_sign)
 }
 
 /// The exit code that an agent wrote around a command's output.

@@ -1,5 +1,7 @@
 //! The command line.
 
+pub(crate) mod lab;
+
 use std::ops::Range;
 use std::path::PathBuf;
 
@@ -64,6 +66,8 @@ pub(crate) enum Command {
     Convert(Convert),
     /// What a compaction changed
     Diff(Diff),
+    /// Run recorded sessions again under policies: tokens, cost, and what is remembered
+    Replay(lab::Replay),
     /// Print a completion script for a shell
     Completions {
         /// The shell
@@ -266,7 +270,7 @@ pub(crate) fn similar<'a>(name: &str, names: impl Iterator<Item = &'a str>) -> O
     (best.0 >= SIMILARITY_MIN).then_some(best.1)
 }
 
-fn no_such<'a>(what: &str, name: &str, names: impl Iterator<Item = &'a str> + Clone) -> String {
+pub(crate) fn no_such<'a>(what: &str, name: &str, names: impl Iterator<Item = &'a str> + Clone) -> String {
     let meant =
         similar(name, names.clone()).map_or_else(String::new, |known| format!("did you mean {known}? "));
     let all: Vec<&str> = names.collect();

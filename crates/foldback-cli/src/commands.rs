@@ -6,5 +6,6 @@ pub(crate) mod completions;
 pub(crate) mod convert;
 pub(crate) mod diff;
 pub(crate) mod man;
+pub(crate) mod replay;
 pub(crate) mod show;
 pub(crate) mod stats;

@@ -10,6 +10,7 @@ mod config;
 mod counting;
 mod failure;
 mod input;
+mod lab;
 mod output;
 mod picture;
 mod scene;
@@ -36,6 +37,7 @@ fn main() -> ExitCode {
             Command::Show(show) => commands::show::run(&shared, &show),
             Command::Convert(convert) => commands::convert::run(&shared, &convert),
             Command::Diff(diff) => commands::diff::run(&shared, &diff),
+            Command::Replay(replay) => commands::replay::run(&shared, &replay),
             Command::Completions { shell } => commands::completions::run(shell),
             Command::Man { command } => commands::man::run(command.as_deref()),
         }

@@ -1,0 +1,47 @@
+//! The lab: recorded sessions run again under a policy, to measure what a compaction costs and what
+//! it forgets. Returns data; who shows it decides how.
+//!
+//! - [`recall`]: which facts the agent needed after a cut, and which of them a view still holds
+//! - [`measure`]: every policy on the same cuts at the same size
+//! - [`run`]: a session call by call, with what every call costs
+
+mod equal;
+mod kept;
+mod lines;
+pub mod measure;
+pub mod recall;
+
+use std::sync::Arc;
+
+use foldback_core::{Budget, Strategy, Trigger};
+
+pub use equal::EqualTokensStrategy;
+pub use kept::{Keepsakes, Kept};
+pub use lines::History;
+pub use measure::{Measured, Measurement, Spread, measure};
+pub use recall::{Needs, Recall, Tally};
+
+/// What is run: when it compacts, how, and towards which size.
+#[derive(Clone, Debug)]
+pub struct ReplayPolicy {
+    /// Its name in tables.
+    pub name: String,
+    /// Says when.
+    pub trigger: Arc<dyn Trigger>,
+    /// Says what.
+    pub strategy: Arc<dyn Strategy>,
+    /// The budget at the window that is replayed.
+    pub budget: Budget,
+    /// How it is brought to the size at which policies are compared.
+    pub sizing: Sizing,
+}
+
+/// How a policy is brought to the size at which policies are compared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sizing {
+    /// It works towards any target by itself.
+    Target,
+    /// It decides at its own window, and what it keeps is then brought to the size by
+    /// [`EqualTokensStrategy`].
+    EqualTokens,
+}

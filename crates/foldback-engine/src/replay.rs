@@ -8,8 +8,10 @@
 mod equal;
 mod kept;
 mod lines;
+mod losses;
 pub mod measure;
 pub mod recall;
+pub mod run;
 
 use std::sync::Arc;
 
@@ -18,8 +20,10 @@ use foldback_core::{Budget, Strategy, Trigger};
 pub use equal::EqualTokensStrategy;
 pub use kept::{Keepsakes, Kept};
 pub use lines::History;
+pub use losses::{Losses, losses};
 pub use measure::{Measured, Measurement, Spread, measure};
 pub use recall::{Needs, Recall, Tally};
+pub use run::{Replay, Run, replay};
 
 /// What is run: when it compacts, how, and towards which size.
 #[derive(Clone, Debug)]
@@ -34,6 +38,18 @@ pub struct ReplayPolicy {
     pub budget: Budget,
     /// How it is brought to the size at which policies are compared.
     pub sizing: Sizing,
+    /// Who writes its summaries.
+    pub writer: Writer,
+}
+
+/// Who writes summaries, as far as it costs something.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Writer {
+    /// The digest, which costs no call.
+    Digest,
+    /// A model, which is sent all that the agent would have been sent. What it would have written
+    /// is taken to be as long as what the digest writes.
+    Model,
 }
 
 /// How a policy is brought to the size at which policies are compared.

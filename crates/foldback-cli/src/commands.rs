@@ -5,6 +5,8 @@ pub(crate) mod compact;
 pub(crate) mod completions;
 pub(crate) mod convert;
 pub(crate) mod diff;
+pub(crate) mod eval;
+pub(crate) mod explain;
 pub(crate) mod man;
 pub(crate) mod replay;
 pub(crate) mod show;

@@ -2,7 +2,9 @@
 //! measured.
 
 pub(crate) mod cuts;
+pub(crate) mod page;
 pub(crate) mod policies;
+pub(crate) mod runs;
 
 use std::sync::Arc;
 

@@ -37,6 +37,8 @@ fn main() -> ExitCode {
             Command::Show(show) => commands::show::run(&shared, &show),
             Command::Convert(convert) => commands::convert::run(&shared, &convert),
             Command::Diff(diff) => commands::diff::run(&shared, &diff),
+            Command::Explain(explain) => commands::explain::run(&shared, &explain),
+            Command::Eval(eval) => commands::eval::run(&shared, &eval),
             Command::Replay(replay) => commands::replay::run(&shared, &replay),
             Command::Completions { shell } => commands::completions::run(shell),
             Command::Man { command } => commands::man::run(command.as_deref()),

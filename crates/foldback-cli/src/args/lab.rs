@@ -17,6 +17,12 @@ pub(crate) struct Replay {
     /// The policies to compare, separated by commas; `all` for every one
     #[arg(long, value_name = "NAMES", value_delimiter = ',', default_value = "all")]
     pub(crate) policy: Vec<String>,
+    /// The prices that calls are counted at: the name of a model
+    #[arg(long, value_name = "NAME", default_value = "claude-sonnet-4.5")]
+    pub(crate) prices: String,
+    /// Write the comparison as a page into this file
+    #[arg(long, value_name = "FILE", conflicts_with = "cuts")]
+    pub(crate) html: Option<PathBuf>,
     /// Cut every session at fixed places and compare the policies at equal tokens instead
     #[arg(long)]
     pub(crate) cuts: bool,

@@ -8,7 +8,7 @@ use foldback_core::{
     PreserveRecentFractionStrategy, PreserveRecentTurnsStrategy, PreserveUserMessagesStrategy, Strategy,
     SummarizeOlderStrategy, Tokens, Trigger,
 };
-use foldback_engine::replay::{EqualTokensStrategy, ReplayPolicy, Sizing};
+use foldback_engine::replay::{EqualTokensStrategy, ReplayPolicy, Sizing, Writer};
 
 use crate::args::no_such;
 use crate::failure::Failure;
@@ -95,7 +95,11 @@ fn make(name: &str, window: Tokens) -> Result<ReplayPolicy, BudgetError> {
         "agentkit" => Arc::new(ItemCountTrigger::new(AGENTKIT_ITEMS.0)),
         _ => Arc::new(BudgetTrigger::new(&budget)),
     };
-    Ok(ReplayPolicy { name: name.to_owned(), trigger, strategy, budget, sizing })
+    let writer = match sizing {
+        Sizing::Target => Writer::Digest,
+        Sizing::EqualTokens => Writer::Model,
+    };
+    Ok(ReplayPolicy { name: name.to_owned(), trigger, strategy, budget, sizing, writer })
 }
 
 #[cfg(test)]

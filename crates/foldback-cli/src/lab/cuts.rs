@@ -84,6 +84,15 @@ impl Cut {
     }
 }
 
+impl Cut {
+    /// What was measured at one size at those cuts at which no policy failed.
+    fn same_cuts(&self, budget_percent: u64) -> impl Iterator<Item = &Row> {
+        let rows = move || self.measurements.iter().filter(move |row| row.budget_percent == budget_percent);
+        let failed: Vec<u64> = rows().filter(|row| row.error.is_some()).map(|row| row.cut_percent).collect();
+        rows().filter(move |row| !failed.contains(&row.cut_percent))
+    }
+}
+
 impl Row {
     fn new(measurement: Measurement) -> Self {
         let budget = measurement.budget;
@@ -125,6 +134,8 @@ pub(crate) struct Mean {
     pub(crate) budget_percent: u64,
     #[serde(flatten)]
     pub(crate) all: Figures,
+    /// Over those cuts only at which every policy has a view of the size.
+    at_same_cuts: Figures,
     pub(crate) by_kind: BTreeMap<&'static str, Figures>,
     pub(crate) by_format: BTreeMap<&'static str, Figures>,
     /// Shares of the changed files that the view names.
@@ -204,6 +215,8 @@ impl Mean {
             cuts.flat_map(|cut| &cut.measurements).filter(is_meant).collect()
         };
         let rows = rows_of(None);
+        let same: Vec<&Row> =
+            cuts.iter().flat_map(|cut| cut.same_cuts(budget_percent)).filter(is_meant).collect();
         let each = || rows.iter().copied();
         let mut formats: Vec<&'static str> = cuts.iter().map(|cut| cut.format).collect();
         formats.sort_unstable();
@@ -214,6 +227,7 @@ impl Mean {
             policy: policy.to_owned(),
             budget_percent,
             all: Figures::of(each()),
+            at_same_cuts: Figures::of(same.into_iter()),
             by_kind: FactKind::ALL.iter().map(of_kind).filter(|(_, of)| of.recall.is_some()).collect(),
             by_format: formats.into_iter().map(of_format).collect(),
             files: shown(each().filter_map(|row| row.files)),
@@ -236,15 +250,17 @@ pub(crate) fn table(cuts: &[Cut], means: &[Mean]) -> String {
             budget = Some(mean.budget_percent);
             let heading = format!("at {}% of the tokens before the cut", mean.budget_percent);
             let _ = writeln!(text, "\n{}", styled(STRONG, heading));
-            let columns = "policy            recall         in context     files  error  notes";
+            let columns =
+                "policy            recall         in context     at the same cuts  files  error  notes";
             let _ = writeln!(text, "  {}", styled(FAINT, columns));
         }
         let _ = writeln!(
             text,
-            "  {:<16}  {:<13}  {:<13}  {:<5}  {:<5}  {}",
+            "  {:<16}  {:<13}  {:<13}  {:<16}  {:<5}  {:<5}  {}",
             mean.policy,
             spread(mean.all.recall),
             spread(mean.all.in_context),
+            format!("{} / {}", plain(mean.at_same_cuts.recall), plain(mean.at_same_cuts.in_context)),
             plain(mean.files),
             plain(mean.last_error),
             mean.notes()
@@ -297,5 +313,5 @@ fn spread(shown: Option<Shown>) -> String {
 }
 
 fn plain(shown: Option<Shown>) -> String {
-    shown.map_or_else(|| "-".to_owned(), |shown| format!("{:.2}", shown.mean))
+    shown.map_or_else(|| "-".to_owned(), |shown| format!("{:.3}", shown.mean))
 }

@@ -32,14 +32,18 @@ const GEMINI_FRACTION: f64 = 0.3;
 /// The longest answer that the `opencode` preset leaves room for.
 const OPENCODE_OUTPUT_MAX: Tokens = Tokens(32_000);
 
-/// The policies that `names` stand for, at a window; each once.
+/// The policies that `names` stand for, at a window; each once. Of all, those that the window has room
+/// for.
 pub(crate) fn named(names: &[String], window: Tokens) -> Result<Vec<ReplayPolicy>, Failure> {
     let mut policies: Vec<ReplayPolicy> = Vec::new();
     for name in names {
-        let meant: &[&str] = if name == ALL { NAMES } else { &[name.as_str()] };
-        for name in meant {
-            if policies.iter().all(|policy| policy.name != *name) {
-                policies.push(one(name, window)?);
+        let made = match name == ALL {
+            true => NAMES.iter().filter_map(|name| make(name, window).ok()).collect(),
+            false => vec![one(name, window)?],
+        };
+        for policy in made {
+            if policies.iter().all(|earlier| earlier.name != policy.name) {
+                policies.push(policy);
             }
         }
     }
@@ -108,8 +112,12 @@ mod tests {
 
     #[test]
     fn every_policy_can_be_made_and_a_mistyped_one_is_told_the_others() {
-        let all = named(&["ladder".to_owned(), ALL.to_owned()], Tokens(32_000)).map(|all| all.len());
-        assert!(matches!(all, Ok(count) if count == NAMES.len()));
+        let count = |window| {
+            let all = named(&["ladder".to_owned(), ALL.to_owned()], Tokens(window));
+            all.map_or(0, |policies| policies.len())
+        };
+        assert_eq!(count(32_000), NAMES.len());
+        assert_eq!(count(8_000), NAMES.len() - 1, "one of them reserves more than that for an answer");
         let Err(Failure::Usage { what, .. }) = one("laddr", Tokens(32_000)) else { panic!("it is known") };
         assert!(what.contains("did you mean ladder?") && what.contains("truncate"), "{what}");
     }

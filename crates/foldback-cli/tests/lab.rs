@@ -128,19 +128,21 @@ fn sessions_with_nothing_to_recall_are_said_not_to_be_measurable() {
         r#"{"messages":[{"role":"user","content":"Исправь разбор, пожалуйста"}]}"#,
         r#"{"messages":[{"role":"user","content":"你好"},{"role":"assistant","content":"你好"}]}"#,
         r#"{"messages":[{"role":"assistant","content":"nobody asked"}]}"#,
+        r#"{"messages":[{"role":"user","content":[{"type":"image_url","image_url":{"url":"https://a.org/b.png"}}]}]}"#,
     ];
     for (number, session) in sessions.iter().enumerate() {
         std::fs::write(folder.path().join(format!("{number}.json")), session).unwrap();
     }
     let folder = folder.path().display().to_string();
-    let report = json(&run(&["replay", &folder, "--policy", "all", "--json"]));
-    assert_eq!(report["sessions"].as_array().unwrap().len(), 3);
+    let of = |arguments: &[&str]| run(&[arguments, &[&folder, "--format", "openai-chat"]].concat());
+    let report = json(&of(&["replay", "--policy", "all", "--json"]));
+    assert_eq!(report["sessions"].as_array().unwrap().len(), sessions.len());
     assert_eq!(report["totals"][0]["recall"], Value::Null);
-    let table = text(&run(&["replay", &folder]).stdout);
+    let table = text(&of(&["replay"]).stdout);
     assert!(table.contains("not measurable") && !table.contains("NaN"), "{table}");
-    let cuts = run(&["replay", &folder, "--cuts", "--min-tokens", "1"]);
+    let cuts = of(&["replay", "--cuts", "--min-tokens", "1"]);
     assert!(code(&cuts) == 0 && !text(&cuts.stdout).contains("NaN"));
-    let eval = run(&["eval", &folder, "--min-recall", "0.9"]);
+    let eval = of(&["eval", "--min-recall", "0.9"]);
     assert!(text(&eval.stderr).contains("not measurable"), "{}", text(&eval.stderr));
 }
 

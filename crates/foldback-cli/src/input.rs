@@ -151,7 +151,7 @@ pub(crate) fn in_parallel<T: Send>(
     };
     let threads = thread::available_parallelism().map_or(1, NonZero::get).min(sources.len());
     let mut done = thread::scope(|scope| {
-        let workers: Vec<_> = (0..threads).map(|_| scope.spawn(&work)).collect();
+        let workers: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
         let done = workers.into_iter().flat_map(|worker| worker.join().unwrap_or_else(|p| resume_unwind(p)));
         done.collect::<Vec<_>>()
     });

@@ -18,7 +18,7 @@ use std::sync::Arc;
 use foldback_core::{Budget, Strategy, Trigger};
 
 pub use equal::EqualTokensStrategy;
-pub use kept::{Keepsakes, Kept};
+pub use kept::{Keepsakes, Kept, Share};
 pub use lines::History;
 pub use losses::{Losses, losses};
 pub use measure::{Measured, Measurement, Spread, measure};

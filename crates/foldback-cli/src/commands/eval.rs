@@ -30,7 +30,9 @@ pub(crate) fn run(shared: &Shared, arguments: &Eval) -> Result<Exit, Failure> {
         let policy = policies::one(&arguments.policy, window(shared, arguments.window, opened))?;
         let large = recordings(opened, &counter)
             .filter(|recording| recording.history.tokens() >= arguments.min_tokens);
-        Ok(large.map(|recording| Cut::of(&recording, &[policy.clone()], &plan)).collect::<Vec<_>>())
+        Ok(large
+            .map(|recording| Cut::of(&recording, std::slice::from_ref(&policy), &plan))
+            .collect::<Vec<_>>())
     })?;
     let sessions: Vec<Cut> = sessions.into_iter().flatten().collect();
     let mean = cuts::means(&sessions).into_iter().next();

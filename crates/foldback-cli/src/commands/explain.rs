@@ -27,7 +27,7 @@ pub(crate) fn run(shared: &Shared, arguments: &Explain) -> Result<Exit, Failure>
     let opened = input::one(shared, &arguments.path)?;
     let counter = counting::counter(shared);
     let Some(conversation) = opened.session.conversations().first() else {
-        return Err(Failure::NoSessions { path: opened.path.clone() });
+        return Err(Failure::NoSessions { path: opened.path });
     };
     let scene = Scene::counted(conversation, &counter, opened.session.dialect());
     let change = match arguments.made {

@@ -47,6 +47,8 @@ pub(crate) struct Row {
     recall: Option<f64>,
     in_context: Option<f64>,
     by_kind: BTreeMap<&'static str, Kind>,
+    /// The share of the user's rules that are there verbatim; none where no rule is known.
+    constraints: Option<f64>,
     files: Option<f64>,
     last_error: Option<bool>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -71,6 +73,7 @@ impl Cut {
                 cut_percents: plan.cut_percents,
                 budget_percents: plan.budget_percents,
                 horizon: HORIZON_ITEMS,
+                constraints: &[],
             },
             policies,
         );
@@ -79,7 +82,7 @@ impl Cut {
             format: recording.format,
             tokens: recording.history.tokens().0,
             items: recording.history.len(),
-            measurements: measurements.into_iter().map(Row::new).collect(),
+            measurements: measurements.iter().map(Row::new).collect(),
         }
     }
 }
@@ -94,7 +97,7 @@ impl Cut {
 }
 
 impl Row {
-    fn new(measurement: Measurement) -> Self {
+    fn new(measurement: &Measurement) -> Self {
         let budget = measurement.budget;
         let measured = measurement.outcome.as_ref().ok();
         let total = measured.map(|measured| measured.recall.total());
@@ -113,8 +116,8 @@ impl Row {
             recall: total.as_ref().and_then(Tally::recall),
             in_context: total.as_ref().and_then(Tally::in_context),
             by_kind: by_kind.map(|(kind, tally)| (kind.name(), Kind::new(tally))).collect(),
-            files: kept
-                .and_then(|kept| (kept.files.0 > 0).then(|| kept.files.1 as f64 / kept.files.0 as f64)),
+            constraints: kept.and_then(|kept| kept.constraints.share()),
+            files: kept.and_then(|kept| kept.files.share()),
             last_error: kept.and_then(|kept| kept.last_error),
             error: measurement.outcome.as_ref().err().map(ToString::to_string),
         }

@@ -74,6 +74,10 @@ pub(crate) struct Compaction {
     pub(crate) break_even: Option<u64>,
     pub(crate) recall: Option<f64>,
     pub(crate) in_context: Option<f64>,
+    /// The shares of the user's rules and of the changed files that the view still tells.
+    pub(crate) constraints: Option<f64>,
+    pub(crate) files: Option<f64>,
+    pub(crate) last_error: Option<bool>,
     pub(crate) names: BTreeMap<&'static str, Fate>,
 }
 
@@ -97,6 +101,7 @@ impl Session {
             dialect: recording.dialect,
             prices,
             horizon: HORIZON_ITEMS,
+            constraints: &[],
         };
         Self {
             file: recording.file.clone(),
@@ -158,6 +163,9 @@ impl Compaction {
             break_even: made.break_even,
             recall: total.recall(),
             in_context: total.in_context(),
+            constraints: made.kept.constraints.share(),
+            files: made.kept.files.share(),
+            last_error: made.kept.last_error,
             names: by_kind(&made.losses, Fate::new),
         }
     }

@@ -33,15 +33,31 @@ pub struct Keepsakes {
     last_error: Option<String>,
 }
 
-/// How much of it a view holds. Each pair says how many there were, and how many are kept.
+/// How much of it a view holds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Kept {
     /// The user's rules, verbatim.
-    pub constraints: (usize, usize),
+    pub constraints: Share,
     /// The files that were changed.
-    pub files: (usize, usize),
+    pub files: Share,
     /// Whether the last error is told; none where there was none.
     pub last_error: Option<bool>,
+}
+
+/// How many there were, and how many are kept.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Share {
+    /// How many there were.
+    pub asked: usize,
+    /// How many of them are kept.
+    pub kept: usize,
+}
+
+impl Share {
+    /// The share that is kept; none where there were none.
+    pub fn share(&self) -> Option<f64> {
+        (self.asked > 0).then(|| self.kept as f64 / self.asked as f64)
+    }
 }
 
 impl Keepsakes {
@@ -77,7 +93,8 @@ impl Keepsakes {
     pub fn kept<'i>(&self, view: impl IntoIterator<Item = &'i Arc<Item>>) -> Kept {
         let view = view_text(view);
         let holds = |text: &String| view.contains(text.as_str());
-        let of = |all: &[String]| (all.len(), all.iter().filter(|text| holds(text)).count());
+        let of =
+            |all: &[String]| Share { asked: all.len(), kept: all.iter().filter(|text| holds(text)).count() };
         Kept {
             constraints: of(&self.constraints),
             files: of(&self.files),
@@ -129,12 +146,13 @@ mod tests {
             Arc::new(Item::tool("5", ToolResult::error("4", "\n first error\nmore"))),
             Arc::new(Item::tool("6", ToolResult::error("4", "no  such file"))),
         ];
+        let share = |asked, kept| Share { asked, kept };
         let keepsakes = Keepsakes::of(&items, &["never touch\nthe lexer"]);
         let all = keepsakes.kept(&items);
-        assert_eq!(all, Kept { constraints: (1, 0), files: (2, 2), last_error: Some(true) });
+        assert_eq!(all, Kept { constraints: share(1, 0), files: share(2, 2), last_error: Some(true) });
         let view = [Arc::new(Item::user("u", "never touch the lexer; see src/b.rs: first error"))];
         let some = keepsakes.kept(&view);
-        assert_eq!(some, Kept { constraints: (1, 1), files: (2, 1), last_error: Some(false) });
+        assert_eq!(some, Kept { constraints: share(1, 1), files: share(2, 1), last_error: Some(false) });
         assert_eq!(Keepsakes::of(&view, &[]).kept(&view), Kept::default());
     }
 }

@@ -36,6 +36,8 @@ pub struct Measure<'a> {
     pub budget_percents: &'a [u64],
     /// Items after a cut that are looked at.
     pub horizon: usize,
+    /// The user's rules, each with the item that gave it.
+    pub constraints: &'a [(usize, &'a str)],
 }
 
 /// One policy at one cut and one size.
@@ -75,7 +77,9 @@ pub fn measure(what: &Measure<'_>, policies: &[ReplayPolicy]) -> Vec<Measurement
         let Some(cut_index) = cut_at(what.history, cut_percent) else { continue };
         let past = beginning(what.history, cut_index);
         let needs = Needs::at(what.reading, cut_index, what.horizon);
-        let keepsakes = Keepsakes::of(past.items(), &[]);
+        let rules = what.constraints.iter().filter(|(index, _)| *index < cut_index);
+        let rules: Vec<&str> = rules.map(|(_, rule)| *rule).collect();
+        let keepsakes = Keepsakes::of(past.items(), &rules);
         let view = View::of(&past);
         for &budget_percent in what.budget_percents {
             let budget = Tokens((past.tokens().0 * budget_percent / 100).max(1));

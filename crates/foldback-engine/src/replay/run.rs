@@ -7,10 +7,11 @@ use std::sync::Arc;
 use foldback_core::cost::Call;
 use foldback_core::trigger::LastCompaction;
 use foldback_core::{
-    CompactionReason, Cost, Dialect, FactKind, ItemKind, MutationPoint, Overlay, Prices, Sequence, Timestamp,
-    Tokens, Transcript, TriggerContext, Usage, View,
+    CompactionReason, Cost, Dialect, Entry, FactKind, ItemKind, MutationPoint, Overlay, Prices, Sequence,
+    Timestamp, Tokens, Transcript, TriggerContext, Usage, View,
 };
 
+use super::kept::{Keepsakes, Kept};
 use super::lines::History;
 use super::losses::{Losses, losses};
 use super::recall::{Needs, Recall};
@@ -37,6 +38,8 @@ pub struct Replay<'a> {
     pub prices: &'a Prices,
     /// Items after a compaction that are looked at for what was needed.
     pub horizon: usize,
+    /// The user's rules, each with the item that gave it.
+    pub constraints: &'a [(usize, &'a str)],
 }
 
 /// One model call.
@@ -73,6 +76,8 @@ pub struct CompactionRecord {
     pub summary_cost: Cost,
     /// What the view holds of what was needed afterwards.
     pub recall: Recall,
+    /// What else the view holds of the history.
+    pub kept: Kept,
     /// What became of the names that the view told, by kind.
     pub losses: BTreeMap<FactKind, Losses>,
 }
@@ -247,7 +252,7 @@ impl<'a> Player<'a> {
             Ok(outcome) if outcome.is_unchanged() => {}
             Ok(outcome) => {
                 self.retry_at = Tokens::ZERO;
-                self.commit(index, now, reason, &view, outcome);
+                self.commit(index, now, reason, &view, &outcome);
             }
             Err(error) => {
                 self.run.failure_count += 1;
@@ -264,13 +269,16 @@ impl<'a> Player<'a> {
         now: Option<Timestamp>,
         reason: CompactionReason,
         before: &View,
-        outcome: Outcome,
+        outcome: &Outcome,
     ) {
         let after = &outcome.compacted.view;
         let needs = Needs::at(self.session.reading, index, self.session.horizon);
+        let history = self.session.history.range(0..index).map(Entry::item);
+        let rules = self.session.constraints.iter().filter(|(told, _)| *told < index);
+        let rules: Vec<&str> = rules.map(|(_, rule)| *rule).collect();
         let first_changed = first_difference(before, after);
         let prefix_kept = before.tokens_of(0..first_changed);
-        let summary_cost = self.summary_cost(before, &outcome, now);
+        let summary_cost = self.summary_cost(before, outcome, now);
         self.run.summary_cost += summary_cost;
         self.run.compactions.push(CompactionRecord {
             call_index: self.run.calls.len(),
@@ -283,6 +291,7 @@ impl<'a> Player<'a> {
             break_even: self.session.prices.break_even(before.tokens(), after.tokens(), prefix_kept),
             summary_cost,
             recall: needs.recall(after.items()),
+            kept: Keepsakes::of(history, &rules).kept(after.items()),
             losses: losses(before, after),
         });
         self.shared = self.shared.min(prefix_kept);

@@ -59,7 +59,8 @@ fn never() -> ReplayPolicy {
 
 fn run(history: &Transcript, policy: &ReplayPolicy) -> Run {
     let reading = History::of(history.items());
-    let session = Replay { history, reading: &reading, dialect: None, prices: &PRICES, horizon: 120 };
+    let session =
+        Replay { history, reading: &reading, dialect: None, prices: &PRICES, horizon: 120, constraints: &[] };
     replay(&session, policy)
 }
 

@@ -1,5 +1,6 @@
 //! A session as lines with their white space folded: what recall is measured on.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use foldback_core::reading::{fields, text_of};
@@ -35,12 +36,20 @@ pub(super) struct Line {
     pub(super) text: Box<str>,
     /// Whether the agent wrote it for others: text and tool inputs, not reasoning.
     pub(super) is_written: bool,
+    /// Whether an earlier line of the history says the same.
+    pub(super) is_repeated: bool,
 }
 
 impl History {
     /// Reads every item.
     pub fn of<'i>(items: impl IntoIterator<Item = &'i Arc<Item>>) -> Self {
-        Self { items: items.into_iter().map(|item| Reading::of(item)).collect() }
+        let mut items: Vec<Reading> = items.into_iter().map(|item| Reading::of(item)).collect();
+        let mut seen = HashSet::new();
+        let lines = items.iter().flat_map(|item| &item.lines);
+        let repeated: Vec<bool> = lines.map(|line| !seen.insert(&*line.text)).collect();
+        let lines = items.iter_mut().flat_map(|item| &mut item.lines);
+        lines.zip(repeated).for_each(|(line, is_repeated)| line.is_repeated = is_repeated);
+        Self { items }
     }
 
     /// How many items it has.
@@ -61,7 +70,11 @@ impl Reading {
             let is_written = item.kind == ItemKind::Assistant && is_written(part);
             let text = text_of(part);
             let lines = text.lines().map(folded).filter(|line| !line.is_empty());
-            reading.lines.extend(lines.map(|line| Line { text: line.into(), is_written }));
+            reading.lines.extend(lines.map(|line| Line {
+                text: line.into(),
+                is_written,
+                is_repeated: false,
+            }));
             reading.commands.extend(commands(part));
         }
         reading

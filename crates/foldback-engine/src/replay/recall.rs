@@ -224,9 +224,8 @@ fn untold<'h>(
 
 fn find_contexts<'h>(history: &'h History, cut: usize, facts: &mut [Fact<'h>]) {
     let finder = Finder::new(facts.iter().map(|fact| fact.text));
-    let mut seen = HashSet::new();
     let lines = history.items[..cut].iter().flat_map(|item| &item.lines);
-    for line in lines.map(|line| &*line.text).filter(|line| seen.insert(*line)) {
+    for line in lines.filter(|line| !line.is_repeated).map(|line| &*line.text) {
         finder.find(line, |index, span| {
             if facts[index].contexts.len() < LINES_MAX {
                 facts[index].contexts.push((line, span.start));

@@ -1,6 +1,7 @@
 //! List prices of models, each with the date and the page they were read from.
 //!
-//! Prices change; whoever needs other ones makes a [`Prices`] of their own. Where a provider gives a
+//! The pages of Google, DeepSeek and OpenAI were read as others quote them; Anthropic's and GitHub's as
+//! they stand. Prices change; whoever needs other ones makes a [`Prices`] of their own. Where a provider gives a
 //! range for how long an unused prefix stays cached, its lower end is taken.
 
 use super::{Prices, Rates};

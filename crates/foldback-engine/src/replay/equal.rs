@@ -98,10 +98,49 @@ fn shorten_in_flight(draft: &mut Draft<'_>, room: Tokens, kept: impl Fn(&Draft<'
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::{ProptestConfig, prop, prop_assert, proptest};
+
     use super::*;
+    use crate::executor::{CompactionError, Execution, compact};
     use foldback_core::{
-        Item, PreserveUserMessagesStrategy, SummarizeOlderStrategy, Tokens, Transcript, View, plan,
+        Dialect, Item, PreserveUserMessagesStrategy, SummarizeOlderStrategy, Tokens, Transcript, View, plan,
     };
+    use foldback_testkit::{config, recipe};
+
+    /// Planning itself has its own properties.
+    const CASES: u32 = 1_000;
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: CASES, ..config() })]
+
+        /// T2: cutting at any place splits no pair; where the size cannot be reached, it is said.
+        #[test]
+        fn a_decision_brought_to_any_size_stays_valid(
+            recipe in recipe::recipe(),
+            dialect in prop::sample::select(Dialect::ALL.to_vec()),
+            percent in 1u64..100,
+            kept in 0usize..12,
+        ) {
+            let view = View::of(&recipe.transcript());
+            let target = Tokens((view.tokens().0 * percent / 100).max(1));
+            let budget = Budget::for_target(target).expect("above zero");
+            let own = Budget::for_target(Tokens(100_000)).expect("above zero");
+            let strategy = EqualTokensStrategy::new(Arc::new(SummarizeOlderStrategy::new(kept)), own);
+            let execution = Execution {
+                view: &view,
+                strategy: &strategy,
+                budget: Some(&budget),
+                dialect: Some(dialect),
+                cause: None,
+                now: None,
+            };
+            match compact(&execution) {
+                Ok(outcome) => prop_assert!(outcome.compacted.view.tokens() <= target),
+                Err(CompactionError::OverTarget { .. }) => {}
+                Err(error) => prop_assert!(false, "{error}"),
+            }
+        }
+    }
 
     fn talk(count: usize) -> Transcript {
         let words = "a sentence that says something; ".repeat(20);

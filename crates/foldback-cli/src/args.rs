@@ -1,5 +1,7 @@
 //! The command line.
 
+pub(crate) mod lab;
+
 use std::ops::Range;
 use std::path::PathBuf;
 
@@ -8,7 +10,7 @@ use foldback_core::{Dialect, Level, Tokens};
 use foldback_formats::Format;
 
 const AFTER_HELP: &str = "\
-Exit codes: 0 done, 1 something was found (check, diff), 2 the command line or the configuration
+Exit codes: 0 done, 1 something was found (check, diff) or is below its threshold (eval), 2 the command line or the configuration
 makes no sense, 3 something could not be read, 4 what must stay is larger than the target,
 5 something could not be written.
 
@@ -70,6 +72,12 @@ pub(crate) enum Command {
         #[arg(value_name = "NAME|FILE")]
         policy: Option<String>,
     },
+    /// Run recorded sessions again under policies: tokens, cost, and what is remembered
+    Replay(lab::Replay),
+    /// Fail where a policy remembers too little of recorded sessions
+    Eval(lab::Eval),
+    /// What a compaction does to every item, why, and what is lost
+    Explain(lab::Explain),
     /// Print a completion script for a shell
     Completions {
         /// The shell

@@ -2,12 +2,10 @@
 
 use std::fs;
 use std::io::{self, IsTerminal, Read};
-#[cfg(unix)]
 use std::num::NonZero;
-#[cfg(unix)]
 use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
-#[cfg(unix)]
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::SystemTime;
 
@@ -127,6 +125,71 @@ pub(crate) fn for_each(
         tell_passed_over(&passed_over);
     }
     Ok(worst)
+}
+
+/// Runs `each` on every session that the inputs name, as many at a time as there are cores, and gives
+/// the answers in the order of the inputs. One that fails is reported, and the others still run; the
+/// worst exit is the second part of the answer.
+pub(crate) fn in_parallel<T: Send>(
+    shared: &Shared,
+    inputs: &Inputs,
+    each: impl Fn(&Opened) -> Result<T, Failure> + Sync,
+) -> Result<(Vec<T>, Exit), Failure> {
+    let sources = sources(inputs)?;
+    let bar = progress(shared, sources.len());
+    let next = AtomicUsize::new(0);
+    let work = || {
+        let mut done = Vec::new();
+        while let Some((index, source)) = claim(&next, &sources) {
+            let one = open(shared, source).and_then(|opened| each(&opened));
+            done.push((index, one));
+            if let Some(bar) = &bar {
+                bar.inc(1);
+            }
+        }
+        done
+    };
+    let threads = thread::available_parallelism().map_or(1, NonZero::get).min(sources.len());
+    let mut done = thread::scope(|scope| {
+        let workers: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
+        let done = workers.into_iter().flat_map(|worker| worker.join().unwrap_or_else(|p| resume_unwind(p)));
+        done.collect::<Vec<_>>()
+    });
+    done.sort_by_key(|(index, _)| *index);
+    if let Some(bar) = bar {
+        bar.finish_and_clear();
+    }
+    let mut answers = Vec::new();
+    let mut worst = Exit::Success;
+    let mut passed_over = Vec::new();
+    for (index, one) in done {
+        match one {
+            Ok(answer) => answers.push(answer),
+            Err(failure) if sources.len() == 1 => return Err(failure),
+            // A folder may hold other files; what was passed over is said at the end.
+            Err(Failure::Format { path, error: FormatError::Unknown { .. } | FormatError::Empty })
+                if sources[index].is_found =>
+            {
+                passed_over.push(path);
+            }
+            // A mistake on the command line is the same for every session.
+            Err(failure @ Failure::Usage { .. }) => return Err(failure),
+            Err(failure) => {
+                failure.report();
+                worst = worst.max(failure.exit());
+            }
+        }
+    }
+    if !shared.quiet {
+        tell_passed_over(&passed_over);
+    }
+    Ok((answers, worst))
+}
+
+/// The next source that no thread has taken.
+fn claim<'s>(next: &AtomicUsize, sources: &'s [Source]) -> Option<(usize, &'s Source)> {
+    let index = next.fetch_add(1, Ordering::Relaxed);
+    sources.get(index).map(|source| (index, source))
 }
 
 fn tell_passed_over(paths: &[PathBuf]) {

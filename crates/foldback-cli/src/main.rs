@@ -10,6 +10,7 @@ mod config;
 mod counting;
 mod failure;
 mod input;
+mod lab;
 mod output;
 mod picture;
 mod policy;
@@ -38,6 +39,9 @@ fn main() -> ExitCode {
             Command::Convert(convert) => commands::convert::run(&shared, &convert),
             Command::Diff(diff) => commands::diff::run(&shared, &diff),
             Command::Policies { policy } => commands::policies::run(&shared, policy.as_deref()),
+            Command::Explain(explain) => commands::explain::run(&shared, &explain),
+            Command::Eval(eval) => commands::eval::run(&shared, &eval),
+            Command::Replay(replay) => commands::replay::run(&shared, &replay),
             Command::Completions { shell } => commands::completions::run(shell),
             Command::Man { command } => commands::man::run(command.as_deref()),
         }

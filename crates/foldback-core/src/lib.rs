@@ -20,6 +20,7 @@
 
 pub mod budget;
 mod chunked;
+pub mod cost;
 pub mod dialect;
 mod digest;
 pub mod draft;
@@ -50,6 +51,7 @@ pub mod turns;
 pub mod view;
 
 pub use budget::{Budget, BudgetBuilder, BudgetError, Level};
+pub use cost::{Cost, Prices};
 pub use dialect::{Dialect, Repair, RepairAction, Repaired, Rule, Violation, check, check_request, repair};
 pub use draft::{Draft, EmptyItems};
 pub use edit::{Edit, Fold, Reason, Rewrite, SummaryPlacement, SummarySpec};

@@ -7,6 +7,7 @@
 
 mod executor;
 mod mend;
+pub mod replay;
 
 pub use executor::{CompactionError, Execution, Outcome, compact, dry_run};
 pub use mend::{Mended, mend};

@@ -54,6 +54,22 @@ impl Draft<'_> {
         stored + self.open_folds().map(|(_, fold)| fold.spec.tokens_max).sum()
     }
 
+    /// Gives the summaries asked for in this draft this many tokens together, in equal parts, however
+    /// much was asked for; none becomes as large as what it stands for (T7), or too small to say
+    /// anything.
+    pub fn size_summaries(&mut self, tokens: Tokens) {
+        let open: Vec<u32> = self.open_folds().map(|(id, _)| id).collect();
+        let share = tokens.0.checked_div(open.len() as u64).unwrap_or(0);
+        for id in open {
+            let fold = &mut self.folds[id as usize];
+            let most = fold.tokens_before.0.saturating_sub(1);
+            let sized = Tokens(share.max(SUMMARY_TOKENS_MIN).min(most));
+            let before = std::mem::replace(&mut fold.spec.tokens_max, sized);
+            self.tokens = self.tokens.saturating_sub(before) + sized;
+            self.change_count += u64::from(before != sized);
+        }
+    }
+
     /// Drops every summary: the last resort where there is no room for any.
     pub fn drop_summaries(&mut self, reason: Reason) {
         let stored: Vec<usize> = self.stored_summaries().collect();

@@ -1,0 +1,81 @@
+//! What the commands of the lab understand: replay, eval, explain.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use foldback_core::Tokens;
+
+use super::{Inputs, tokens};
+
+#[derive(Clone, Debug, Args)]
+pub(crate) struct Replay {
+    #[command(flatten)]
+    pub(crate) inputs: Inputs,
+    /// The context window in tokens [default: the model's]
+    #[arg(long, value_name = "TOKENS", value_parser = tokens, env = "FOLDBACK_WINDOW")]
+    pub(crate) window: Option<Tokens>,
+    /// The policies to compare, separated by commas; `all` for every one
+    #[arg(long, value_name = "NAMES", value_delimiter = ',', default_value = "all")]
+    pub(crate) policy: Vec<String>,
+    /// The prices that calls are counted at: the name of a model
+    #[arg(long, value_name = "NAME", default_value = "claude-sonnet-4.5")]
+    pub(crate) prices: String,
+    /// Write the comparison as a page into this file
+    #[arg(long, value_name = "FILE", conflicts_with = "cuts")]
+    pub(crate) html: Option<PathBuf>,
+    /// Cut every session at fixed places and compare the policies at equal tokens instead
+    #[arg(long)]
+    pub(crate) cuts: bool,
+    /// With --cuts: sessions with fewer tokens are left out
+    #[arg(long, value_name = "TOKENS", value_parser = tokens, default_value = "50k", requires = "cuts")]
+    pub(crate) min_tokens: Tokens,
+}
+
+#[derive(Clone, Debug, Args)]
+pub(crate) struct Eval {
+    #[command(flatten)]
+    pub(crate) inputs: Inputs,
+    /// Fail where the mean recall is below this, from 0 to 1
+    #[arg(long, value_name = "SHARE", value_parser = share)]
+    pub(crate) min_recall: f64,
+    /// Fail where the mean recall in context is below this, from 0 to 1
+    #[arg(long, value_name = "SHARE", value_parser = share)]
+    pub(crate) min_in_context: Option<f64>,
+    /// The policy to evaluate
+    #[arg(long, value_name = "NAME", default_value = "ladder")]
+    pub(crate) policy: String,
+    /// How much of a session's past the policy may keep, in percent of its tokens
+    #[arg(long, value_name = "PERCENT", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=100))]
+    pub(crate) budget: u64,
+    /// Sessions with fewer tokens are left out
+    #[arg(long, value_name = "TOKENS", value_parser = tokens, default_value = "1")]
+    pub(crate) min_tokens: Tokens,
+    /// The context window at which a policy decides what it keeps [default: the model's]
+    #[arg(long, value_name = "TOKENS", value_parser = tokens, env = "FOLDBACK_WINDOW")]
+    pub(crate) window: Option<Tokens>,
+}
+
+#[derive(Clone, Debug, Args)]
+pub(crate) struct Explain {
+    /// The session; - for stdin
+    #[arg(value_name = "SESSION")]
+    pub(crate) path: PathBuf,
+    /// Explain a compaction that the file records, counted from 1, instead of the one that foldback
+    /// would make
+    #[arg(long, value_name = "N", conflicts_with_all = ["window", "policy"])]
+    pub(crate) made: Option<usize>,
+    /// The context window in tokens [default: the model's]
+    #[arg(long, value_name = "TOKENS", value_parser = tokens, env = "FOLDBACK_WINDOW")]
+    pub(crate) window: Option<Tokens>,
+    /// What to come down to: tokens, or a share of what is usable such as 40% [default: 50%]
+    #[arg(long, value_name = "TOKENS", value_parser = super::level, env = "FOLDBACK_TARGET")]
+    pub(crate) target: Option<foldback_core::Level>,
+    /// The policy
+    #[arg(long, value_name = "NAME", default_value = "ladder")]
+    pub(crate) policy: String,
+}
+
+fn share(text: &str) -> Result<f64, String> {
+    let share: Option<f64> = text.parse().ok().filter(|share| (0.0..=1.0).contains(share));
+    share.ok_or_else(|| "give a share from 0 to 1, such as 0.9".to_owned())
+}

@@ -1,0 +1,74 @@
+//! `foldback eval`: fails where a policy remembers too little of a folder of sessions, so that a
+//! change of policy can be held back.
+
+use foldback_engine::replay::measure::CUT_PERCENTS;
+use serde::Serialize;
+
+use crate::args::Shared;
+use crate::args::lab::Eval;
+use crate::failure::{Exit, Failure};
+use crate::lab::cuts::{self, Cut, Mean, Plan, Shown};
+use crate::lab::{policies, recordings, window};
+use crate::{counting, input, output, terminal};
+
+#[derive(Serialize)]
+struct Report {
+    passed: bool,
+    min_recall: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    min_in_context: Option<f64>,
+    mean: Option<Mean>,
+    sessions: Vec<Cut>,
+}
+
+pub(crate) fn run(shared: &Shared, arguments: &Eval) -> Result<Exit, Failure> {
+    let counter = counting::counter(shared);
+    let again = counting::counter(shared);
+    let budgets = [arguments.budget];
+    let plan = Plan { cut_percents: &CUT_PERCENTS, budget_percents: &budgets, counter: &*again };
+    let (sessions, exit) = input::in_parallel(shared, &arguments.inputs, |opened| {
+        let policy = policies::one(&arguments.policy, window(shared, arguments.window, opened))?;
+        let large = recordings(opened, &counter)
+            .filter(|recording| recording.history.tokens() >= arguments.min_tokens);
+        Ok(large
+            .map(|recording| Cut::of(&recording, std::slice::from_ref(&policy), &plan))
+            .collect::<Vec<_>>())
+    })?;
+    let sessions: Vec<Cut> = sessions.into_iter().flatten().collect();
+    let mean = cuts::means(&sessions).into_iter().next();
+    let below = mean.as_ref().map_or_else(Vec::new, |mean| shortfalls(mean, arguments));
+    let passed = below.is_empty();
+    if mean.as_ref().is_none_or(|mean| mean.all.recall.is_none()) && !shared.quiet {
+        terminal::note("recall is not measurable: nothing in these sessions was needed again after a cut");
+    }
+    if shared.json {
+        let (min_recall, min_in_context) = (arguments.min_recall, arguments.min_in_context);
+        output::print_json(&Report { passed, min_recall, min_in_context, mean, sessions })?;
+    } else {
+        output::print(&cuts::table(&sessions, mean.as_slice()))?;
+        below.iter().for_each(|what| terminal::error(what));
+    }
+    Ok(if passed { exit } else { exit.max(Exit::Found) })
+}
+
+/// What is below its threshold. What cannot be measured is below nothing, unless it cannot be because
+/// no session has a view of the size.
+fn shortfalls(mean: &Mean, arguments: &Eval) -> Vec<String> {
+    let mut below = Vec::new();
+    let mut compare = |what: &str, shown: Option<Shown>, least: Option<f64>| {
+        if let (Some(shown), Some(least)) = (shown, least)
+            && shown.mean < least
+        {
+            below.push(format!("{what} is {:.3}, below {least}", shown.mean));
+        }
+    };
+    compare("recall", mean.all.recall, Some(arguments.min_recall));
+    compare("recall in context", mean.all.in_context, arguments.min_in_context);
+    if mean.all.recall.is_none() && mean.failed > 0 {
+        below.push(format!("no session can be brought to {}% of its tokens", mean.budget_percent));
+    }
+    if mean.over > 0 {
+        below.push(format!("{} views are over their budget", mean.over));
+    }
+    below
+}

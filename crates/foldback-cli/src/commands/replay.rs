@@ -1,0 +1,95 @@
+//! `foldback replay`: recorded sessions run again under policies, to compare them.
+
+use foldback_core::Prices;
+use foldback_engine::replay::measure::{BUDGET_PERCENTS, CUT_PERCENTS};
+use serde::Serialize;
+
+use crate::args::lab::Replay;
+use crate::args::{Shared, no_such};
+use crate::failure::{Exit, Failure};
+use crate::lab::cuts::{self, Cut, Mean, Plan};
+use crate::lab::runs::{self, Session, Total};
+use crate::lab::{page, policies, recordings, window};
+use crate::{counting, input, output};
+
+pub(crate) fn run(shared: &Shared, arguments: &Replay) -> Result<Exit, Failure> {
+    match arguments.cuts {
+        true => run_cuts(shared, arguments),
+        false => run_calls(shared, arguments),
+    }
+}
+
+#[derive(Serialize)]
+struct CutsReport<'a> {
+    counter: &'a str,
+    cut_percents: &'a [u64],
+    means: Vec<Mean>,
+    sessions: Vec<Cut>,
+}
+
+/// Every policy on the same cuts at equal tokens.
+fn run_cuts(shared: &Shared, arguments: &Replay) -> Result<Exit, Failure> {
+    let counter = counting::counter(shared);
+    let again = counting::counter(shared);
+    let plan = Plan { cut_percents: &CUT_PERCENTS, budget_percents: &BUDGET_PERCENTS, counter: &*again };
+    let (sessions, exit) = input::in_parallel(shared, &arguments.inputs, |opened| {
+        let policies = policies::named(&arguments.policy, window(shared, arguments.window, opened))?;
+        let large = recordings(opened, &counter)
+            .filter(|recording| recording.history.tokens() >= arguments.min_tokens);
+        Ok(large.map(|recording| Cut::of(&recording, &policies, &plan)).collect::<Vec<_>>())
+    })?;
+    let sessions: Vec<Cut> = sessions.into_iter().flatten().collect();
+    let means = cuts::means(&sessions);
+    match shared.json {
+        true => output::print_json(&CutsReport {
+            counter: counter.name(),
+            cut_percents: &CUT_PERCENTS,
+            means,
+            sessions,
+        })?,
+        false => output::print(&cuts::table(&sessions, &means))?,
+    }
+    Ok(exit)
+}
+
+#[derive(Serialize)]
+struct Report<'a> {
+    counter: &'a str,
+    prices: PricesReport,
+    totals: Vec<Total>,
+    sessions: Vec<Session>,
+}
+
+#[derive(Serialize)]
+struct PricesReport {
+    name: &'static str,
+    dated: &'static str,
+    source: &'static str,
+}
+
+/// Every session call by call under every policy.
+fn run_calls(shared: &Shared, arguments: &Replay) -> Result<Exit, Failure> {
+    let Some(prices) = Prices::named(&arguments.prices) else {
+        let names = Prices::ALL.iter().map(|prices| prices.name);
+        let what = format!("{}: {}", arguments.prices, no_such("price list", &arguments.prices, names));
+        return Err(Failure::usage(what, "give one of these to --prices"));
+    };
+    let counter = counting::counter(shared);
+    let (sessions, exit) = input::in_parallel(shared, &arguments.inputs, |opened| {
+        let window = window(shared, arguments.window, opened);
+        let policies = policies::named(&arguments.policy, window)?;
+        let all = recordings(opened, &counter);
+        Ok(all.map(|recording| Session::of(&recording, &policies, prices, window)).collect::<Vec<_>>())
+    })?;
+    let sessions: Vec<Session> = sessions.into_iter().flatten().collect();
+    let totals = runs::totals(&sessions);
+    if let Some(path) = &arguments.html {
+        output::to_file(path, &[page::draw(&sessions, &totals, prices).as_bytes()])?;
+    }
+    let priced = PricesReport { name: prices.name, dated: prices.dated, source: prices.source };
+    match shared.json {
+        true => output::print_json(&Report { counter: counter.name(), prices: priced, totals, sessions })?,
+        false => output::print(&runs::table(&sessions, &totals, prices))?,
+    }
+    Ok(exit)
+}

@@ -1,0 +1,58 @@
+//! What replay, eval and explain share: the policies by name, and sessions made ready to be
+//! measured.
+
+pub(crate) mod cuts;
+pub(crate) mod page;
+pub(crate) mod policies;
+pub(crate) mod runs;
+
+use std::sync::Arc;
+
+use foldback_core::{Dialect, Item, Model, TokenCounter, Tokens, Transcript};
+use foldback_engine::replay::History;
+use foldback_formats::Conversation;
+
+use crate::args::Shared;
+use crate::counting;
+use crate::input::Opened;
+
+/// The window where neither the command line nor the session says which model it is.
+const WINDOW_DEFAULT: Tokens = Tokens(200_000);
+
+/// The history of one conversation, counted and read.
+#[derive(Debug)]
+pub(crate) struct Recording {
+    pub(crate) file: String,
+    pub(crate) format: &'static str,
+    pub(crate) dialect: Option<Dialect>,
+    pub(crate) history: Transcript,
+    pub(crate) reading: History,
+}
+
+/// The conversations of a session that have a window of their own.
+pub(crate) fn recordings<'a>(
+    opened: &'a Opened,
+    counter: &'a Arc<dyn TokenCounter>,
+) -> impl Iterator<Item = Recording> + 'a {
+    let session = &opened.session;
+    let count = if session.format().holds_many() { usize::MAX } else { 1 };
+    session.conversations().iter().take(count).map(move |conversation| {
+        let items: Vec<Arc<Item>> =
+            conversation.history().map(|recorded| Arc::clone(&recorded.item)).collect();
+        let file = opened.path.display();
+        Recording {
+            file: Conversation::name(conversation)
+                .map_or_else(|| file.to_string(), |name| format!("{file} ({name})")),
+            format: session.format().as_str(),
+            dialect: session.dialect(),
+            history: counting::transcript(counter, session.dialect(), &items),
+            reading: History::of(&items),
+        }
+    })
+}
+
+/// The window to replay at: the one that was given, or the model's.
+pub(crate) fn window(shared: &Shared, given: Option<Tokens>, opened: &Opened) -> Tokens {
+    let model = shared.model.as_deref().or(opened.session.model()).and_then(Model::named);
+    given.or(model.map(|model| model.window)).unwrap_or(WINDOW_DEFAULT)
+}

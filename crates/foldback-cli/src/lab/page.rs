@@ -1,0 +1,271 @@
+//! A replay as one page that needs nothing but itself: curves, costs, recall, every compaction.
+
+mod curves;
+mod style;
+
+use std::fmt::Write;
+
+use foldback_core::Prices;
+
+use super::runs::{Compaction, Policy, Session, Total, dollars, share};
+use crate::terminal::number;
+
+/// Sessions that are drawn; the rest are in the totals.
+const SESSIONS_MAX: usize = 100;
+
+/// Compactions that are listed for one policy in one session; the rest are counted.
+const COMPACTIONS_MAX: usize = 40;
+
+/// Width of a bar that stands for the most expensive policy, in pixels.
+const BAR: f64 = 480.0;
+
+/// Height of a row of bars.
+const ROW: f64 = 26.0;
+
+/// Room for names beside bars.
+const NAMES: f64 = 130.0;
+
+/// The page.
+pub(crate) fn draw(sessions: &[Session], totals: &[Total], prices: &Prices) -> String {
+    let names: Vec<&str> = totals.iter().map(|total| total.policy.as_str()).collect();
+    let mut page = String::from(style::HEAD);
+    heading(&mut page, sessions, prices);
+    overview(&mut page, totals);
+    costs(&mut page, totals);
+    kinds(&mut page, totals);
+    page.push_str("<h2>Sessions</h2>\n");
+    let drawn = sessions.iter().filter(|session| session.policies.iter().any(|policy| policy.calls > 0));
+    for (index, session) in drawn.clone().take(SESSIONS_MAX).enumerate() {
+        section(&mut page, index, session, &names);
+    }
+    let left = drawn.count().saturating_sub(SESSIONS_MAX);
+    if left > 0 {
+        let _ = writeln!(page, "<p>{left} more sessions are in the totals and not drawn.</p>");
+    }
+    page.push_str("</main>\n</body>\n</html>\n");
+    page
+}
+
+fn heading(page: &mut String, sessions: &[Session], prices: &Prices) {
+    let tokens = sessions.iter().map(|session| session.tokens).sum();
+    let _ = writeln!(
+        page,
+        "<h1>Replay</h1>\n<p>{} conversations, {} tokens, run again call by call under each policy. \
+         Prices of {} per million tokens, read {} from <a href=\"{}\">{}</a>.</p>",
+        sessions.len(),
+        number(tokens),
+        escaped(prices.name),
+        prices.dated,
+        escaped(prices.source),
+        escaped(prices.source)
+    );
+    page.push_str(
+        "<p>Recall is the share of what the agent wrote after a compaction, had known before it and was \
+         not told again, that is still in its context. In context counts only what stands in 40 \
+         characters of a line that held it. A dash means that there was nothing to measure.</p>\n",
+    );
+}
+
+fn overview(page: &mut String, totals: &[Total]) {
+    page.push_str(
+        "<h2>Policies</h2>\n<div class=\"wide\"><table>\n<thead><tr><th scope=\"col\">policy</th>\
+         <th scope=\"col\">cost</th><th scope=\"col\">of it summaries</th><th scope=\"col\">compactions</th>\
+         <th scope=\"col\">largest prompt</th><th scope=\"col\">from the cache</th>\
+         <th scope=\"col\">recall</th><th scope=\"col\">in context</th>\
+         <th scope=\"col\">calls over the window</th><th scope=\"col\">failed</th></tr></thead>\n<tbody>\n",
+    );
+    for (index, total) in totals.iter().enumerate() {
+        let cached = total.cached_tokens as f64 / total.prompt_tokens.max(1) as f64 * 100.0;
+        let _ = writeln!(
+            page,
+            "<tr><th scope=\"row\">{}{}</th><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{cached:.0}%</td>\
+             <td>{}</td><td>{}</td><td>{}</td><td>{}</td></tr>",
+            swatch(index),
+            escaped(&total.policy),
+            dollars(total.cost),
+            dollars(total.summary_cost),
+            total.compactions,
+            number(total.peak),
+            share(total.recall),
+            share(total.in_context),
+            total.overflows,
+            total.failures
+        );
+    }
+    page.push_str("</tbody></table></div>\n");
+}
+
+fn swatch(index: usize) -> String {
+    format!("<span class=\"swatch {}\" aria-hidden=\"true\"></span>", style::colour(index))
+}
+
+fn costs(page: &mut String, totals: &[Total]) {
+    let most = totals.iter().map(|total| total.cost).fold(f64::MIN_POSITIVE, f64::max);
+    let height = ROW * totals.len() as f64 + 8.0;
+    let _ = writeln!(
+        page,
+        "<h2>Cost</h2>\n<svg role=\"img\" aria-labelledby=\"cost-title\" viewBox=\"0 0 {} {height}\">\
+         <title id=\"cost-title\">What each policy costs over all sessions; the lighter end is for \
+         summaries</title>",
+        NAMES + BAR + 110.0
+    );
+    for (index, total) in totals.iter().enumerate() {
+        let y = ROW * index as f64 + 4.0;
+        let calls = BAR * (total.cost - total.summary_cost) / most;
+        let summaries = BAR * total.summary_cost / most;
+        let colour = style::colour(index);
+        let (cost, name) = (dollars(total.cost), escaped(&total.policy));
+        let _ = writeln!(
+            page,
+            "<g><title>{name}: {cost}, of it {} for summaries</title>\
+             <text class=\"label\" x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"end\">{name}</text>\
+             <rect class=\"{colour}\" x=\"{NAMES}\" y=\"{y:.1}\" width=\"{calls:.1}\" height=\"18\"/>\
+             <rect class=\"{colour} pale\" x=\"{:.1}\" y=\"{y:.1}\" width=\"{summaries:.1}\" height=\"18\"/>\
+             <text class=\"label\" x=\"{:.1}\" y=\"{:.1}\">{cost}</text></g>",
+            dollars(total.summary_cost),
+            NAMES - 8.0,
+            y + 13.0,
+            NAMES + calls,
+            NAMES + calls + summaries + 6.0,
+            y + 13.0
+        );
+    }
+    page.push_str("</svg>\n");
+}
+
+fn kinds(page: &mut String, totals: &[Total]) {
+    let mut names: Vec<&str> = totals.iter().flat_map(|total| total.by_kind.keys().copied()).collect();
+    names.sort_unstable();
+    names.dedup();
+    page.push_str("<h2>Recall by kind</h2>\n");
+    if names.is_empty() {
+        page.push_str("<p>Not measurable: no compaction hid anything that was needed afterwards.</p>\n");
+        return;
+    }
+    page.push_str("<div class=\"wide\"><table>\n<thead><tr><th scope=\"col\">policy</th>");
+    names.iter().for_each(|name| {
+        let _ = write!(page, "<th scope=\"col\">{name}</th>");
+    });
+    page.push_str("</tr></thead>\n<tbody>\n");
+    for (index, total) in totals.iter().enumerate() {
+        let _ = write!(page, "<tr><th scope=\"row\">{}{}</th>", swatch(index), escaped(&total.policy));
+        for name in &names {
+            let Some(kind) = total.by_kind.get(name).filter(|kind| kind.needed > 0) else {
+                page.push_str("<td>-</td>");
+                continue;
+            };
+            let of = |part: usize| part as f64 / kind.needed as f64 * 100.0;
+            let (recall, context) = (of(kind.present), of(kind.in_context));
+            let _ = write!(
+                page,
+                "<td title=\"{} of {} present, {} in context\">{recall:.0}%<span class=\"meter\">\
+                 <span class=\"{}\" style=\"width:{recall:.0}%\"></span></span>\
+                 <small>{context:.0}% in context</small></td>",
+                kind.present,
+                kind.needed,
+                kind.in_context,
+                style::colour(index)
+            );
+        }
+        page.push_str("</tr>\n");
+    }
+    page.push_str("</tbody></table></div>\n");
+}
+
+fn section(page: &mut String, index: usize, session: &Session, names: &[&str]) {
+    let _ = writeln!(
+        page,
+        "<section aria-labelledby=\"session-{index}\"><h3 id=\"session-{index}\">{}</h3>\n\
+         <p>{}, {} items, {} tokens, replayed at a window of {}.</p>",
+        escaped(&session.file),
+        session.format,
+        number(session.items as u64),
+        number(session.tokens),
+        number(session.window)
+    );
+    curves::draw(page, index, session, names);
+    for policy in session.policies.iter().filter(|policy| !policy.compactions.is_empty()) {
+        compactions(page, policy, names);
+    }
+    page.push_str("</section>\n");
+}
+
+fn compactions(page: &mut String, policy: &Policy, names: &[&str]) {
+    let index = names.iter().position(|name| *name == policy.policy).unwrap_or(0);
+    let _ = writeln!(
+        page,
+        "<details><summary>{}{}: {} compactions, {}, recall {}</summary>\n<div class=\"wide\"><table>\n\
+         <thead><tr><th scope=\"col\">before call</th><th scope=\"col\">why</th><th scope=\"col\">tokens</th>\
+         <th scope=\"col\">prefix kept</th><th scope=\"col\">pays after</th><th scope=\"col\">names kept</th>\
+         <th scope=\"col\">recoverable</th><th scope=\"col\">lost</th><th scope=\"col\">recall</th>\
+         <th scope=\"col\">in context</th></tr></thead>\n<tbody>",
+        swatch(index),
+        escaped(&policy.policy),
+        policy.compactions.len(),
+        dollars(policy.cost),
+        share(policy.recall)
+    );
+    policy.compactions.iter().take(COMPACTIONS_MAX).for_each(|made| row(page, made));
+    page.push_str("</tbody></table></div>\n");
+    let left = policy.compactions.len().saturating_sub(COMPACTIONS_MAX);
+    if left > 0 {
+        let _ = writeln!(page, "<p>and {left} more</p>");
+    }
+    page.push_str("</details>\n");
+}
+
+fn row(page: &mut String, made: &Compaction) {
+    let names = made.all_names();
+    let pays = made.break_even.map_or_else(|| "never".to_owned(), |calls| format!("{calls} calls"));
+    let by_kind = made.names.iter().map(|(kind, fate)| {
+        format!("{kind}: {} kept, {} recoverable, {} lost", fate.kept, fate.recoverable, fate.lost)
+    });
+    let _ = writeln!(
+        page,
+        "<tr title=\"{}\"><td>{}</td><td class=\"text\">{}</td><td>{} → {}</td><td>{}</td><td>{pays}</td>\
+         <td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td></tr>",
+        by_kind.collect::<Vec<_>>().join("; "),
+        made.call + 1,
+        escaped(&made.reason),
+        number(made.tokens_before),
+        number(made.tokens_after),
+        number(made.prefix_kept),
+        names.kept,
+        names.recoverable,
+        names.lost,
+        share(made.recall),
+        share(made.in_context)
+    );
+}
+
+fn escaped(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_in_a_name_becomes_markup() {
+        let session = Session {
+            file: "<script>\"&".to_owned(),
+            format: "native",
+            window: 1,
+            tokens: 0,
+            items: 0,
+            policies: Vec::new(),
+        };
+        let mut page = String::new();
+        section(&mut page, 0, &session, &[]);
+        assert!(page.contains("&lt;script&gt;&quot;&amp;"), "{page}");
+        assert!(!page.contains("<script"));
+    }
+
+    #[test]
+    fn a_page_without_sessions_is_a_page() {
+        let page = draw(&[], &[], &Prices::ALL[0]);
+        assert!(page.starts_with("<!doctype html>") && page.ends_with("</html>\n"));
+        assert!(page.contains("Not measurable") && !page.contains("NaN"));
+    }
+}

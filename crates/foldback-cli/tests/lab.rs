@@ -1,0 +1,157 @@
+//! Replay, eval and explain as a person or a script meets them.
+#![allow(clippy::unwrap_used, reason = "a failed test says where")]
+
+use std::process::{Command, Output, Stdio};
+
+use serde_json::Value;
+
+const SESSION: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../foldback/examples/session.jsonl");
+
+fn run(arguments: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_foldback"));
+    command.args(arguments).stdin(Stdio::null());
+    // What the machine has configured is not under test.
+    for variable in
+        ["FOLDBACK_CONFIG", "FOLDBACK_COUNTER", "FOLDBACK_MODEL", "FOLDBACK_TARGET", "FOLDBACK_WINDOW"]
+    {
+        command.env_remove(variable);
+    }
+    command.env("XDG_CONFIG_HOME", "/nonexistent").output().unwrap()
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).unwrap()
+}
+
+fn code(output: &Output) -> i32 {
+    output.status.code().unwrap()
+}
+
+fn json(output: &Output) -> Value {
+    assert_eq!(code(output), 0, "{}", text(&output.stderr));
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+#[test]
+fn replay_compares_policies_call_by_call() {
+    let arguments = ["replay", SESSION, "--window", "16k", "--policy", "ladder,truncate", "--json"];
+    let report = json(&run(&arguments));
+    let policies = report["sessions"][0]["policies"].as_array().unwrap();
+    assert_eq!(policies.len(), 2);
+    for policy in policies {
+        assert!(policy["cost"].as_f64().unwrap() > 0.0);
+        assert!(policy["peak"].as_u64().unwrap() <= 16_000, "{policy}");
+        let calls = policy["calls"].as_u64().unwrap();
+        assert_eq!(policy["curve"].as_array().unwrap().len() as u64, calls);
+    }
+    let ladder = &policies[0];
+    let made = &ladder["compactions"][0];
+    assert!(made["tokens_after"].as_u64() < made["tokens_before"].as_u64());
+    assert!(made["recall"].as_f64().is_some(), "something was needed afterwards");
+    assert!(made["names"]["path"]["kept"].as_u64().unwrap() > 0);
+    assert_eq!(text(&run(&arguments).stdout), text(&run(&arguments).stdout), "the same every time");
+}
+
+#[test]
+fn replay_prints_a_table_and_writes_a_page_that_needs_nothing_else() {
+    let folder = tempfile::tempdir().unwrap();
+    let page = folder.path().join("page.html").display().to_string();
+    let output = run(&["replay", SESSION, "--window", "16k", "--html", &page]);
+    assert_eq!(code(&output), 0, "{}", text(&output.stderr));
+    assert!(text(&output.stdout).contains("ladder"));
+    let page = std::fs::read_to_string(page).unwrap();
+    assert!(page.contains("<svg role=\"img\"") && page.contains("prefers-color-scheme"));
+    for outside in ["<script", "<link", "src=", "@import", "url("] {
+        assert!(!page.contains(outside), "{outside}");
+    }
+}
+
+#[test]
+fn cuts_compare_policies_at_equal_tokens() {
+    let report =
+        json(&run(&["replay", SESSION, "--cuts", "--min-tokens", "1", "--policy", "ladder,codex", "--json"]));
+    for row in report["sessions"][0]["measurements"].as_array().unwrap() {
+        assert_eq!(row["is_over"], false);
+        if let Some(tokens) = row["tokens"].as_u64() {
+            assert!(tokens <= row["budget"].as_u64().unwrap());
+            let (recall, in_context) = (row["recall"].as_f64().unwrap(), row["in_context"].as_f64().unwrap());
+            assert!((0.0..=1.0).contains(&recall) && in_context <= recall);
+        }
+    }
+    assert_eq!(report["means"].as_array().unwrap().len(), 4, "two policies at two sizes");
+}
+
+#[test]
+fn eval_fails_below_its_threshold_and_only_there() {
+    assert_eq!(code(&run(&["eval", SESSION, "--min-recall", "0.05"])), 0);
+    let failed = run(&["eval", SESSION, "--min-recall", "1"]);
+    assert_eq!(code(&failed), 1);
+    assert!(text(&failed.stderr).contains("below 1"), "{}", text(&failed.stderr));
+    assert_eq!(code(&run(&["eval", SESSION, "--min-recall", "1.5"])), 2);
+}
+
+#[test]
+fn explain_accounts_for_every_item_and_every_name() {
+    let report = json(&run(&["explain", SESSION, "--target", "4000", "--json"]));
+    let items = report["items"].as_array().unwrap();
+    assert_eq!(items.len(), 92);
+    for item in items {
+        assert_eq!(item["why"].as_array().unwrap().is_empty(), item["what"] == "kept", "{item}");
+    }
+    let sum = |items: &[Value], of: &str| items.iter().map(|item| item[of].as_u64().unwrap()).sum::<u64>();
+    let summaries = report["summaries"].as_array().unwrap();
+    assert_eq!(sum(items, "tokens_before"), report["tokens_before"].as_u64().unwrap());
+    assert_eq!(
+        sum(items, "tokens_after") + sum(summaries, "tokens"),
+        report["tokens_after"].as_u64().unwrap()
+    );
+    assert!(report["names"]["path"]["recoverable"].as_u64().unwrap() > 0);
+    let nothing = run(&["explain", SESSION, "--window", "1m"]);
+    assert!(text(&nothing.stdout).contains("nothing changes"), "{}", text(&nothing.stdout));
+    assert_eq!(code(&run(&["explain", SESSION, "--made", "1"])), 2, "it records none");
+}
+
+#[test]
+fn explain_tells_of_a_compaction_that_the_file_records() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("out.jsonl").display().to_string();
+    assert_eq!(code(&run(&["compact", SESSION, "--target", "4000", "-o", &out])), 0);
+    let report = json(&run(&["explain", &out, "--made", "1", "--json"]));
+    assert!(report["tokens_before"].as_u64() > Some(30_000));
+    assert!(report["tokens_after"].as_u64() <= Some(4_000));
+}
+
+#[test]
+fn sessions_with_nothing_to_recall_are_said_not_to_be_measurable() {
+    let folder = tempfile::tempdir().unwrap();
+    let sessions = [
+        r#"{"messages":[{"role":"user","content":"Исправь разбор, пожалуйста"}]}"#,
+        r#"{"messages":[{"role":"user","content":"你好"},{"role":"assistant","content":"你好"}]}"#,
+        r#"{"messages":[{"role":"assistant","content":"nobody asked"}]}"#,
+        r#"{"messages":[{"role":"user","content":[{"type":"image_url","image_url":{"url":"https://a.org/b.png"}}]}]}"#,
+    ];
+    for (number, session) in sessions.iter().enumerate() {
+        std::fs::write(folder.path().join(format!("{number}.json")), session).unwrap();
+    }
+    let folder = folder.path().display().to_string();
+    let of = |arguments: &[&str]| run(&[arguments, &[&folder, "--format", "openai-chat"]].concat());
+    let report = json(&of(&["replay", "--policy", "all", "--json"]));
+    assert_eq!(report["sessions"].as_array().unwrap().len(), sessions.len());
+    assert_eq!(report["totals"][0]["recall"], Value::Null);
+    let table = text(&of(&["replay"]).stdout);
+    assert!(table.contains("not measurable") && !table.contains("NaN"), "{table}");
+    let cuts = of(&["replay", "--cuts", "--min-tokens", "1"]);
+    assert!(code(&cuts) == 0 && !text(&cuts.stdout).contains("NaN"));
+    let eval = of(&["eval", "--min-recall", "0.9"]);
+    assert!(text(&eval.stderr).contains("not measurable"), "{}", text(&eval.stderr));
+}
+
+#[test]
+fn unknown_names_are_answered_with_the_known_ones() {
+    let policy = run(&["replay", SESSION, "--policy", "laddr"]);
+    assert_eq!(code(&policy), 2);
+    assert!(text(&policy.stderr).contains("did you mean ladder?"));
+    let prices = run(&["replay", SESSION, "--prices", "gpt-5-minni"]);
+    assert_eq!(code(&prices), 2);
+    assert!(text(&prices.stderr).contains("did you mean gpt-5-mini?"), "{}", text(&prices.stderr));
+}

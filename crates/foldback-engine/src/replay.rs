@@ -1,0 +1,63 @@
+//! The lab: recorded sessions run again under a policy, to measure what a compaction costs and what
+//! it forgets. Returns data; who shows it decides how.
+//!
+//! - [`recall`]: which facts the agent needed after a cut, and which of them a view still holds
+//! - [`measure`]: every policy on the same cuts at the same size
+//! - [`run`]: a session call by call, with what every call costs
+
+mod equal;
+mod kept;
+mod lines;
+mod losses;
+pub mod measure;
+pub mod recall;
+pub mod run;
+
+use std::sync::Arc;
+
+use foldback_core::{Budget, Strategy, Trigger};
+
+pub use equal::EqualTokensStrategy;
+pub use kept::{Keepsakes, Kept, Share};
+pub use lines::History;
+pub use losses::{Losses, losses};
+pub use measure::{Measured, Measurement, Spread, measure};
+pub use recall::{Needs, Recall, Tally};
+pub use run::{Replay, Run, replay};
+
+/// What is run: when it compacts, how, and towards which size.
+#[derive(Clone, Debug)]
+pub struct ReplayPolicy {
+    /// Its name in tables.
+    pub name: String,
+    /// Says when.
+    pub trigger: Arc<dyn Trigger>,
+    /// Says what.
+    pub strategy: Arc<dyn Strategy>,
+    /// The budget at the window that is replayed.
+    pub budget: Budget,
+    /// How it is brought to the size at which policies are compared.
+    pub sizing: Sizing,
+    /// Who writes its summaries.
+    pub writer: Writer,
+}
+
+/// Who writes summaries, as far as it costs something.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Writer {
+    /// The digest, which costs no call.
+    Digest,
+    /// A model, which is sent all that the agent would have been sent. What it would have written
+    /// is taken to be as long as what the digest writes.
+    Model,
+}
+
+/// How a policy is brought to the size at which policies are compared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sizing {
+    /// It works towards any target by itself.
+    Target,
+    /// It decides at its own window, and what it keeps is then brought to the size by
+    /// [`EqualTokensStrategy`].
+    EqualTokens,
+}

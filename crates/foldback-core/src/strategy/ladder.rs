@@ -50,6 +50,9 @@ const TEXT_TOKENS_MAX: Tokens = Tokens(1_200);
 /// the summary was chosen from the whole past, so it is worth more than as many tokens of tail.
 const SUMMARY_PERCENT: u64 = 85;
 
+/// A summary is not asked to be longer than this share of all that it may stand for.
+const SUMMARY_OF_FOLDED_PERCENT_MAX: u64 = 15;
+
 /// Below this share of the view the target is reached by folding, not by clearing.
 const GENTLE_PERCENT_MIN: u64 = 35;
 
@@ -154,6 +157,15 @@ fn reach(draft: &Draft<'_>, target: Tokens) -> usize {
         room = room.saturating_sub(least);
     }
     reach
+}
+
+/// What earlier summaries stand for, as it was recorded.
+fn summarised(draft: &Draft<'_>) -> Tokens {
+    let summaries = draft.view().holding(0..draft.len(), Holds::SUMMARY);
+    summaries
+        .filter_map(|position| draft.item(position)?.summary.as_ref())
+        .map(|origin| origin.tokens_before)
+        .sum()
 }
 
 fn share(tokens: Tokens, percent: u64) -> Tokens {
@@ -341,12 +353,13 @@ impl LadderStrategy {
         if room.0 < SUMMARY_TOKENS_MIN {
             return false;
         }
-        let summary_tokens = Tokens((room.0 * SUMMARY_PERCENT / 100).max(SUMMARY_TOKENS_MIN));
+        let summary_max = share(foldable + summarised(draft), SUMMARY_OF_FOLDED_PERCENT_MAX);
+        let summary_tokens = share(room, SUMMARY_PERCENT).min(summary_max).max(Tokens(SUMMARY_TOKENS_MIN));
         let split_point = tail_start(draft, &hideable, room.saturating_sub(summary_tokens));
         // What the tail leaves because the next unit is too large for it, the summary takes.
         let tail = hideable.iter().filter(|&&position| position >= split_point);
         let tail_tokens: Tokens = tail.map(|&position| draft.tokens_at(position)).sum();
-        let summary_tokens = room.saturating_sub(tail_tokens).max(summary_tokens);
+        let summary_tokens = room.saturating_sub(tail_tokens).min(summary_max).max(summary_tokens);
         let spec = SummarySpec::new(summary_tokens).with_focus(self.focus.clone());
         let reason = Reason::new(ID, "older than the tail that fits");
         if !draft.refold(0..split_point, keep, spec, reason.clone()) {
@@ -365,8 +378,9 @@ fn parts_in_flight(draft: &Draft<'_>) -> Vec<(usize, usize)> {
 
 fn shorten_in_flight(draft: &mut Draft<'_>, position: usize, part_index: usize, floors: &Floors) -> bool {
     let handle = draft.part_handle(position, part_index);
-    let part = draft.parts(position).find(|&(index, _)| index == part_index);
-    let Some(floor) = part.and_then(|(_, part)| floors.in_flight(part, &handle, draft.meter())) else {
+    // From what the view shows, so that a second step comes as far down as a single one.
+    let part = draft.item(position).and_then(|item| item.parts.get(part_index));
+    let Some(floor) = part.and_then(|part| floors.in_flight(part, &handle, draft.meter())) else {
         return false;
     };
     let reason = Reason::new(ID, "in flight, and there is no room for all of it");

@@ -1,6 +1,9 @@
 //! The program as a person or a script meets it.
 #![allow(clippy::unwrap_used, reason = "a failed test says where")]
 
+#[path = "cli/mistakes.rs"]
+mod mistakes;
+
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
@@ -13,10 +16,8 @@ fn foldback(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_foldback"));
     command.args(arguments).stdin(Stdio::null());
     // What the machine has configured is not under test.
-    for variable in
-        ["FOLDBACK_CONFIG", "FOLDBACK_COUNTER", "FOLDBACK_MODEL", "FOLDBACK_TARGET", "FOLDBACK_WINDOW"]
-    {
-        command.env_remove(variable);
+    for variable in ["CONFIG", "COUNTER", "MODEL", "POLICY", "TARGET", "WINDOW"] {
+        command.env_remove(format!("FOLDBACK_{variable}"));
     }
     command.env("XDG_CONFIG_HOME", "/nonexistent");
     command

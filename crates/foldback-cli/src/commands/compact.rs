@@ -92,15 +92,7 @@ impl<'a> Job<'a> {
 
     fn run(&self) -> Result<Done, Failure> {
         let session = self.session();
-        let budget = self.budget().map_err(|error| {
-            let what = match error {
-                BudgetError::TargetAboveTrigger { target, trigger } => {
-                    format!("the target of {target} tokens is above the {trigger} that the window leaves")
-                }
-                error => error.to_string(),
-            };
-            Failure::usage(what, "see --window and --target in `foldback compact --help`")
-        })?;
+        let budget = self.budget().map_err(|error| self.no_budget(error))?;
         let named = self.shared.model.as_deref().and_then(Model::named).map(|model| model.dialect);
         let dialect = self.arguments.dialect.or(session.dialect()).or(named);
         let count = if session.format().holds_many() { usize::MAX } else { 1 };
@@ -121,6 +113,22 @@ impl<'a> Job<'a> {
         match self.arguments.target {
             Some(target) => builder.trigger(Level::PercentOfUsable(100.0)).target(target).build(),
             None => builder.build(),
+        }
+    }
+
+    /// Blames whoever set the window and the target.
+    fn no_budget(&self, error: BudgetError) -> Failure {
+        let window = self.arguments.window_from.name("window");
+        let target = self.arguments.target_from.name("target");
+        match error {
+            BudgetError::TargetAboveTrigger { target: tokens, trigger } => Failure::usage(
+                format!("the target of {tokens} tokens is above the {trigger} that the window leaves"),
+                format!("lower {target}, or raise {window}"),
+            ),
+            BudgetError::NothingUsable { .. } | BudgetError::NoWindow => {
+                Failure::usage(error.to_string(), format!("raise {window}"))
+            }
+            error => Failure::usage(error.to_string(), format!("look at {window} and {target}")),
         }
     }
 

@@ -16,6 +16,7 @@ mod scene;
 mod stats;
 mod svg;
 mod terminal;
+mod turns;
 mod values;
 
 use std::process::ExitCode;

@@ -1,6 +1,8 @@
 //! The program as a person or a script meets it.
 #![allow(clippy::unwrap_used, reason = "a failed test says where")]
 
+#[path = "cli/history.rs"]
+mod history;
 #[path = "cli/mistakes.rs"]
 mod mistakes;
 

@@ -327,8 +327,30 @@ impl Conversation {
 
     /// Everything that was said, as if nothing had been compacted.
     pub fn history_of(&self, transcript: &Transcript) -> View {
+        Self::without(self.compactions.iter(), transcript)
+    }
+
+    /// Everything the file holds of the conversation: what was said, and what was put in for a past
+    /// that the file does not have.
+    pub fn held_of(&self, transcript: &Transcript) -> View {
+        Self::without(self.compactions.iter().filter(|made| !made.stands_for_absent()), transcript)
+    }
+
+    /// The items of [`held_of`](Self::held_of), each with its index.
+    pub fn held(&self) -> impl Iterator<Item = (usize, &Recorded)> {
+        let present = self.compactions.iter().filter(|made| !made.stands_for_absent());
+        let mut put_in = present.map(|made| &made.inserted).peekable();
+        let mut is_held = move |index: usize| {
+            while put_in.next_if(|range| range.end <= index).is_some() {}
+            !put_in.peek().is_some_and(|range| range.contains(&index))
+        };
+        self.recorded.iter().enumerate().filter(move |(index, _)| is_held(*index))
+    }
+
+    /// Everything but what these compactions put in.
+    fn without<'a>(compactions: impl Iterator<Item = &'a Compaction>, transcript: &Transcript) -> View {
         let reason = Reason::new("recorded", "put in by an earlier compaction, not said");
-        let inserted = self.compactions.iter().map(|made| made.inserted.clone());
+        let inserted = compactions.map(|made| made.inserted.clone());
         let ranges: Vec<Range<usize>> =
             inserted.filter(|range| !range.is_empty() && range.end <= transcript.len()).collect();
         if ranges.is_empty() {
@@ -361,6 +383,11 @@ impl Compaction {
             hidden: Vec::new(),
             cleared: Vec::new(),
         }
+    }
+
+    /// Whether it put in something and hid nothing: what that stands for is not in the file.
+    pub fn stands_for_absent(&self) -> bool {
+        self.hidden.is_empty() && !self.inserted.is_empty()
     }
 }
 

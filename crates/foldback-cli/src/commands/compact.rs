@@ -15,7 +15,7 @@ use crate::args::{Compact, From, PolicyName, Shared};
 use crate::failure::{Exit, Failure};
 use crate::input::{self, Opened};
 use crate::output::{Destination, Place};
-use crate::scene::{as_recorded, recorded};
+use crate::scene::{as_recorded, recorded, seen};
 use crate::terminal::{number, say, styled};
 use crate::{counting, output, picture, terminal};
 
@@ -195,10 +195,7 @@ impl<'a> Job<'a> {
     }
 
     fn start(&self, conversation: &Conversation, transcript: &foldback_core::Transcript) -> View {
-        match self.arguments.from.unwrap_or_default() {
-            From::View => conversation.view_of(transcript),
-            From::History => conversation.history_of(transcript),
-        }
+        seen(conversation, transcript, self.arguments.from.unwrap_or_default())
     }
 
     /// The items with pins on what is to be kept, where that was asked for.

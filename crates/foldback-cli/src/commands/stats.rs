@@ -190,9 +190,13 @@ impl Page {
             stats.items_view,
             stats.items_history
         ));
+        let turns = match (stats.turns, stats.turns_history) {
+            (here, all) if here == all => number(all as u64),
+            (here, all) => format!("{} of {}", number(here as u64), number(all as u64)),
+        };
         self.line(&format!(
-            "{} turns, {} calls, {} results ({} failed), {} unanswered",
-            stats.turns, stats.calls, stats.results, stats.failed_results, stats.unanswered_calls
+            "{turns} turns, {} calls, {} results ({} failed), {} unanswered",
+            stats.calls, stats.results, stats.failed_results, stats.unanswered_calls
         ));
         let total = stats.by_kind.iter().map(|share| share.tokens).sum::<u64>().max(1);
         let kinds = stats.by_kind.iter().map(|share| (share.name.to_owned(), share.count, share.tokens));

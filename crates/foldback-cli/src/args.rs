@@ -13,7 +13,8 @@ use crate::values::{count, dialect_named, format_named, level, range, tokens, tu
 const AFTER_HELP: &str = "\
 Exit codes: 0 done, 1 something was found (check, diff), 2 the command line or the configuration
 makes no sense, 3 something could not be read, 4 what must stay is larger than the target,
-5 something could not be written.
+5 something could not be written. Of several sessions or conversations those that fail are named
+on stderr and left as they were, the others are done, and the highest code is the answer.
 
 Configuration: foldback.toml in the working folder or one above it, else foldback/config.toml in
 the user's configuration folder. Flags win over the environment, the environment over the file.";
@@ -28,7 +29,7 @@ pub(crate) struct Arguments {
     pub(crate) shared: Shared,
 }
 
-const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " (", env!("FOLDBACK_COMMIT"), ")");
+pub(crate) const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " (", env!("FOLDBACK_COMMIT"), ")");
 
 /// What every command understands.
 #[derive(Clone, Debug, Default, Args)]

@@ -12,12 +12,14 @@ mod failure;
 mod input;
 mod output;
 mod picture;
+mod places;
 mod scene;
 mod stats;
 mod svg;
 mod terminal;
 mod turns;
 mod values;
+mod written;
 
 use std::process::ExitCode;
 

@@ -5,6 +5,8 @@
 mod history;
 #[path = "cli/mistakes.rs"]
 mod mistakes;
+#[path = "cli/reports.rs"]
+mod reports;
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -272,7 +274,11 @@ fn convert_says_what_is_lost_and_strict_refuses() {
     std::fs::write(&path, items).unwrap();
     let output = run(&["convert", &path, "--to", "openai-chat"]);
     assert_eq!(code(&output), 0);
-    assert!(text(&output.stderr).contains("cannot hold a:"), "{}", text(&output.stderr));
+    assert!(
+        text(&output.stderr).contains("thinking.jsonl:2: not the same in openai-chat: reasoning"),
+        "{}",
+        text(&output.stderr)
+    );
     let body: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert!(body.to_string().contains("hello"));
     assert_eq!(code(&run(&["convert", &path, "--to", "openai-chat", "--strict"])), 5);

@@ -5,7 +5,7 @@ use std::path::Path;
 use clap::CommandFactory;
 use clap_mangen::Man;
 
-use crate::args::Arguments;
+use crate::args::{Arguments, VERSION};
 use crate::failure::{Exit, Failure};
 use crate::output;
 use crate::values::similar;
@@ -38,7 +38,7 @@ struct Page {
 
 impl Page {
     fn of(command: &clap::Command) -> Result<Self, Failure> {
-        let man = Man::new(command.clone());
+        let man = Man::new(command.clone()).source(format!("foldback {VERSION}"));
         let mut text = Vec::new();
         man.render(&mut text).map_err(Failure::stdout)?;
         Ok(Self { file: man.get_filename(), text })

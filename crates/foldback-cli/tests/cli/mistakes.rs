@@ -118,3 +118,13 @@ fn the_manual_has_the_flags_of_every_command() {
     let output = foldback(&["man"]).current_dir(folder.path()).output().unwrap();
     assert_eq!(code(&output), 0, "the manual needs no configuration");
 }
+
+#[test]
+fn a_result_for_a_folder_that_is_not_there_is_refused_with_its_name() {
+    let folder = folder();
+    let output = run(&["compact", SESSION, "--target", "9000", "-q", "-o", &at(&folder, "no/out.jsonl")]);
+    assert_eq!(code(&output), 5);
+    let told = text(&output.stderr);
+    assert!(told.contains(&format!("there is no folder {}", at(&folder, "no"))), "{told}");
+    assert!(told.contains("hint:") && !told.contains(".foldback-"), "{told}");
+}

@@ -59,8 +59,10 @@ pub(crate) struct Shared {
 pub(crate) enum Command {
     /// Bring a session under a budget
     Compact(Compact),
-    /// What a session is made of: tokens by kind, tool, turn and over time. Turns have their number
-    /// in the whole history, whatever was compacted
+    /// What a session is made of: tokens by kind, tool, turn and over time
+    ///
+    /// Turns have their number in the whole history, whatever was compacted; `foldback show --at`
+    /// counts them the same way.
     Stats(Stats),
     /// Find what a provider would reject
     Check(Check),
@@ -215,8 +217,8 @@ pub(crate) struct Show {
     /// Show everything the file holds instead of what the model saw last
     #[arg(long, value_enum, default_value_t = From::View)]
     pub(crate) from: From,
-    /// What the model saw at the end of this turn of the session. Turns are counted from 1 over the
-    /// whole history, as `foldback stats` counts them
+    /// What the model saw at the end of this turn, counted from 1 over the whole history, as
+    /// `foldback stats` counts
     #[arg(long, value_name = "TURN", value_parser = turn, allow_negative_numbers = true)]
     pub(crate) at: Option<usize>,
     /// One line for each item

@@ -13,7 +13,7 @@ use crate::input::{self, Opened};
 use crate::output::{self, Destination, Place};
 use crate::places::Places;
 use crate::scene::{Scene, as_recorded};
-use crate::terminal::{GREEN, RED, STRONG, say, styled};
+use crate::terminal::{GREEN, RED, STRONG, counted, say, styled};
 use crate::written::{Fresh, WrittenReport};
 
 pub(crate) fn run(shared: &Shared, arguments: &Check) -> Result<Exit, Failure> {
@@ -114,8 +114,7 @@ impl Report {
         for verdict in &self.checks {
             let told = match verdict.violations.len() {
                 0 => styled(GREEN, "valid"),
-                1 => styled(RED, "1 violation"),
-                count => styled(RED, format!("{count} violations")),
+                count => styled(RED, counted(count, "violation")),
             };
             let heading = format!("{} ({})", styled(STRONG, &self.file), self.format);
             text.push_str(&format!("{heading} for {}: {told}\n", verdict.dialect));
@@ -131,8 +130,7 @@ impl Report {
         let repairs = self.repairs.as_deref().unwrap_or_default();
         let told = match repairs.len() {
             0 => "nothing to repair".to_owned(),
-            1 => "1 repair".to_owned(),
-            count => format!("{count} repairs"),
+            count => counted(count, "repair"),
         };
         say(&format!("{}: {told}", styled(STRONG, &self.file)));
         for mended in repairs {

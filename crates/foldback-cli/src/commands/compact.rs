@@ -149,10 +149,13 @@ impl<'a> Job<'a> {
         let window = self.arguments.window_from.name("window");
         let target = self.arguments.target_from.name("target");
         match error {
-            BudgetError::TargetAboveTrigger { target: tokens, trigger } => Failure::usage(
-                format!("the target of {tokens} tokens is above the {trigger} that the window leaves"),
-                format!("lower {target}, or raise {window}"),
-            ),
+            BudgetError::TargetAboveTrigger { target: tokens, trigger } => {
+                let (tokens, left) = (number(tokens.0), number(trigger.0));
+                Failure::usage(
+                    format!("the target of {tokens} tokens is above the {left} that the window leaves"),
+                    format!("lower {target}, or raise {window}"),
+                )
+            }
             BudgetError::NothingUsable { .. } | BudgetError::NoWindow => {
                 Failure::usage(error.to_string(), format!("raise {window}"))
             }
@@ -289,8 +292,8 @@ impl Done {
     fn tell_failed(&self) {
         self.failed.iter().take(FAILED_TOLD_MAX).for_each(|failed| failed.failure.report());
         if self.failed.len() > FAILED_TOLD_MAX {
-            let more = self.failed.len() - FAILED_TOLD_MAX;
-            terminal::error(&format!("{more} more conversations could not be compacted"));
+            let more = terminal::counted(self.failed.len() - FAILED_TOLD_MAX, "more conversation");
+            terminal::error(&format!("{more} could not be compacted"));
         }
     }
 

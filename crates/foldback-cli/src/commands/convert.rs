@@ -11,7 +11,7 @@ use crate::input::{self, Opened};
 use crate::output::{self, Destination};
 use crate::places::Places;
 use crate::scene::{Scene, as_recorded};
-use crate::terminal::{note, warning};
+use crate::terminal::{counted, note, warning};
 
 /// Losses that are told one by one; the rest are counted.
 const LOSSES_TOLD_MAX: usize = 10;
@@ -119,11 +119,14 @@ fn tell(opened: &Opened, to: Format, losses: &[Lost], left_out: usize) {
         warning(&format!("{at}: not the same in {to}: {what}"));
     }
     if losses.len() > LOSSES_TOLD_MAX {
-        warning(&format!("{path}: {} more such losses", losses.len() - LOSSES_TOLD_MAX));
+        let more = losses.len() - LOSSES_TOLD_MAX;
+        warning(&format!(
+            "{path}: {more} more in {to} {} not the same",
+            if more == 1 { "is" } else { "are" }
+        ));
     }
     if left_out > 0 {
-        note(&format!(
-            "{path}: {left_out} other conversations of the file are left out; native holds them all"
-        ));
+        let others = counted(left_out, "other conversation");
+        note(&format!("{path}: without {others} of the file; native holds them all"));
     }
 }

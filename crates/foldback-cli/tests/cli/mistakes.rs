@@ -69,7 +69,7 @@ fn a_configuration_that_cannot_be_read_or_followed_is_named() {
     assert_refused(&compact("[compact]\nkeep = [\"(\"]\n"), &["foldback.toml:2: keep: regex parse error"]);
     assert_refused(&compact("[compact\n"), &["foldback.toml:1:"]);
     let above = compact("[compact]\nwindow = 50000\ntarget = 90000\n");
-    assert_refused(&above, &["90000", "target in", "window in", "foldback.toml"]);
+    assert_refused(&above, &["90,000", "target in", "window in", "foldback.toml"]);
     let mut above = foldback(&["compact", SESSION, "--dry-run", "--window", "50k"]);
     assert_refused(&above.env("FOLDBACK_TARGET", "90k").output().unwrap(), &["FOLDBACK_TARGET", "--window"]);
     let missing = foldback(&["stats", SESSION]).env("FOLDBACK_CONFIG", "/nowhere.toml").output().unwrap();

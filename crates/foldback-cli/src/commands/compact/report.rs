@@ -7,7 +7,7 @@ use super::{Done, Failed, Folded, WINDOW_DEFAULT};
 use crate::args::{Compact, From, Shared};
 use crate::input::Opened;
 use crate::places::Places;
-use crate::terminal::{number, say, styled};
+use crate::terminal::{counted, number, say, styled};
 use crate::written::{WrittenReport, tell_some};
 use crate::{picture, terminal};
 
@@ -137,7 +137,8 @@ pub(super) fn tell(done: &Done, report: &Report) {
     });
     if let (count @ 1.., before, after) = sums {
         let (before, after) = (number(before), number(after));
-        say(&format!("{count} more conversations: {before} → {after} tokens together"));
+        let count = counted(count, "more conversation");
+        say(&format!("{count}: {before} → {after} tokens together"));
     }
     let unchanged = done.folded.iter().filter(|folded| folded.is_unchanged()).count();
     if !is_alone && unchanged > 0 {

@@ -162,6 +162,12 @@ pub(crate) fn to_file(path: &Path, pieces: &[&[u8]]) -> Result<(), Failure> {
         return write_pieces(&mut device, pieces).and_then(|()| device.flush()).map_err(failed);
     }
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    if !folder.is_dir() {
+        let error =
+            io::Error::new(io::ErrorKind::NotFound, format!("there is no folder {}", folder.display()));
+        let hint = Some("make the folder first".to_owned());
+        return Err(Failure::Write { path: path.to_owned(), error, hint });
+    }
     let mut file = tempfile::Builder::new().prefix(".foldback-").tempfile_in(folder).map_err(failed)?;
     write_pieces(&mut file, pieces).and_then(|()| file.as_file().sync_all()).map_err(failed)?;
     let permissions = match std::fs::metadata(path) {

@@ -5,6 +5,8 @@
 //! like a transcript; an overlay of drops and rewrites over it is what the model saw last, and
 //! another one, which drops what compactions put in, is the history.
 
+mod held;
+
 use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
@@ -327,8 +329,12 @@ impl Conversation {
 
     /// Everything that was said, as if nothing had been compacted.
     pub fn history_of(&self, transcript: &Transcript) -> View {
+        Self::without(self.compactions.iter().map(|made| made.inserted.clone()), transcript)
+    }
+
+    /// Everything but these ranges of what compactions put in.
+    fn without(inserted: impl Iterator<Item = Range<usize>>, transcript: &Transcript) -> View {
         let reason = Reason::new("recorded", "put in by an earlier compaction, not said");
-        let inserted = self.compactions.iter().map(|made| made.inserted.clone());
         let ranges: Vec<Range<usize>> =
             inserted.filter(|range| !range.is_empty() && range.end <= transcript.len()).collect();
         if ranges.is_empty() {

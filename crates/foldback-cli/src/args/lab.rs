@@ -5,14 +5,15 @@ use std::path::PathBuf;
 use clap::Args;
 use foldback_core::Tokens;
 
-use super::{Inputs, tokens};
+use super::Inputs;
+use crate::values::{level, tokens};
 
 #[derive(Clone, Debug, Args)]
 pub(crate) struct Replay {
     #[command(flatten)]
     pub(crate) inputs: Inputs,
-    /// The context window in tokens [default: the model's]
-    #[arg(long, value_name = "TOKENS", value_parser = tokens, env = "FOLDBACK_WINDOW")]
+    /// The context window in tokens [default: the model's] [env: FOLDBACK_WINDOW]
+    #[arg(long, value_name = "TOKENS", value_parser = tokens, allow_negative_numbers = true)]
     pub(crate) window: Option<Tokens>,
     /// The policies to compare, separated by commas; `all` for every one
     #[arg(long, value_name = "NAMES", value_delimiter = ',', default_value = "all")]
@@ -50,8 +51,9 @@ pub(crate) struct Eval {
     /// Sessions with fewer tokens are left out
     #[arg(long, value_name = "TOKENS", value_parser = tokens, default_value = "1")]
     pub(crate) min_tokens: Tokens,
-    /// The context window at which a policy decides what it keeps [default: the model's]
-    #[arg(long, value_name = "TOKENS", value_parser = tokens, env = "FOLDBACK_WINDOW")]
+    /// The context window at which a policy decides what it keeps [default: the model's] [env:
+    /// FOLDBACK_WINDOW]
+    #[arg(long, value_name = "TOKENS", value_parser = tokens, allow_negative_numbers = true)]
     pub(crate) window: Option<Tokens>,
 }
 
@@ -64,11 +66,12 @@ pub(crate) struct Explain {
     /// would make
     #[arg(long, value_name = "N", conflicts_with_all = ["window", "policy"])]
     pub(crate) made: Option<usize>,
-    /// The context window in tokens [default: the model's]
-    #[arg(long, value_name = "TOKENS", value_parser = tokens, env = "FOLDBACK_WINDOW")]
+    /// The context window in tokens [default: the model's] [env: FOLDBACK_WINDOW]
+    #[arg(long, value_name = "TOKENS", value_parser = tokens, allow_negative_numbers = true)]
     pub(crate) window: Option<Tokens>,
-    /// What to come down to: tokens, or a share of what is usable such as 40% [default: 50%]
-    #[arg(long, value_name = "TOKENS", value_parser = super::level, env = "FOLDBACK_TARGET")]
+    /// What to come down to: tokens, or a share of what is usable such as 40% [default: the policy's]
+    /// [env: FOLDBACK_TARGET]
+    #[arg(long, value_name = "TOKENS", value_parser = level, allow_negative_numbers = true)]
     pub(crate) target: Option<foldback_core::Level>,
     /// The policy
     #[arg(long, value_name = "NAME", default_value = "ladder")]

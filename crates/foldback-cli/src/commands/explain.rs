@@ -16,6 +16,7 @@ use crate::failure::{Exit, Failure};
 use crate::input::{self, Opened};
 use crate::lab::runs::{Fate as Names, by_kind};
 use crate::lab::{policies, window};
+use crate::places::Places;
 use crate::scene::Scene;
 use crate::terminal::{BLUE, FAINT, GREEN, RED, STRONG, YELLOW, number, styled};
 use crate::{counting, output};
@@ -84,8 +85,10 @@ fn planned(
         cause: Some(&CompactionReason::Manual),
         now: None,
     };
-    let outcome = compact(&execution)
-        .map_err(|error| Failure::Compaction { path: opened.path.clone(), error: Box::new(error) })?;
+    let outcome = compact(&execution).map_err(|error| {
+        let items = Places::new(&opened.path, scene.conversation, &before).to_blame(&error);
+        Failure::Compaction { path: opened.path.clone(), error: Box::new(error), items }
+    })?;
     let by = format!("{} towards {} tokens", outcome.plan.strategy(), number(budget.target().0));
     let repairs = outcome.repairs.iter().map(ToString::to_string).collect();
     Ok(Change { by, before, after: outcome.compacted.view, repairs })

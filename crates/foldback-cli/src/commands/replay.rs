@@ -4,12 +4,13 @@ use foldback_core::Prices;
 use foldback_engine::replay::measure::{BUDGET_PERCENTS, CUT_PERCENTS};
 use serde::Serialize;
 
+use crate::args::Shared;
 use crate::args::lab::Replay;
-use crate::args::{Shared, no_such};
 use crate::failure::{Exit, Failure};
 use crate::lab::cuts::{self, Cut, Mean, Plan};
 use crate::lab::runs::{self, Session, Total};
 use crate::lab::{page, policies, recordings, window};
+use crate::values::no_such;
 use crate::{counting, input, output};
 
 pub(crate) fn run(shared: &Shared, arguments: &Replay) -> Result<Exit, Failure> {

@@ -10,8 +10,8 @@ use foldback_core::{
 };
 use foldback_engine::replay::{EqualTokensStrategy, ReplayPolicy, Sizing, Writer};
 
-use crate::args::no_such;
 use crate::failure::Failure;
+use crate::values::no_such;
 
 /// Stands for every policy.
 const ALL: &str = "all";

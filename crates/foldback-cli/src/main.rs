@@ -25,6 +25,9 @@ use crate::args::{Arguments, Command};
 use crate::config::Config;
 use crate::failure::Failure;
 
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
     let done = Config::load(&arguments.shared).and_then(|config| {

@@ -1,6 +1,6 @@
 //! `cargo xtask generate`: a large Claude Code session, for measuring.
 //!
-//! Records as the agent writes them, in the proportions of eight recorded sessions (16 MB): prompts,
+//! Records as the agent writes them, in the proportions of nine recorded files (16 MB): prompts,
 //! thinking, text, calls, results, what is kept of results for the screen, and records that are no
 //! part of the conversation. No two runs differ.
 //!

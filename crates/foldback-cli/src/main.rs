@@ -31,6 +31,9 @@ use crate::args::{Arguments, Command, Shared};
 use crate::config::Config;
 use crate::failure::{Exit, Failure};
 
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() -> ExitCode {
     let done = match Arguments::try_parse() {
         Ok(arguments) => run(arguments),

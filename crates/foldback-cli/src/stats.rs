@@ -3,6 +3,8 @@
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt;
+use std::panic::resume_unwind;
+use std::thread;
 
 use foldback_core::{Item, ItemKind, Part, ResultPart, ToolCall, Transcript, View};
 use foldback_formats::Compaction;
@@ -146,6 +148,22 @@ impl Stats {
     pub(crate) fn of(scene: &Scene<'_>, from: From, top: usize) -> Self {
         let (view, history) = (scene.view(From::View), scene.view(From::History));
         let looked_at = if from == From::View { &view } else { &history };
+        thread::scope(|scope| {
+            // Reads every result there is, which takes as long as all the rest.
+            let duplicates = scope.spawn(|| duplicates(looked_at));
+            let stats = Self::without_duplicates(scene, &view, &history, looked_at, top);
+            let duplicates = duplicates.join().unwrap_or_else(|panic| resume_unwind(panic));
+            Self { duplicates, ..stats }
+        })
+    }
+
+    fn without_duplicates(
+        scene: &Scene<'_>,
+        view: &View,
+        history: &View,
+        looked_at: &View,
+        top: usize,
+    ) -> Self {
         let mut sums = Sums::default();
         for entry in looked_at.iter() {
             sums.add(entry.item(), &entry.tokens().parts, entry.tokens().total.0);
@@ -174,10 +192,10 @@ impl Stats {
             by_turn,
             over_time: over_time(scene),
             largest: largest(looked_at, scene, top),
-            duplicates: duplicates(looked_at),
+            duplicates: Repeated::default(),
             superseded_reads: superseded_reads(looked_at),
-            usage: usage(scene, &view, &history),
-            compactions: compactions(scene, &view),
+            usage: usage(scene, view, history),
+            compactions: compactions(scene, view),
         }
     }
 }

@@ -124,18 +124,20 @@ impl Conversation {
 
     /// Appends an item of the history and gives its index. A user item begins a turn; items
     /// without a turn of their own belong to the one that is running.
-    pub fn push(&mut self, item: Item, place: Place) -> usize {
+    pub fn push(&mut self, item: impl Into<Arc<Item>>, place: Place) -> usize {
         self.visible.push(self.recorded.len());
-        self.record(item, place)
+        self.record(item.into(), place)
     }
 
-    fn record(&mut self, mut item: Item, place: Place) -> usize {
+    fn record(&mut self, mut item: Arc<Item>, place: Place) -> usize {
         if item.kind == ItemKind::User {
             self.turn_count += 1;
             self.turn = Some(format!("turn-{}", self.turn_count).into());
         }
-        item.turn_id = item.turn_id.or_else(|| self.turn.clone());
-        self.recorded.push(Recorded { item: Arc::new(item), place });
+        if item.turn_id.is_none() && self.turn.is_some() {
+            Arc::make_mut(&mut item).turn_id = self.turn.clone();
+        }
+        self.recorded.push(Recorded { item, place });
         self.recorded.len() - 1
     }
 

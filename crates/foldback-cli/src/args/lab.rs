@@ -15,8 +15,9 @@ pub(crate) struct Replay {
     /// The context window in tokens [default: the model's] [env: FOLDBACK_WINDOW]
     #[arg(long, value_name = "TOKENS", value_parser = tokens, allow_negative_numbers = true)]
     pub(crate) window: Option<Tokens>,
-    /// The policies to compare, separated by commas; `all` for every one
-    #[arg(long, value_name = "NAMES", value_delimiter = ',', default_value = "all")]
+    /// The policies to compare, separated by commas: names that `foldback policies` lists, TOML files,
+    /// or `all` for every name
+    #[arg(long, value_name = "NAMES|FILES", value_delimiter = ',', default_value = "all")]
     pub(crate) policy: Vec<String>,
     /// The prices that calls are counted at: the name of a model
     #[arg(long, value_name = "NAME", default_value = "claude-sonnet-4.5")]
@@ -42,8 +43,8 @@ pub(crate) struct Eval {
     /// Fail where the mean recall in context is below this, from 0 to 1
     #[arg(long, value_name = "SHARE", value_parser = share)]
     pub(crate) min_in_context: Option<f64>,
-    /// The policy to evaluate
-    #[arg(long, value_name = "NAME", default_value = "ladder")]
+    /// The policy to evaluate: a name that `foldback policies` lists, or a TOML file
+    #[arg(long, value_name = "NAME|FILE", default_value = "ladder")]
     pub(crate) policy: String,
     /// How much of a session's past the policy may keep, in percent of its tokens
     #[arg(long, value_name = "PERCENT", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=100))]
@@ -73,8 +74,8 @@ pub(crate) struct Explain {
     /// [env: FOLDBACK_TARGET]
     #[arg(long, value_name = "TOKENS", value_parser = level, allow_negative_numbers = true)]
     pub(crate) target: Option<foldback_core::Level>,
-    /// The policy
-    #[arg(long, value_name = "NAME", default_value = "ladder")]
+    /// The policy: a name that `foldback policies` lists, or a TOML file
+    #[arg(long, value_name = "NAME|FILE", default_value = "ladder")]
     pub(crate) policy: String,
 }
 

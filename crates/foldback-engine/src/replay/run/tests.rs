@@ -45,6 +45,7 @@ fn policy(
     ReplayPolicy {
         name: "test".to_owned(),
         trigger: Arc::new(trigger),
+        recording: None,
         strategy: Arc::new(strategy),
         budget,
         sizing: Sizing::Target,

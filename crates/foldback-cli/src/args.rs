@@ -153,10 +153,12 @@ pub(crate) struct Compact {
     /// Keep to the rules of this provider [default: the session's own]
     #[arg(long = "for", value_name = "DIALECT", value_parser = dialect_named)]
     pub(crate) dialect: Option<Dialect>,
-    /// Write the result here: a file, - for stdout, or a folder for several sessions
+    /// Write the result here: a file, - for stdout, or a folder for several sessions. Does not wait
+    /// until it is on the disk
     #[arg(long, short, value_name = "PATH")]
     pub(crate) output: Option<PathBuf>,
-    /// Replace the file, in one step, and keep the old one as a backup
+    /// Replace the file, in one step and only once the new one is on the disk, and keep the old one as
+    /// a backup
     #[arg(long, conflicts_with = "output")]
     pub(crate) in_place: bool,
     /// Write a fresh file of what the model sees instead of adding to the session
@@ -165,7 +167,7 @@ pub(crate) struct Compact {
     /// Plan only, write nothing
     #[arg(long)]
     pub(crate) dry_run: bool,
-    /// What a summary that a model writes should attend to
+    /// What summaries should attend to
     #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
     pub(crate) focus: Option<String>,
     /// Keep items whose text matches this regular expression as they are; may be repeated

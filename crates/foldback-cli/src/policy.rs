@@ -45,6 +45,11 @@ pub(crate) fn aims(policy: &Policy) -> bool {
     policy.strategy().needs_budget()
 }
 
+/// Whether a policy asks for summaries, which can attend to something.
+pub(crate) fn asks_for_summaries(policy: &Policy) -> bool {
+    policy.clone().with_focus("one thing") != policy.clone().with_focus("another")
+}
+
 fn read(path: &Path) -> Result<Policy, Failure> {
     let failed = |error| Failure::Read {
         path: path.to_owned(),

@@ -165,7 +165,7 @@ mod tests {
         let view = View::of(&talk(40));
         let plan = plan(&view, &equal, Some(&budget)).expect("it fits");
         let sizes = plan.folds().map(|fold| fold.spec.tokens_max).collect();
-        let compacted = plan.apply_floor();
+        let compacted = plan.apply_digest();
         let ids = compacted.view.items().filter(|item| item.summary.is_none());
         (plan.tokens_after(), sizes, ids.map(|item| item.id.to_string()).collect())
     }

@@ -112,8 +112,8 @@ pub(super) fn tell_what_is_ignored(shared: &Shared, arguments: &Compact, policy:
             policy.name()
         ));
     }
-    if arguments.focus.is_some() {
-        terminal::note("--focus is for summaries that a model writes; this one is written without");
+    if arguments.focus.is_some() && !policy::asks_for_summaries(policy) {
+        terminal::note(&format!("--focus: {} asks for no summary that could attend to it", policy.name()));
     }
     if let Some(model) = shared.model.as_deref().filter(|model| Model::named(model).is_none()) {
         let window = number(WINDOW_DEFAULT.0);

@@ -64,7 +64,7 @@ pub(crate) fn digest(material: &Material<'_>, tokens_max: u64, meter: &Meter) ->
         passages.known_in(visible, |name| weights[name.0 as usize] = 0.0);
     }
     let headings: Vec<String> = sources.topics.iter().map(write::heading).collect();
-    let chooser = Chooser::new(&sources, &passages, weights, &headings, meter);
+    let chooser = Chooser::new(&sources, &passages, weights, &headings, meter, material.now);
     let mut room = tokens_max.saturating_sub(meter.text(&frame_text)) as f64;
     for _ in 0..ATTEMPTS_MAX {
         let choice = chooser.choose(room, NAME_SHARE, &frame_text);

@@ -7,7 +7,8 @@ use std::collections::{BinaryHeap, HashSet};
 use memchr::memmem;
 
 use super::passages::{NameIndex, Passages};
-use super::sources::{Sources, TopicIndex};
+use super::sources::{Sources, Topic, TopicIndex};
+use super::weigh;
 use crate::transcript::Meter;
 
 /// What a quoted line costs beside its words: indent, mark and line end.
@@ -41,6 +42,8 @@ pub(super) struct Chooser<'c, 's> {
 struct Heading {
     tokens: f64,
     names: Vec<NameIndex>,
+    /// What it is worth to have the heading itself: a command may be run again.
+    weight: f64,
 }
 
 /// A passage or, counted on from the last of them, a topic of which only the heading is written.
@@ -74,6 +77,7 @@ impl<'c, 's> Chooser<'c, 's> {
         weights: Vec<f64>,
         headings: &[String],
         meter: &Meter,
+        now: usize,
     ) -> Self {
         let tokens = |text: &str| meter.text(text) as f64;
         let text_of = |source: u32, span: std::ops::Range<usize>| &sources.texts[source as usize].text[span];
@@ -81,10 +85,10 @@ impl<'c, 's> Chooser<'c, 's> {
             tokens(text_of(passage.source, passage.span.start as usize..passage.span.end as usize))
                 + LINE_TOKENS
         });
-        let heading_of = |text: &String, tokens: f64| {
+        let heading_of = |(text, topic): (&String, &Topic)| {
             let mut names = Vec::new();
             passages.known_in(text, |name| names.push(name));
-            Heading { tokens, names }
+            Heading { tokens: tokens(text), names, weight: weigh::topic_weight(topic, now) }
         };
         let name_tokens = passages.names.iter().map(|name| tokens(name.text) + SEPARATOR_TOKENS);
         Self {
@@ -93,7 +97,7 @@ impl<'c, 's> Chooser<'c, 's> {
             weights,
             passage_tokens: passage_tokens.collect(),
             name_tokens: name_tokens.collect(),
-            headings: headings.iter().map(|heading| heading_of(heading, tokens(heading))).collect(),
+            headings: headings.iter().zip(&sources.topics).map(heading_of).collect(),
         }
     }
 
@@ -129,7 +133,7 @@ impl<'c, 's> Chooser<'c, 's> {
         let names = self.names_of(index);
         let topic = self.topic_of(index).0 as usize;
         let heading: &[NameIndex] = if run.is_open[topic] { &[] } else { &self.headings[topic].names };
-        let mut gain = 0.0;
+        let mut gain = if run.is_open[topic] { 0.0 } else { self.headings[topic].weight };
         for (position, name) in names.iter().enumerate() {
             if !run.is_covered[name.0 as usize] && !names[..position].contains(name) {
                 gain += self.weights[name.0 as usize];

@@ -5,6 +5,7 @@
 //! told it once more; BENCHMARKS.md says on which, and how it does on the others.
 
 use super::passages::Name;
+use super::sources::{Subject, Topic, TopicIndex};
 use crate::ledger::FactKind;
 
 const BASE: f64 = -4.68;
@@ -47,6 +48,25 @@ pub(super) fn weight(name: &Name<'_>, now: usize) -> f64 {
     }
     score += LENGTH * (name.text.len().min(LENGTH_MAX) as f64 / LENGTH_UNIT);
     1.0 / (1.0 + (-score).exp())
+}
+
+/// The chance that a command is run again: that of a name which only the agent wrote, as often as it
+/// ran it. Nothing for what is no command.
+pub(super) fn topic_weight(topic: &Topic, now: usize) -> f64 {
+    let Subject::Command(command) = &topic.subject else { return 0.0 };
+    let count = u32::try_from(topic.call_count).unwrap_or(u32::MAX);
+    let name = Name {
+        text: command,
+        kind: FactKind::Command,
+        mention_count: count,
+        item_count: count,
+        newest_item: topic.newest_item,
+        agent_item_count: count,
+        newest_agent_item: topic.newest_item,
+        is_users: false,
+        topic: TopicIndex(0),
+    };
+    weight(&name, now)
 }
 
 /// The same for a name that somebody asked about.

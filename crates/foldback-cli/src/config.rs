@@ -1,18 +1,51 @@
-//! The configuration file: defaults for flags, discovered and checked.
+//! Where settings come from beside the command line: the environment, then the configuration file.
+//! What is wrong with one of them is told with its name and its place.
 
+use std::ffi::OsString;
+use std::fmt;
 use std::path::{Path, PathBuf};
 
 use foldback_core::{Level, Tokens};
-use serde::Deserialize;
+use regex::Regex;
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer};
+use toml::Spanned;
 
+use crate::args::lab::{Eval, Explain, Replay};
 use crate::args::{Compact, CounterName, Shared};
 use crate::failure::Failure;
+use crate::{policy, values};
 
 /// The name of the file in a project.
 const FILE_NAME: &str = "foldback.toml";
 
 /// Folders above the working one that are looked into.
 const ANCESTORS_MAX: usize = 64;
+
+const CONFIG_VARIABLE: &str = "FOLDBACK_CONFIG";
+const WINDOW_VARIABLE: &str = "FOLDBACK_WINDOW";
+const TARGET_VARIABLE: &str = "FOLDBACK_TARGET";
+
+/// Who set something.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Origin {
+    /// The flag, or nobody.
+    #[default]
+    CommandLine,
+    Variable(&'static str),
+    File(PathBuf),
+}
+
+impl Origin {
+    /// The setting as whoever set it calls it; `flag` is its name without dashes.
+    pub(crate) fn name(&self, flag: &str) -> String {
+        match self {
+            Self::CommandLine => format!("--{flag}"),
+            Self::Variable(name) => (*name).to_owned(),
+            Self::File(path) => format!("{flag} in {}", path.display()),
+        }
+    }
+}
 
 /// `foldback.toml`. Every field is the default of the flag with its name.
 ///
@@ -21,7 +54,7 @@ const ANCESTORS_MAX: usize = 64;
 /// model = "claude-sonnet-4-5"
 ///
 /// [compact]
-/// window = 200000
+/// window = 200000            # or "200k"
 /// target = "40%"             # of what is usable, or a number of tokens
 /// policy = "ladder"          # or another of `foldback policies`, or a TOML file
 /// keep = ["(?i)never edit"]
@@ -29,6 +62,9 @@ const ANCESTORS_MAX: usize = 64;
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct Config {
+    #[serde(skip)]
+    path: PathBuf,
+    #[serde(deserialize_with = "counter")]
     counter: Option<CounterName>,
     model: Option<String>,
     compact: CompactConfig,
@@ -37,88 +73,231 @@ pub(crate) struct Config {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 struct CompactConfig {
+    #[serde(deserialize_with = "window")]
     window: Option<Tokens>,
+    #[serde(deserialize_with = "target")]
     target: Option<Level>,
+    #[serde(deserialize_with = "policy")]
     policy: Option<String>,
     focus: Option<String>,
-    keep: Vec<String>,
+    keep: Vec<Spanned<String>>,
 }
 
 impl Config {
     /// The file that is named, or the one that is found, or nothing.
     pub(crate) fn load(shared: &Shared) -> Result<Self, Failure> {
-        let Some(path) = shared.config.clone().or_else(discover) else { return Ok(Self::default()) };
-        let text = std::fs::read_to_string(&path).map_err(|error| Failure::Read {
-            path: path.clone(),
-            error,
-            hint: None,
-        })?;
+        let by_variable = || variable_os(CONFIG_VARIABLE).map(PathBuf::from);
+        let hint = match (&shared.config, by_variable()) {
+            (None, Some(_)) => Some(format!("{CONFIG_VARIABLE} names it: name a file, or unset it")),
+            _ => None,
+        };
+        let named = shared.config.clone().or_else(by_variable);
+        let Some(path) = named.or_else(discover) else { return Ok(Self::default()) };
+        let text = std::fs::read_to_string(&path);
+        let text = text.map_err(|error| Failure::Read { path: path.clone(), error, hint })?;
         Self::parse(&text, &path)
     }
 
     fn parse(text: &str, path: &Path) -> Result<Self, Failure> {
-        toml::from_str(text).map_err(|error| {
-            let line =
-                error.span().map_or(1, |span| text[..span.start.min(text.len())].matches('\n').count() + 1);
-            let what = format!("{}:{line}: {}", path.display(), error.message());
-            Failure::usage(what, "see `foldback compact --help` for what can be configured")
+        let wrong = |at: usize, what: &str| {
+            let line = text[..at.min(text.len())].matches('\n').count() + 1;
+            let settings = "counter and model, and in [compact] window, target, policy, focus and keep";
+            let hint = format!("the configuration file may set {settings}");
+            Failure::usage(format!("{}:{line}: {what}", path.display()), hint)
+        };
+        let read: Result<Self, toml::de::Error> = toml::from_str(text);
+        let config =
+            read.map_err(|error| wrong(error.span().map_or(0, |span| span.start), error.message()))?;
+        for pattern in &config.compact.keep {
+            if let Err(error) = Regex::new(pattern.get_ref()) {
+                return Err(wrong(pattern.span().start, &format!("keep: {error}")));
+            }
+        }
+        Ok(Self { path: path.to_owned(), ..config })
+    }
+
+    /// The flags, with the environment's values where they say nothing, and then this file's.
+    pub(crate) fn under(&self, shared: Shared) -> Result<Shared, Failure> {
+        let counter =
+            or_variable(shared.counter, "FOLDBACK_COUNTER", |name| values::one_of("counter", name))?;
+        let model = or_variable(shared.model, "FOLDBACK_MODEL", |name| Ok(name.to_owned()))?;
+        Ok(Shared {
+            counter: counter.map(|(counter, _)| counter).or(self.counter),
+            model: model.map(|(model, _)| model).or_else(|| self.model.clone()),
+            ..shared
         })
     }
 
-    /// The flags, with this file's values where they say nothing.
-    pub(crate) fn under(&self, shared: Shared) -> Shared {
-        Shared {
-            counter: shared.counter.or(self.counter),
-            model: shared.model.or_else(|| self.model.clone()),
-            ..shared
-        }
+    /// As [`under`](Self::under), for `compact`.
+    pub(crate) fn compact_under(&self, compact: Compact) -> Result<Compact, Failure> {
+        let CompactConfig { window, target, policy, focus, keep } = self.compact.clone();
+        let (window, window_from) =
+            self.or_here(or_variable(compact.window, WINDOW_VARIABLE, values::tokens)?, window);
+        let (target, target_from) =
+            self.or_here(or_variable(compact.target, TARGET_VARIABLE, values::level)?, target);
+        let (policy, policy_from) =
+            self.or_here(or_variable(compact.policy, "FOLDBACK_POLICY", policy::asked_for)?, policy);
+        Ok(Compact {
+            window,
+            window_from,
+            target,
+            target_from,
+            policy,
+            policy_from,
+            focus: compact.focus.or(focus),
+            keep: compact.keep.into_iter().chain(keep.into_iter().map(Spanned::into_inner)).collect(),
+            ..compact
+        })
     }
 
-    /// As [`under`](Self::under), for `compact`.
-    pub(crate) fn compact_under(&self, compact: Compact) -> Compact {
-        let CompactConfig { window, target, policy, focus, keep } = self.compact.clone();
-        Compact {
-            window: compact.window.or(window),
-            target: compact.target.or(target),
-            policy: compact.policy.or(policy),
-            focus: compact.focus.or(focus),
-            keep: compact.keep.into_iter().chain(keep).collect(),
-            ..compact
+    fn or_here<T>(&self, set: Option<(T, Origin)>, here: Option<T>) -> (Option<T>, Origin) {
+        match (set, here) {
+            (Some((value, origin)), _) => (Some(value), origin),
+            (None, Some(value)) => (Some(value), Origin::File(self.path.clone())),
+            (None, None) => (None, Origin::CommandLine),
         }
     }
+}
+
+/// The flags of `replay`, with the environment's values where they say nothing.
+pub(crate) fn replay_under(replay: Replay) -> Result<Replay, Failure> {
+    Ok(Replay { window: window_under(replay.window)?, ..replay })
+}
+
+/// As [`replay_under`], for `eval`.
+pub(crate) fn eval_under(eval: Eval) -> Result<Eval, Failure> {
+    Ok(Eval { window: window_under(eval.window)?, ..eval })
+}
+
+/// As [`replay_under`], for `explain`.
+pub(crate) fn explain_under(explain: Explain) -> Result<Explain, Failure> {
+    let target = or_variable(explain.target, TARGET_VARIABLE, values::level)?;
+    let window = window_under(explain.window)?;
+    Ok(Explain { window, target: target.map(|(target, _)| target), ..explain })
+}
+
+fn window_under(flag: Option<Tokens>) -> Result<Option<Tokens>, Failure> {
+    Ok(or_variable(flag, WINDOW_VARIABLE, values::tokens)?.map(|(window, _)| window))
+}
+
+/// What the flag says, or else the environment.
+fn or_variable<T>(
+    flag: Option<T>,
+    name: &'static str,
+    parse: impl Fn(&str) -> Result<T, String>,
+) -> Result<Option<(T, Origin)>, Failure> {
+    if let Some(value) = flag {
+        return Ok(Some((value, Origin::CommandLine)));
+    }
+    let Some(text) = variable_os(name) else { return Ok(None) };
+    let wrong = |why: String| {
+        let what = format!("the environment variable {name} is {}: {why}", text.display());
+        Failure::usage(what, format!("correct {name}, or unset it"))
+    };
+    let value = text.to_str().ok_or_else(|| "this is no UTF-8".to_owned()).and_then(&parse).map_err(wrong)?;
+    Ok(Some((value, Origin::Variable(name))))
+}
+
+/// A variable that is set; to nothing is not set.
+fn variable_os(name: &str) -> Option<OsString> {
+    std::env::var_os(name).filter(|value| !value.is_empty())
 }
 
 fn discover() -> Option<PathBuf> {
     let here = std::env::current_dir().ok()?;
     let in_project = here.ancestors().take(ANCESTORS_MAX).map(|folder| folder.join(FILE_NAME));
-    let variable = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
-    let user_folder = variable("XDG_CONFIG_HOME")
-        .or_else(|| variable("APPDATA"))
-        .or_else(|| variable("HOME").map(|home| home.join(".config")));
+    let folder = |name| variable_os(name).map(PathBuf::from);
+    let user_folder = folder("XDG_CONFIG_HOME")
+        .or_else(|| folder("APPDATA"))
+        .or_else(|| folder("HOME").map(|home| home.join(".config")));
     let of_user = user_folder.map(|folder| folder.join("foldback").join("config.toml"));
     in_project.chain(of_user).find(|path| path.is_file())
+}
+
+/// A number or a text: both are read as the flag reads them.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Scalar {
+    Whole(i64),
+    Fraction(f64),
+    Text(String),
+}
+
+impl fmt::Display for Scalar {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Whole(number) => number.fmt(f),
+            Self::Fraction(number) => number.fmt(f),
+            Self::Text(text) => f.write_str(text),
+        }
+    }
+}
+
+fn read<'de, D: Deserializer<'de>, T>(
+    deserializer: D,
+    setting: &str,
+    parse: impl Fn(&str) -> Result<T, String>,
+) -> Result<Option<T>, D::Error> {
+    let wrong = |why: String| D::Error::custom(format!("{setting}: {why}"));
+    let Ok(written) = Scalar::deserialize(deserializer) else {
+        return Err(wrong("this is neither a number nor a text".to_owned()));
+    };
+    parse(&written.to_string()).map(Some).map_err(|why| wrong(format!("{written}: {why}")))
+}
+
+fn counter<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<CounterName>, D::Error> {
+    read(deserializer, "counter", |name| values::one_of("counter", name))
+}
+
+fn window<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Tokens>, D::Error> {
+    read(deserializer, "window", values::tokens)
+}
+
+fn target<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Level>, D::Error> {
+    read(deserializer, "target", values::level)
+}
+
+fn policy<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
+    read(deserializer, "policy", policy::asked_for)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    #[test]
-    fn flags_win_over_the_file() {
-        let text = "counter = \"estimate\"\n[compact]\ntarget = \"40%\"\nwindow = 100000\nkeep = [\"a\"]\n";
-        let config = Config::parse(text, Path::new("foldback.toml")).unwrap();
-        let flags = Compact { window: Some(Tokens(5)), keep: vec!["b".to_owned()], ..Compact::default() };
-        let merged = config.compact_under(flags);
-        assert_eq!((merged.window, merged.target), (Some(Tokens(5)), Some(Level::PercentOfUsable(40.0))));
-        assert_eq!(merged.keep, ["b", "a"]);
-        assert_eq!(config.under(Shared::default()).counter, Some(CounterName::Estimate));
+    fn mistake(text: &str) -> String {
+        let failure = Config::parse(text, Path::new("foldback.toml")).unwrap_err();
+        let Failure::Usage { what, .. } = failure else { panic!("{failure:?}") };
+        what
     }
 
     #[test]
-    fn a_mistake_in_the_file_is_named_with_its_line() {
-        let failure =
-            Config::parse("counter = \"o200k\"\ntarget = 5\n", Path::new("foldback.toml")).unwrap_err();
-        let Failure::Usage { what, .. } = failure else { panic!("{failure:?}") };
-        assert!(what.starts_with("foldback.toml:2: unknown field `target`"), "{what}");
+    fn flags_win_over_the_file() {
+        let text = "counter = \"estimate\"\n[compact]\ntarget = \"40%\"\nwindow = \"100k\"\nkeep = [\"a\"]\n";
+        let config = Config::parse(text, Path::new("foldback.toml")).unwrap();
+        let flags = Compact { window: Some(Tokens(5)), keep: vec!["b".to_owned()], ..Compact::default() };
+        let merged = config.compact_under(flags).unwrap();
+        assert_eq!((merged.window, merged.target), (Some(Tokens(5)), Some(Level::PercentOfUsable(40.0))));
+        assert_eq!(merged.window_from.name("window"), "--window");
+        assert_eq!(merged.target_from.name("target"), "target in foldback.toml");
+        assert_eq!(merged.keep, ["b", "a"]);
+        assert_eq!(config.under(Shared::default()).unwrap().counter, Some(CounterName::Estimate));
+    }
+
+    #[test]
+    fn a_mistake_in_the_file_is_named_with_its_line_and_what_is_allowed() {
+        let unknown = mistake("counter = \"o200k\"\ntarget = 5\n");
+        assert!(unknown.starts_with("foldback.toml:2: unknown field `target`"), "{unknown}");
+        let counter = mistake("model = \"m\"\ncounter = \"word\"\n");
+        assert!(counter.starts_with("foldback.toml:2: counter: word: no such counter"), "{counter}");
+        assert!(counter.contains("o200k, cl100k, estimate"), "{counter}");
+        let window = mistake("\n[compact]\nwindow = \"wide\"\n");
+        assert!(window.starts_with("foldback.toml:3: window: wide: give a whole number"), "{window}");
+        let target = mistake("[compact]\ntarget = 0\n");
+        assert!(target.starts_with("foldback.toml:2: target: 0: give a whole number"), "{target}");
+        let typed = mistake("[compact]\npolicy = [1]\n");
+        assert!(typed.starts_with("foldback.toml:2: policy: this is neither"), "{typed}");
+        let keep = mistake("[compact]\nkeep = [\n  \"fine\",\n  \"(\",\n]\n");
+        assert!(keep.starts_with("foldback.toml:4: keep: regex parse error"), "{keep}");
     }
 }

@@ -29,9 +29,7 @@ pub(crate) fn transcript(
         Some(dialect) => Transcript::for_dialect(Arc::clone(counter), dialect),
         None => Transcript::new(Arc::clone(counter)),
     };
-    let tokens = count_items(transcript.meter(), items);
-    for (item, tokens) in items.iter().zip(tokens) {
-        transcript.push_counted(Arc::clone(item), tokens);
-    }
+    let meter = transcript.meter().clone();
+    count_items(&meter, items, |item, tokens| transcript.push_counted(Arc::clone(item), tokens.clone()));
     transcript
 }

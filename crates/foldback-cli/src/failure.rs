@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use foldback_engine::CompactionError;
 use foldback_formats::{FormatError, Problem};
 
-use crate::terminal;
+use crate::terminal::{self, number};
 
 /// How the program ends. Documented in the help and the README.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -45,8 +45,8 @@ pub(crate) enum Failure {
     Format { path: PathBuf, error: FormatError },
     /// There is nothing to work on.
     NoSessions { path: PathBuf },
-    /// A compaction is impossible.
-    Compaction { path: PathBuf, error: Box<CompactionError> },
+    /// A compaction is impossible; the items that make it so, with their places.
+    Compaction { path: PathBuf, error: Box<CompactionError>, items: Vec<String> },
     /// A file could not be written.
     Write { path: PathBuf, error: io::Error, hint: Option<String> },
 }
@@ -79,22 +79,56 @@ impl Failure {
         }
     }
 
+    /// What is wrong and where.
+    pub(crate) fn what(&self) -> String {
+        match self {
+            Self::BrokenPipe => "nobody reads".to_owned(),
+            Self::Usage { what, .. } => what.clone(),
+            Self::Read { path, error, .. } | Self::Write { path, error, .. } => {
+                format!("{}: {error}", path.display())
+            }
+            Self::Format { path, error } => in_file(path, error),
+            Self::NoSessions { path } => format!("{}: no session in this folder", path.display()),
+            Self::Compaction { path, error, .. } => match &**error {
+                CompactionError::BudgetInfeasible(infeasible) => format!(
+                    "{}: the items that cannot shrink cost {} tokens, the target is {}",
+                    path.display(),
+                    number(infeasible.kernel_tokens.0),
+                    number(infeasible.target.0)
+                ),
+                error => format!("{}: {error}", path.display()),
+            },
+        }
+    }
+
+    /// What to do about it.
+    fn hint(&self) -> Option<String> {
+        match self {
+            Self::BrokenPipe => None,
+            Self::Usage { hint, .. } | Self::Read { hint, .. } | Self::Write { hint, .. } => hint.clone(),
+            Self::Format { error, .. } => Some(error.hint()),
+            Self::NoSessions { .. } => Some("name a session file, or a folder of them".to_owned()),
+            Self::Compaction { error, .. } => match **error {
+                CompactionError::BudgetInfeasible(_) => {
+                    Some("raise the target, keep less, or shorten the newest message".to_owned())
+                }
+                CompactionError::BudgetRequired { .. }
+                | CompactionError::Invalid { .. }
+                | CompactionError::OverTarget { .. } => None,
+            },
+        }
+    }
+
     /// Says what is wrong, where, and what to do.
     pub(crate) fn report(&self) {
-        let (what, hint) = match self {
-            Self::BrokenPipe => return,
-            Self::Usage { what, hint } => (what.clone(), hint.clone()),
-            Self::Read { path, error, hint } => (format!("{}: {error}", path.display()), hint.clone()),
-            Self::Format { path, error } => (in_file(path, error), Some(error.hint())),
-            Self::NoSessions { path } => {
-                let what = format!("{}: no session in this folder", path.display());
-                (what, Some("name a session file, or a folder of them".to_owned()))
-            }
-            Self::Compaction { path, error } => (format!("{}: {error}", path.display()), None),
-            Self::Write { path, error, hint } => (format!("{}: {error}", path.display()), hint.clone()),
-        };
-        terminal::error(&what);
-        if let Some(hint) = hint {
+        if let Self::BrokenPipe = self {
+            return;
+        }
+        terminal::error(&self.what());
+        if let Self::Compaction { items, .. } = self {
+            items.iter().for_each(|item| terminal::say(&format!("  {item}")));
+        }
+        if let Some(hint) = self.hint() {
             terminal::hint(&hint);
         }
     }

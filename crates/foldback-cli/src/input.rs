@@ -12,9 +12,10 @@ use std::time::SystemTime;
 use foldback_formats::{Fault, FormatError, Session};
 use indicatif::{ProgressBar, ProgressStyle};
 
-use crate::args::{Inputs, Shared, similar};
+use crate::args::{Inputs, Shared};
 use crate::failure::{Exit, Failure, at};
 use crate::terminal;
+use crate::values::similar;
 
 /// The name of stdin in messages.
 const STDIN: &str = "stdin";

@@ -8,7 +8,7 @@ pub(crate) mod runs;
 
 use std::sync::Arc;
 
-use foldback_core::{Dialect, Item, Model, TokenCounter, Tokens, Transcript};
+use foldback_core::{Dialect, Item, Model, Room, TokenCounter, Tokens, Transcript};
 use foldback_engine::replay::History;
 use foldback_formats::Conversation;
 
@@ -53,6 +53,14 @@ pub(crate) fn recordings<'a>(
 
 /// The window to replay at: the one that was given, or the model's.
 pub(crate) fn window(shared: &Shared, given: Option<Tokens>, opened: &Opened) -> Tokens {
-    let model = shared.model.as_deref().or(opened.session.model()).and_then(Model::named);
-    given.or(model.map(|model| model.window)).unwrap_or(WINDOW_DEFAULT)
+    given.or(model(shared, opened).map(|model| model.window)).unwrap_or(WINDOW_DEFAULT)
+}
+
+/// What a window leaves for a transcript: some policies keep room for the model's longest answer.
+pub(crate) fn room(shared: &Shared, window: Tokens, opened: &Opened) -> Room {
+    Room::new(window).output_max(model(shared, opened).map_or(Tokens::ZERO, |model| model.output_max))
+}
+
+fn model(shared: &Shared, opened: &Opened) -> Option<&'static Model> {
+    shared.model.as_deref().or(opened.session.model()).and_then(Model::named)
 }

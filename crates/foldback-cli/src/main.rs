@@ -13,39 +13,38 @@ mod input;
 mod lab;
 mod output;
 mod picture;
+mod places;
 mod policy;
 mod scene;
 mod stats;
 mod svg;
 mod terminal;
+mod turns;
+mod values;
+mod written;
 
 use std::process::ExitCode;
 
 use clap::Parser;
 
-use crate::args::{Arguments, Command};
+use crate::args::{Arguments, Command, Shared};
 use crate::config::Config;
-use crate::failure::Failure;
+use crate::failure::{Exit, Failure};
+
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
-    let arguments = Arguments::parse();
-    let done = Config::load(&arguments.shared).and_then(|config| {
-        let shared = config.under(arguments.shared);
-        match arguments.command {
-            Command::Compact(compact) => commands::compact::run(&shared, &config.compact_under(compact)),
-            Command::Stats(stats) => commands::stats::run(&shared, &stats),
-            Command::Check(check) => commands::check::run(&shared, &check),
-            Command::Show(show) => commands::show::run(&shared, &show),
-            Command::Convert(convert) => commands::convert::run(&shared, &convert),
-            Command::Diff(diff) => commands::diff::run(&shared, &diff),
-            Command::Policies { policy } => commands::policies::run(&shared, policy.as_deref()),
-            Command::Explain(explain) => commands::explain::run(&shared, &explain),
-            Command::Eval(eval) => commands::eval::run(&shared, &eval),
-            Command::Replay(replay) => commands::replay::run(&shared, &replay),
-            Command::Completions { shell } => commands::completions::run(shell),
-            Command::Man { command } => commands::man::run(command.as_deref()),
+    let done = match Arguments::try_parse() {
+        Ok(arguments) => run(arguments),
+        Err(answer) if answer.use_stderr() => {
+            // Whoever closed stderr does not want to know.
+            let _closed = answer.print();
+            Ok(Exit::Usage)
         }
-    });
+        // Help and version are data: a disk that is full must not go unnoticed.
+        Err(answer) => output::print(&answer.render().ansi().to_string()).map(|()| Exit::Success),
+    };
     match done {
         Ok(exit) => exit.into(),
         // Whoever reads along has seen enough.
@@ -54,5 +53,40 @@ fn main() -> ExitCode {
             failure.report();
             failure.exit().into()
         }
+    }
+}
+
+fn run(arguments: Arguments) -> Result<Exit, Failure> {
+    let Arguments { command, shared } = arguments;
+    // What needs no settings works whatever they are.
+    let settings = |shared: Shared| {
+        let config = Config::load(&shared)?;
+        config.under(shared).map(|shared| (config, shared))
+    };
+    match command {
+        Command::Compact(compact) => {
+            let (config, shared) = settings(shared)?;
+            commands::compact::run(&shared, &config.compact_under(compact)?)
+        }
+        Command::Stats(stats) => commands::stats::run(&settings(shared)?.1, &stats),
+        Command::Check(check) => commands::check::run(&settings(shared)?.1, &check),
+        Command::Show(show) => commands::show::run(&settings(shared)?.1, &show),
+        Command::Convert(convert) => commands::convert::run(&settings(shared)?.1, &convert),
+        Command::Diff(diff) => commands::diff::run(&settings(shared)?.1, &diff),
+        Command::Policies { policy } => commands::policies::run(&shared, policy.as_deref()),
+        Command::Replay(replay) => {
+            let shared = settings(shared)?.1;
+            commands::replay::run(&shared, &config::replay_under(replay)?)
+        }
+        Command::Eval(eval) => {
+            let shared = settings(shared)?.1;
+            commands::eval::run(&shared, &config::eval_under(eval)?)
+        }
+        Command::Explain(explain) => {
+            let shared = settings(shared)?.1;
+            commands::explain::run(&shared, &config::explain_under(explain)?)
+        }
+        Command::Completions { shell } => commands::completions::run(shell),
+        Command::Man { command, output } => commands::man::run(command.as_deref(), output.as_deref()),
     }
 }

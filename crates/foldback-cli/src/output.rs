@@ -150,8 +150,21 @@ fn write_pieces(to: &mut impl Write, pieces: &[&[u8]]) -> io::Result<()> {
     pieces.iter().try_for_each(|piece| to.write_all(piece))
 }
 
+/// When a written file must be on the disk.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Durable {
+    /// Before it takes the place of another: a session must survive a power cut.
+    BeforeReplacing,
+    /// When the system gets to it: what it was made from is still there.
+    Eventually,
+}
+
 /// Writes a file completely, or leaves what was there.
 pub(crate) fn to_file(path: &Path, pieces: &[&[u8]]) -> Result<(), Failure> {
+    replace(path, pieces, Durable::Eventually)
+}
+
+fn replace(path: &Path, pieces: &[&[u8]], durable: Durable) -> Result<(), Failure> {
     let failed = |error| Failure::Write { path: path.to_owned(), error, hint: None };
     // What is behind a link is written, and the link stays.
     let real = path.canonicalize().or_else(|_| std::fs::read_link(path));
@@ -162,8 +175,17 @@ pub(crate) fn to_file(path: &Path, pieces: &[&[u8]]) -> Result<(), Failure> {
         return write_pieces(&mut device, pieces).and_then(|()| device.flush()).map_err(failed);
     }
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    if !folder.is_dir() {
+        let error =
+            io::Error::new(io::ErrorKind::NotFound, format!("there is no folder {}", folder.display()));
+        let hint = Some("make the folder first".to_owned());
+        return Err(Failure::Write { path: path.to_owned(), error, hint });
+    }
     let mut file = tempfile::Builder::new().prefix(".foldback-").tempfile_in(folder).map_err(failed)?;
-    write_pieces(&mut file, pieces).and_then(|()| file.as_file().sync_all()).map_err(failed)?;
+    write_pieces(&mut file, pieces).map_err(failed)?;
+    if durable == Durable::BeforeReplacing {
+        file.as_file().sync_all().map_err(failed)?;
+    }
     let permissions = match std::fs::metadata(path) {
         Ok(metadata) => Some(metadata.permissions()),
         Err(_) => new_file_permissions(folder),
@@ -198,7 +220,7 @@ fn in_place(path: &Path, read: &Stamp, pieces: &[&[u8]]) -> Result<PathBuf, Fail
     let backup = free_backup(path).map_err(failed)?;
     std::fs::copy(path, &backup).map_err(failed)?;
     File::open(&backup).and_then(|file| file.sync_all()).map_err(failed)?;
-    to_file(path, pieces)?;
+    replace(path, pieces, Durable::BeforeReplacing)?;
     Ok(backup)
 }
 

@@ -6,32 +6,48 @@ use std::path::Path;
 use foldback_core::{Policy, Strategy};
 use serde_json::{Map, Value};
 
-use crate::args::no_such;
+use crate::config::Origin;
 use crate::failure::Failure;
+use crate::values::no_such;
 
 /// A larger file is no policy.
 const FILE_BYTES_MAX: u64 = 1024 * 1024;
 
-/// The policy that was asked for: a preset, the one in a file, or the default.
-pub(crate) fn chosen(asked: Option<&str>) -> Result<Policy, Failure> {
+/// The policy that was asked for, by `origin`: a preset, the one in a file, or the default.
+pub(crate) fn chosen(asked: Option<&str>, origin: &Origin) -> Result<Policy, Failure> {
     let Some(asked) = asked else { return Ok(Policy::default()) };
     if let Some(policy) = Policy::named(asked) {
         return Ok(policy);
     }
-    let path = Path::new(asked);
+    match asked_for(asked) {
+        Ok(path) => read(Path::new(&path)),
+        Err(why) => {
+            let what = format!("{} {asked}: {why}", origin.name("policy"));
+            Err(Failure::usage(what, "name one of them, or a TOML file of your own"))
+        }
+    }
+}
+
+/// What may be asked for: the name of a preset, or what looks like a file.
+pub(crate) fn asked_for(name: &str) -> Result<String, String> {
+    let path = Path::new(name);
     let is_path = path.extension().is_some_and(|extension| extension == "toml")
         || path.components().count() > 1
         || path.is_file();
-    if is_path {
-        return read(path);
+    match is_path || Policy::names().any(|known| known == name) {
+        true => Ok(name.to_owned()),
+        false => Err(no_such("policy", name, Policy::names())),
     }
-    let what = no_such("policy", asked, Policy::names());
-    Err(Failure::usage(format!("--policy {asked}: {what}"), "name one of them, or a TOML file of your own"))
 }
 
 /// Whether a policy works towards a size.
 pub(crate) fn aims(policy: &Policy) -> bool {
     policy.strategy().needs_budget()
+}
+
+/// Whether a policy asks for summaries, which can attend to something.
+pub(crate) fn asks_for_summaries(policy: &Policy) -> bool {
+    policy.clone().with_focus("one thing") != policy.clone().with_focus("another")
 }
 
 fn read(path: &Path) -> Result<Policy, Failure> {

@@ -34,15 +34,20 @@ impl<'a> Scene<'a> {
     }
 
     pub(crate) fn view(&self, from: From) -> View {
-        match from {
-            From::View => self.conversation.view_of(&self.transcript),
-            From::History => self.conversation.history_of(&self.transcript),
-        }
+        seen(self.conversation, &self.transcript, from)
     }
 
     /// The line of the file on which the item behind an entry of a view stands.
     pub(crate) fn line(&self, anchor: usize) -> Option<usize> {
         self.conversation.recorded().get(anchor).map(|recorded| recorded.place.line)
+    }
+}
+
+/// What `from` means of the beginning of a conversation that `transcript` is.
+pub(crate) fn seen(conversation: &Conversation, transcript: &Transcript, from: From) -> View {
+    match from {
+        From::View => conversation.view_of(transcript),
+        From::History => conversation.held_of(transcript),
     }
 }
 

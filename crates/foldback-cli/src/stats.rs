@@ -3,6 +3,8 @@
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt;
+use std::panic::resume_unwind;
+use std::thread;
 
 use foldback_core::{Item, ItemKind, Part, ResultPart, ToolCall, Transcript, View};
 use foldback_formats::Compaction;
@@ -14,6 +16,7 @@ use xxhash_rust::xxh3::xxh3_64_with_seed;
 use crate::args::From;
 use crate::picture::first_line;
 use crate::scene::Scene;
+use crate::turns::Turns;
 
 /// Points of the curve over time.
 const POINTS_MAX: usize = 120;
@@ -31,10 +34,14 @@ pub(crate) struct Stats {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) name: Option<String>,
     pub(crate) tokens_view: u64,
+    /// Never less than the view: what an agent put in for a past that the file does not have, or has
+    /// in part, is held there too.
     pub(crate) tokens_history: u64,
     pub(crate) items_view: usize,
     pub(crate) items_history: usize,
+    /// Turns of which something is there.
     pub(crate) turns: usize,
+    pub(crate) turns_history: usize,
     pub(crate) calls: usize,
     pub(crate) results: usize,
     pub(crate) unanswered_calls: usize,
@@ -79,6 +86,7 @@ impl ToolShare {
 
 #[derive(Debug, Serialize)]
 pub(crate) struct TurnShare {
+    /// Counted over the history.
     pub(crate) turn: usize,
     pub(crate) line: Option<usize>,
     pub(crate) items: usize,
@@ -140,18 +148,37 @@ impl Stats {
     pub(crate) fn of(scene: &Scene<'_>, from: From, top: usize) -> Self {
         let (view, history) = (scene.view(From::View), scene.view(From::History));
         let looked_at = if from == From::View { &view } else { &history };
+        thread::scope(|scope| {
+            // Reads every result there is, which takes as long as all the rest.
+            let duplicates = scope.spawn(|| duplicates(looked_at));
+            let stats = Self::without_duplicates(scene, &view, &history, looked_at, top);
+            let duplicates = duplicates.join().unwrap_or_else(|panic| resume_unwind(panic));
+            Self { duplicates, ..stats }
+        })
+    }
+
+    fn without_duplicates(
+        scene: &Scene<'_>,
+        view: &View,
+        history: &View,
+        looked_at: &View,
+        top: usize,
+    ) -> Self {
         let mut sums = Sums::default();
         for entry in looked_at.iter() {
             sums.add(entry.item(), &entry.tokens().parts, entry.tokens().total.0);
         }
+        let turns = Turns::of(scene.conversation);
+        let by_turn = by_turn(looked_at, scene, &turns);
         let pending = looked_at.pending_calls().count() + unanswered(looked_at);
         Self {
             name: scene.conversation.name().map(ToOwned::to_owned),
             tokens_view: view.tokens().0,
-            tokens_history: history.tokens().0,
+            tokens_history: history.tokens().max(view.tokens()).0,
             items_view: view.len(),
             items_history: history.len(),
-            turns: looked_at.turn_count(),
+            turns: by_turn.len(),
+            turns_history: turns.count(),
             calls: sums.tools.values().map(|tool| tool.calls).sum(),
             results: sums.results,
             unanswered_calls: pending,
@@ -162,13 +189,13 @@ impl Stats {
             by_kind: sums.by_kind(),
             by_part: sums.by_part(),
             by_tool: sums.by_tool(),
-            by_turn: by_turn(looked_at, scene),
+            by_turn,
             over_time: over_time(scene),
             largest: largest(looked_at, scene, top),
-            duplicates: duplicates(looked_at),
+            duplicates: Repeated::default(),
             superseded_reads: superseded_reads(looked_at),
-            usage: usage(scene, &view, &history),
-            compactions: compactions(scene, &view),
+            usage: usage(scene, view, history),
+            compactions: compactions(scene, view),
         }
     }
 }
@@ -240,21 +267,19 @@ fn sorted(mut shares: Vec<Share>) -> Vec<Share> {
     shares
 }
 
-fn by_turn(view: &View, scene: &Scene<'_>) -> Vec<TurnShare> {
-    let starts: Vec<usize> = view.turn_starts().collect();
-    let ends = starts.iter().skip(1).copied().chain([view.len()]);
-    let turns = starts.iter().copied().zip(ends).enumerate();
-    let share = |(index, (start, end)): (usize, (usize, usize))| {
-        let entry = view.get(start)?;
-        Some(TurnShare {
-            turn: index + 1,
-            line: scene.line(entry.anchor()),
-            items: end - start,
-            tokens: view.tokens_of(start..end).0,
-            prompt: first_line(entry.item()),
-        })
+fn by_turn(view: &View, scene: &Scene<'_>, turns: &Turns<'_>) -> Vec<TurnShare> {
+    let mut shares: BTreeMap<usize, (usize, u64)> = BTreeMap::new();
+    for (entry, turn) in view.iter().zip(turns.of_view(view)) {
+        let Some(turn) = turn else { continue };
+        let share = shares.entry(turn).or_default();
+        (share.0, share.1) = (share.0 + 1, share.1 + entry.tokens().total.0);
+    }
+    let share = |(turn, (items, tokens)): (usize, (usize, u64))| {
+        let begun = scene.conversation.recorded().get(turns.start(turn)?)?;
+        let prompt = first_line(&begun.item);
+        Some(TurnShare { turn, line: Some(begun.place.line), items, tokens, prompt })
     };
-    turns.filter_map(share).collect()
+    shares.into_iter().filter_map(share).collect()
 }
 
 /// What the context held as the session went on: it falls where it was compacted.

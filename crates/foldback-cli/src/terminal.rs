@@ -79,6 +79,11 @@ pub(crate) fn number(value: u64) -> String {
     grouped
 }
 
+/// So many of a thing: `1 turn`, `1,200 turns`.
+pub(crate) fn counted(count: usize, thing: &str) -> String {
+    format!("{} {thing}{}", number(count as u64), if count == 1 { "" } else { "s" })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,6 +1,13 @@
 //! The program as a person or a script meets it.
 #![allow(clippy::unwrap_used, reason = "a failed test says where")]
 
+#[path = "cli/history.rs"]
+mod history;
+#[path = "cli/mistakes.rs"]
+mod mistakes;
+#[path = "cli/reports.rs"]
+mod reports;
+
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
@@ -13,10 +20,8 @@ fn foldback(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_foldback"));
     command.args(arguments).stdin(Stdio::null());
     // What the machine has configured is not under test.
-    for variable in
-        ["FOLDBACK_CONFIG", "FOLDBACK_COUNTER", "FOLDBACK_MODEL", "FOLDBACK_TARGET", "FOLDBACK_WINDOW"]
-    {
-        command.env_remove(variable);
+    for variable in ["CONFIG", "COUNTER", "MODEL", "POLICY", "TARGET", "WINDOW"] {
+        command.env_remove(format!("FOLDBACK_{variable}"));
     }
     command.env("XDG_CONFIG_HOME", "/nonexistent");
     command
@@ -269,7 +274,11 @@ fn convert_says_what_is_lost_and_strict_refuses() {
     std::fs::write(&path, items).unwrap();
     let output = run(&["convert", &path, "--to", "openai-chat"]);
     assert_eq!(code(&output), 0);
-    assert!(text(&output.stderr).contains("cannot hold a:"), "{}", text(&output.stderr));
+    assert!(
+        text(&output.stderr).contains("thinking.jsonl:2: not the same in openai-chat: reasoning"),
+        "{}",
+        text(&output.stderr)
+    );
     let body: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert!(body.to_string().contains("hello"));
     assert_eq!(code(&run(&["convert", &path, "--to", "openai-chat", "--strict"])), 5);

@@ -7,16 +7,21 @@ use serde_json::Value;
 
 const SESSION: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../foldback/examples/session.jsonl");
 
-fn run(arguments: &[&str]) -> Output {
+fn foldback(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_foldback"));
     command.args(arguments).stdin(Stdio::null());
     // What the machine has configured is not under test.
     for variable in
-        ["FOLDBACK_CONFIG", "FOLDBACK_COUNTER", "FOLDBACK_MODEL", "FOLDBACK_TARGET", "FOLDBACK_WINDOW"]
+        ["CONFIG", "COUNTER", "MODEL", "POLICY", "TARGET", "WINDOW"].map(|name| format!("FOLDBACK_{name}"))
     {
         command.env_remove(variable);
     }
-    command.env("XDG_CONFIG_HOME", "/nonexistent").output().unwrap()
+    command.env("XDG_CONFIG_HOME", "/nonexistent");
+    command
+}
+
+fn run(arguments: &[&str]) -> Output {
+    foldback(arguments).output().unwrap()
 }
 
 fn text(bytes: &[u8]) -> String {
@@ -50,6 +55,50 @@ fn replay_compares_policies_call_by_call() {
     assert!(made["recall"].as_f64().is_some(), "something was needed afterwards");
     assert!(made["names"]["path"]["kept"].as_u64().unwrap() > 0);
     assert_eq!(text(&run(&arguments).stdout), text(&run(&arguments).stdout), "the same every time");
+}
+
+#[test]
+fn every_preset_and_a_file_of_ones_own_can_be_replayed() {
+    let folder = tempfile::tempdir().unwrap();
+    let own = folder.path().join("own.toml");
+    std::fs::write(&own, "name = \"mine\"\n[[steps]]\nstrategy = \"keep-recent\"\nn = 6\n").unwrap();
+    let policies = format!("all,{}", own.display());
+    let listed = json(&run(&["policies", "--json"]));
+    let mut names: Vec<&str> =
+        listed.as_array().unwrap().iter().map(|policy| policy["name"].as_str().unwrap()).collect();
+    names.push("mine");
+    let of = |report: &Value, list: &str| -> Vec<String> {
+        let all = report[list].as_array().unwrap().iter();
+        let mut all: Vec<String> = all.map(|row| row["policy"].as_str().unwrap().to_owned()).collect();
+        all.dedup();
+        all
+    };
+    let calls = json(&run(&["replay", SESSION, "--window", "64k", "--policy", &policies, "--json"]));
+    assert_eq!(of(&calls, "totals"), names);
+    let cuts = ["replay", SESSION, "--cuts", "--min-tokens", "1", "--policy", &policies, "--json"];
+    let mut measured = of(&json(&run(&cuts)), "means");
+    measured.sort();
+    measured.dedup();
+    names.sort_unstable();
+    assert_eq!(measured, names);
+}
+
+#[test]
+fn variables_are_read_and_a_wrong_one_is_named() {
+    let read = |name: &str, value: &str| {
+        let mut command = foldback(&["explain", SESSION, "--json"]);
+        command.env(name, value).output().unwrap()
+    };
+    let report = json(&read("FOLDBACK_TARGET", "4000"));
+    assert!(report["tokens_after"].as_u64() <= Some(4_000));
+    let wrong = read("FOLDBACK_WINDOW", "wide");
+    assert_eq!(code(&wrong), 2);
+    assert!(text(&wrong.stderr).contains("the environment variable FOLDBACK_WINDOW is wide"));
+    let policy =
+        foldback(&["compact", SESSION, "--dry-run"]).env("FOLDBACK_POLICY", "laddr").output().unwrap();
+    assert_eq!(code(&policy), 2);
+    let told = text(&policy.stderr);
+    assert!(told.contains("FOLDBACK_POLICY is laddr: no such policy; did you mean ladder?"), "{told}");
 }
 
 #[test]

@@ -8,7 +8,7 @@ use crate::handle::Handle;
 use crate::ids::Tokens;
 use crate::item::{Item, ItemKind};
 use crate::part::{Part, ResultPart, ToolCall, ToolResult};
-use crate::placeholder::{HeadPercent, placeholder_text, shorten_input, shorten_to_tokens};
+use crate::placeholder::{HeadPercent, placeholder_text, shorten_input, shorten_to_rules, shorten_to_tokens};
 use crate::plan::{BudgetInfeasible, KernelItem};
 use crate::sequence::{Entry, Holds};
 use crate::summary::SUMMARY_TOKENS_MIN;
@@ -30,6 +30,11 @@ pub const TASK_TOKENS_MAX: Tokens = Tokens(2_000);
 const TASK_TOKENS_MIN: u64 = 150;
 const TASK_SHARE: u64 = 8;
 
+/// Each text that sets the scene is shortened to this share of the target where there is no room
+/// for more.
+const SCENE_SHARE: u64 = 10;
+const SCENE_TOKENS_MIN: u64 = 150;
+
 /// Earlier instructions that one is compared with.
 pub const REPEATED_INSTRUCTIONS_MAX: usize = 16;
 
@@ -42,6 +47,9 @@ pub struct Floors {
     pub input: Tokens,
     /// A text of the first task.
     pub task: Tokens,
+    /// A text of a developer item, or of context given before the first user item. Hosts give both
+    /// again when they start a session, so they may shrink to their rules; a system prompt may not.
+    pub scene: Tokens,
 }
 
 impl Floors {
@@ -52,6 +60,7 @@ impl Floors {
             result: share(RESULT_FLOOR_SHARE, RESULT_FLOOR_TOKENS_MIN, RESULT_FLOOR_TOKENS.0),
             input: share(INPUT_FLOOR_SHARE, INPUT_FLOOR_TOKENS_MIN, u64::MAX),
             task: share(TASK_SHARE, TASK_TOKENS_MIN, TASK_TOKENS_MAX.0),
+            scene: share(SCENE_SHARE, SCENE_TOKENS_MIN, u64::MAX),
         }
     }
 
@@ -92,6 +101,14 @@ impl Floors {
         (meter.part(&floor) < tokens).then_some(floor)
     }
 
+    /// A part of what set the scene at its smallest: its rules, and its beginning. `None` where it is
+    /// small enough.
+    pub fn of_scene(&self, part: &Part, handle: &Handle, meter: &Meter) -> Option<Part> {
+        let Part::Text(text) = part else { return None };
+        let floor = Part::text(shorten_to_rules(text, self.scene, handle, meter)?);
+        (meter.part(&floor) < meter.part(part)).then_some(floor)
+    }
+
     /// A part of the first task at its smallest. `None` where it is small enough.
     pub fn of_task(&self, part: &Part, handle: &Handle, meter: &Meter) -> Option<Part> {
         let tokens = meter.part(part);
@@ -116,6 +133,8 @@ impl Floors {
 pub(crate) struct Kernel {
     positions: BTreeSet<usize>,
     task: Option<usize>,
+    /// Those of the positions that set the scene, and may be shortened.
+    scene: BTreeSet<usize>,
     /// Room for the smallest summary, where only a summary keeps an assistant item from opening.
     summary_tokens: Tokens,
 }
@@ -158,7 +177,17 @@ impl Kernel {
             }
         }
         let task = first_user.filter(|&position| !draft.is_protected(position));
-        Self { positions, task, summary_tokens }
+        let sets_scene = |&position: &usize| {
+            let kind = draft.item(position).map(|item| item.kind);
+            let is_scene = match kind {
+                Some(ItemKind::Developer) => true,
+                Some(ItemKind::Context) => position < scene_end,
+                _ => false,
+            };
+            is_scene && !draft.is_protected(position)
+        };
+        let scene = positions.iter().copied().filter(sets_scene).collect();
+        Self { positions, task, scene, summary_tokens }
     }
 
     pub(crate) fn contains(&self, position: usize) -> bool {
@@ -168,6 +197,16 @@ impl Kernel {
     /// The first task, if it may be shortened.
     pub(crate) fn task(&self) -> Option<usize> {
         self.task
+    }
+
+    /// What set the scene, as far as it may be shortened.
+    pub(crate) fn scene(&self) -> impl Iterator<Item = usize> {
+        self.scene.iter().copied()
+    }
+
+    /// What that costs now.
+    pub(crate) fn scene_tokens(&self, draft: &Draft<'_>) -> Tokens {
+        self.scene.iter().map(|&position| draft.tokens_at(position)).sum()
     }
 
     /// What the kernel costs at its smallest, if that is more than `target`.
@@ -191,6 +230,8 @@ impl Kernel {
         let smallest = |part_index: usize, part: &Part| {
             if self.task == Some(position) {
                 floors.of_task(part, &draft.part_handle(position, part_index), draft.meter())
+            } else if self.scene.contains(&position) {
+                floors.of_scene(part, &draft.part_handle(position, part_index), draft.meter())
             } else if draft.unit_in_flight().contains(&position) && !is_pinned(draft, position) {
                 floors.in_flight(part, &draft.part_handle(position, part_index), draft.meter())
             } else {

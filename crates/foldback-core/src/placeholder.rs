@@ -8,6 +8,7 @@ use std::fmt::Write;
 
 use crate::handle::Handle;
 use crate::ids::{Text, Tokens};
+use crate::ledger::{is_constraint, sentences};
 use crate::part::{Json, ToolInput};
 use crate::transcript::Meter;
 
@@ -152,6 +153,37 @@ pub fn shorten_to_tokens(
     }
     let bare = placeholder(handle, "text", Tokens(tokens), "");
     Some(bare)
+}
+
+/// Shortens instructions to at most `tokens_max` tokens: the sentences that are rules, and as much of
+/// the beginning as fits beside them. `None` where they fit already.
+pub fn shorten_to_rules(text: &str, tokens_max: Tokens, handle: &Handle, meter: &Meter) -> Option<String> {
+    let tokens = meter.text(text);
+    if tokens <= tokens_max.0 {
+        return None;
+    }
+    let mark = format!("[folded {handle}: {} of {tokens} tokens; rules are kept]", tokens - tokens_max.0);
+    let spans = sentences(text);
+    let is_rule: Vec<bool> = spans.iter().map(|span| is_constraint(&text[span.clone()])).collect();
+    let mut room = tokens_max.0.saturating_sub(meter.text(&mark) + 1);
+    let mut is_kept = vec![false; spans.len()];
+    for wants_rule in [true, false] {
+        for (index, span) in spans.iter().enumerate().filter(|&(index, _)| is_rule[index] == wants_rule) {
+            let cost = meter.text(&text[span.clone()]) + 1;
+            if cost > room {
+                break;
+            }
+            room -= cost;
+            is_kept[index] = true;
+        }
+    }
+    let kept = spans.iter().zip(&is_kept).filter(|(_, is_kept)| **is_kept);
+    let lines: Vec<&str> = kept.map(|(span, _)| &text[span.clone()]).collect();
+    let shortened = lines.join("\n") + "\n" + &mark;
+    match meter.text(&shortened) <= tokens_max.0 {
+        true => Some(shortened),
+        false => shorten_to_tokens(text, tokens_max, HeadPercent::HALF, handle, meter),
+    }
 }
 
 /// Shortens text to at most `lines_max` lines, the line that says what is hidden included.

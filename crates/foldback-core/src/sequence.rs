@@ -6,7 +6,6 @@
 mod entry;
 mod tools;
 
-use std::hash::BuildHasherDefault;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -104,7 +103,7 @@ impl CallState {
 
 /// Names and call ids come from providers and hosts, not from an attacker's choice of hash inputs,
 /// and a fixed hasher keeps runs identical (T6).
-type FixedHasher = BuildHasherDefault<std::collections::hash_map::DefaultHasher>;
+type FixedHasher = foldhash::fast::FixedState;
 
 /// The indexed list.
 #[derive(Clone, Debug)]

@@ -230,10 +230,11 @@ proptest! {
         let kernel = kernel_tokens(&transcript, budget.target());
         match plan(&View::of(&transcript), &LadderStrategy::new(), Some(&budget)) {
             Ok(plan) => {
-                let after = plan.apply_floor().view;
-                ensure(after.tokens() <= budget.target(), || {
-                    format!("{} tokens, target {}\n{}", after.tokens(), budget.target(), after.shape())
-                })?;
+                for after in [plan.apply_floor().view, plan.apply_digest().view] {
+                    ensure(after.tokens() <= budget.target(), || {
+                        format!("{} tokens, target {}\n{}", after.tokens(), budget.target(), after.shape())
+                    })?;
+                }
                 ensure(plan.is_empty() || kernel <= budget.target(), || {
                     format!("kernel {kernel}, target {}", budget.target())
                 })?;

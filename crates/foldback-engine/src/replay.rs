@@ -32,6 +32,8 @@ pub struct ReplayPolicy {
     pub name: String,
     /// Says when.
     pub trigger: Arc<dyn Trigger>,
+    /// What is done to tool results as they are recorded, before anything fires.
+    pub recording: Option<Arc<dyn Strategy>>,
     /// Says what.
     pub strategy: Arc<dyn Strategy>,
     /// The budget at the window that is replayed.

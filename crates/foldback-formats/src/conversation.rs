@@ -5,6 +5,8 @@
 //! like a transcript; an overlay of drops and rewrites over it is what the model saw last, and
 //! another one, which drops what compactions put in, is the history.
 
+mod held;
+
 use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
@@ -122,18 +124,20 @@ impl Conversation {
 
     /// Appends an item of the history and gives its index. A user item begins a turn; items
     /// without a turn of their own belong to the one that is running.
-    pub fn push(&mut self, item: Item, place: Place) -> usize {
+    pub fn push(&mut self, item: impl Into<Arc<Item>>, place: Place) -> usize {
         self.visible.push(self.recorded.len());
-        self.record(item, place)
+        self.record(item.into(), place)
     }
 
-    fn record(&mut self, mut item: Item, place: Place) -> usize {
+    fn record(&mut self, mut item: Arc<Item>, place: Place) -> usize {
         if item.kind == ItemKind::User {
             self.turn_count += 1;
             self.turn = Some(format!("turn-{}", self.turn_count).into());
         }
-        item.turn_id = item.turn_id.or_else(|| self.turn.clone());
-        self.recorded.push(Recorded { item: Arc::new(item), place });
+        if item.turn_id.is_none() && self.turn.is_some() {
+            Arc::make_mut(&mut item).turn_id = self.turn.clone();
+        }
+        self.recorded.push(Recorded { item, place });
         self.recorded.len() - 1
     }
 
@@ -327,8 +331,12 @@ impl Conversation {
 
     /// Everything that was said, as if nothing had been compacted.
     pub fn history_of(&self, transcript: &Transcript) -> View {
+        Self::without(self.compactions.iter().map(|made| made.inserted.clone()), transcript)
+    }
+
+    /// Everything but these ranges of what compactions put in.
+    fn without(inserted: impl Iterator<Item = Range<usize>>, transcript: &Transcript) -> View {
         let reason = Reason::new("recorded", "put in by an earlier compaction, not said");
-        let inserted = self.compactions.iter().map(|made| made.inserted.clone());
         let ranges: Vec<Range<usize>> =
             inserted.filter(|range| !range.is_empty() && range.end <= transcript.len()).collect();
         if ranges.is_empty() {

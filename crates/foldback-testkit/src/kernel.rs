@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use foldback_core::kernel::{Floors, REPEATED_INSTRUCTIONS_MAX};
-use foldback_core::{Handle, Item, ItemKind, Part, Tokens, Transcript};
+use foldback_core::{Handle, Item, ItemKind, Meter, Part, Tokens, Transcript};
 
 /// What the items that must stay cost at their smallest for a target.
 pub fn kernel_tokens(transcript: &Transcript, target: Tokens) -> Tokens {
@@ -21,27 +21,39 @@ pub fn kernel_tokens(transcript: &Transcript, target: Tokens) -> Tokens {
     kept.extend((0..items.len()).filter(|&i| units_kept.contains(&unit_of[i])));
     add_opener(&items, &mut kept);
     let protected_task = users.last().copied();
+    let scene_end = users.first().copied().unwrap_or_else(|| speaks_first(&items));
     let cost = |&i: &usize| {
+        let sets_scene =
+            items[i].kind == ItemKind::Developer || (items[i].kind == ItemKind::Context && i < scene_end);
+        if sets_scene && !items[i].is_pinned() && i < in_flight {
+            return smallest(transcript, i, |part, handle, meter| floors.of_scene(part, handle, meter));
+        }
         let is_task =
             users.first() == Some(&i) && protected_task != Some(i) && !items[i].is_pinned() && i < in_flight;
         let is_in_flight = i >= in_flight && !items[i].is_pinned();
-        smallest(transcript, &floors, i, is_task, is_in_flight)
+        smallest(transcript, i, |part, handle, meter| match (is_task, is_in_flight) {
+            (true, _) => floors.of_task(part, handle, meter),
+            (_, true) => floors.in_flight(part, handle, meter),
+            _ => None,
+        })
     };
     kept.iter().map(cost).sum()
 }
 
 fn must_stay(items: &[&Item], index: usize, users: &[usize], in_flight: usize) -> bool {
     let item = items[index];
-    let speaks_first = (0..items.len())
-        .find(|&i| !matches!(items[i].kind, ItemKind::System | ItemKind::Developer | ItemKind::Context))
-        .unwrap_or(items.len());
-    let scene_end = users.first().copied().unwrap_or(speaks_first);
+    let scene_end = users.first().copied().unwrap_or_else(|| speaks_first(items));
     (matches!(item.kind, ItemKind::System | ItemKind::Developer) && !is_said_again(items, index))
         || (item.kind == ItemKind::Context && index < scene_end && item.summary.is_none())
         || item.is_pinned()
         || users.first() == Some(&index)
         || users.last() == Some(&index)
         || index >= in_flight
+}
+
+fn speaks_first(items: &[&Item]) -> usize {
+    let is_scene = |kind| matches!(kind, ItemKind::System | ItemKind::Developer | ItemKind::Context);
+    items.iter().position(|item| !is_scene(item.kind)).unwrap_or(items.len())
 }
 
 /// Whether one of the newest different instructions before an instruction is the same.
@@ -147,20 +159,13 @@ fn add_opener(items: &[&Item], kept: &mut BTreeSet<usize>) {
 
 fn smallest(
     transcript: &Transcript,
-    floors: &Floors,
     index: usize,
-    is_task: bool,
-    is_in_flight: bool,
+    floor: impl Fn(&Part, &Handle, &Meter) -> Option<Part>,
 ) -> Tokens {
     let (meter, item) = (transcript.meter(), transcript.items().nth(index).expect("it is recorded"));
     let parts = item.parts.iter().enumerate().map(|(part_index, part)| {
         let handle = Handle::of_part(index, &item.id, part_index);
-        let floor = match (is_task, is_in_flight) {
-            (true, _) => floors.of_task(part, &handle, meter),
-            (_, true) => floors.in_flight(part, &handle, meter),
-            _ => None,
-        };
-        floor.unwrap_or_else(|| part.clone())
+        floor(part, &handle, meter).unwrap_or_else(|| part.clone())
     });
     meter.item(&Item::new(item.id.clone(), item.kind, parts.collect())).total
 }

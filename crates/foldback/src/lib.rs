@@ -33,7 +33,7 @@
 //! let plan = plan(&view, &LadderStrategy::new(), Some(&budget))?;
 //!
 //! // Apply, with summaries that need no model, and check before sending.
-//! let compacted = plan.apply_floor();
+//! let compacted = plan.apply_digest();
 //! assert!(compacted.view.tokens() <= budget.target());
 //! for dialect in Dialect::ALL {
 //!     assert_eq!(check_request(compacted.view.items(), Some(dialect)), []);
@@ -77,7 +77,7 @@
 //!     format!("{pipeline:?}"),
 //!     "drop-reasoning → drop-failed-tool-results → summarize-older(8)"
 //! );
-//! let compacted = plan(&View::of(&transcript), &pipeline, None)?.apply_floor();
+//! let compacted = plan(&View::of(&transcript), &pipeline, None)?.apply_digest();
 //!
 //! // The summary stands where the first folded item stood, and the pin where it always did.
 //! let ids: Vec<&str> = compacted.view.items().map(|item| item.id.as_str()).collect();
@@ -112,8 +112,9 @@
 
 // Everything by concern; what is not used by most programs stays in its module.
 pub use foldback_core::{
-    budget, dialect, draft, edit, handle, ids, item, kernel, models, native, part, placeholder, plan, policy,
-    sequence, splice, strategy, summary, tokens, transcript, trigger, turns, view,
+    budget, cost, dialect, draft, edit, handle, ids, item, kernel, ledger, models, native, part, placeholder,
+    plan, policy, reading, secrets, sequence, splice, strategy, summary, tokens, tools, transcript, trigger,
+    turns, view,
 };
 
 // The conversation.
@@ -139,7 +140,7 @@ pub use foldback_core::{
     KeepFirstAndRecentItemsStrategy, KeepFirstAndRecentTurnsStrategy, KeepNewestThatFitStrategy,
     KeepRecentStrategy, LadderStrategy, PreserveRecentFractionStrategy, PreserveRecentTurnsStrategy,
     PreserveUserMessagesStrategy, ReplaceMediaStrategy, Strategy, StrategyConfig, SummarizeOlderStrategy,
-    TruncateToolInputsStrategy, TruncateToolOutputsStrategy, compact_messages,
+    SupersedeStrategy, TruncateToolInputsStrategy, TruncateToolOutputsStrategy, compact_messages,
 };
 
 // Named configurations.
@@ -161,6 +162,9 @@ pub use foldback_core::{
     Budget, BudgetBuilder, BudgetError, Calibration, ContextTracker, EstimatingCounter, ItemTokens, Level,
     Meter, Precision, TokenBounds, TokenCounter, Tokens,
 };
+
+// What it costs, what it is about, and what must not be told.
+pub use foldback_core::{Cost, FactKind, Prices, Secret, SecretKind, redact};
 
 // What a provider accepts.
 pub use foldback_core::{

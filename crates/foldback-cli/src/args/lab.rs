@@ -5,17 +5,19 @@ use std::path::PathBuf;
 use clap::Args;
 use foldback_core::Tokens;
 
-use super::{Inputs, tokens};
+use super::Inputs;
+use crate::values::{level, tokens};
 
 #[derive(Clone, Debug, Args)]
 pub(crate) struct Replay {
     #[command(flatten)]
     pub(crate) inputs: Inputs,
-    /// The context window in tokens [default: the model's]
-    #[arg(long, value_name = "TOKENS", value_parser = tokens, env = "FOLDBACK_WINDOW")]
+    /// The context window in tokens [default: the model's] [env: FOLDBACK_WINDOW]
+    #[arg(long, value_name = "TOKENS", value_parser = tokens, allow_negative_numbers = true)]
     pub(crate) window: Option<Tokens>,
-    /// The policies to compare, separated by commas; `all` for every one
-    #[arg(long, value_name = "NAMES", value_delimiter = ',', default_value = "all")]
+    /// The policies to compare, separated by commas: names that `foldback policies` lists, TOML files,
+    /// or `all` for every name
+    #[arg(long, value_name = "NAMES|FILES", value_delimiter = ',', default_value = "all")]
     pub(crate) policy: Vec<String>,
     /// The prices that calls are counted at: the name of a model
     #[arg(long, value_name = "NAME", default_value = "claude-sonnet-4.5")]
@@ -41,8 +43,8 @@ pub(crate) struct Eval {
     /// Fail where the mean recall in context is below this, from 0 to 1
     #[arg(long, value_name = "SHARE", value_parser = share)]
     pub(crate) min_in_context: Option<f64>,
-    /// The policy to evaluate
-    #[arg(long, value_name = "NAME", default_value = "ladder")]
+    /// The policy to evaluate: a name that `foldback policies` lists, or a TOML file
+    #[arg(long, value_name = "NAME|FILE", default_value = "ladder")]
     pub(crate) policy: String,
     /// How much of a session's past the policy may keep, in percent of its tokens
     #[arg(long, value_name = "PERCENT", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=100))]
@@ -50,8 +52,9 @@ pub(crate) struct Eval {
     /// Sessions with fewer tokens are left out
     #[arg(long, value_name = "TOKENS", value_parser = tokens, default_value = "1")]
     pub(crate) min_tokens: Tokens,
-    /// The context window at which a policy decides what it keeps [default: the model's]
-    #[arg(long, value_name = "TOKENS", value_parser = tokens, env = "FOLDBACK_WINDOW")]
+    /// The context window at which a policy decides what it keeps [default: the model's] [env:
+    /// FOLDBACK_WINDOW]
+    #[arg(long, value_name = "TOKENS", value_parser = tokens, allow_negative_numbers = true)]
     pub(crate) window: Option<Tokens>,
 }
 
@@ -64,14 +67,15 @@ pub(crate) struct Explain {
     /// would make
     #[arg(long, value_name = "N", conflicts_with_all = ["window", "policy"])]
     pub(crate) made: Option<usize>,
-    /// The context window in tokens [default: the model's]
-    #[arg(long, value_name = "TOKENS", value_parser = tokens, env = "FOLDBACK_WINDOW")]
+    /// The context window in tokens [default: the model's] [env: FOLDBACK_WINDOW]
+    #[arg(long, value_name = "TOKENS", value_parser = tokens, allow_negative_numbers = true)]
     pub(crate) window: Option<Tokens>,
-    /// What to come down to: tokens, or a share of what is usable such as 40% [default: 50%]
-    #[arg(long, value_name = "TOKENS", value_parser = super::level, env = "FOLDBACK_TARGET")]
+    /// What to come down to: tokens, or a share of what is usable such as 40% [default: the policy's]
+    /// [env: FOLDBACK_TARGET]
+    #[arg(long, value_name = "TOKENS", value_parser = level, allow_negative_numbers = true)]
     pub(crate) target: Option<foldback_core::Level>,
-    /// The policy
-    #[arg(long, value_name = "NAME", default_value = "ladder")]
+    /// The policy: a name that `foldback policies` lists, or a TOML file
+    #[arg(long, value_name = "NAME|FILE", default_value = "ladder")]
     pub(crate) policy: String,
 }
 

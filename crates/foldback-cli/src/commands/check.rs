@@ -1,16 +1,20 @@
 //! `foldback check`: what a provider would reject, with line and item; `--fix` repairs it.
 
-use foldback_core::{Dialect, Violation, check};
+use std::sync::Arc;
+
+use foldback_core::{Dialect, Item, Repair, Violation, check};
 use foldback_engine::mend;
-use foldback_formats::Conversation;
+use foldback_formats::{Conversation, Session};
 use serde::Serialize;
 
 use crate::args::{Check, Shared};
 use crate::failure::{Exit, Failure};
 use crate::input::{self, Opened};
-use crate::output::{self, Destination};
+use crate::output::{self, Destination, Place};
+use crate::places::Places;
 use crate::scene::{Scene, as_recorded};
-use crate::terminal::{GREEN, RED, STRONG, say, styled};
+use crate::terminal::{GREEN, RED, STRONG, counted, say, styled};
+use crate::written::{Fresh, WrittenReport};
 
 pub(crate) fn run(shared: &Shared, arguments: &Check) -> Result<Exit, Failure> {
     let is_single = input::is_single(&arguments.inputs);
@@ -20,11 +24,13 @@ pub(crate) fn run(shared: &Shared, arguments: &Check) -> Result<Exit, Failure> {
     };
     input::for_each(shared, &arguments.inputs, |opened| {
         let report = Report::new(opened, arguments);
-        let repairs = match arguments.fix {
-            true => fix(opened, arguments, &destination)?,
-            false => Vec::new(),
+        let report = match arguments.fix {
+            true => {
+                let (repairs, written) = fix(opened, arguments, &destination)?;
+                Report { repairs: Some(repairs), written, ..report }
+            }
+            false => report,
         };
-        let report = Report { repairs, ..report };
         match shared.json {
             true => output::print_json(&report)?,
             false if arguments.fix && shared.quiet => {}
@@ -41,8 +47,11 @@ struct Report {
     format: &'static str,
     valid: bool,
     checks: Vec<Verdict>,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    repairs: Vec<String>,
+    /// What was repaired, at the places that the violations name.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    repairs: Option<Vec<Mended>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    written: Option<WrittenReport>,
 }
 
 /// What one dialect says.
@@ -61,6 +70,15 @@ struct Found {
     violation: Violation,
 }
 
+#[derive(Serialize)]
+struct Mended {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    conversation: Option<String>,
+    line: Option<usize>,
+    #[serde(flatten)]
+    repair: Repair,
+}
+
 impl Report {
     fn new(opened: &Opened, arguments: &Check) -> Self {
         let session = &opened.session;
@@ -68,14 +86,10 @@ impl Report {
             Some(dialect) => vec![dialect],
             None => Dialect::ALL.to_vec(),
         };
-        // Conversations of sub-agents begin in the middle; they are files of their own where they count.
-        let own_count = if session.format().holds_many() { usize::MAX } else { 1 };
         let verdict = |dialect: Dialect| Verdict {
             dialect: dialect.as_str(),
-            violations: session
-                .conversations()
+            violations: own(session)
                 .iter()
-                .take(own_count)
                 .flat_map(|conversation| violations(conversation, arguments, dialect))
                 .collect(),
         };
@@ -86,7 +100,8 @@ impl Report {
             format: session.format().as_str(),
             valid,
             checks,
-            repairs: Vec::new(),
+            repairs: None,
+            written: None,
         }
     }
 
@@ -99,8 +114,7 @@ impl Report {
         for verdict in &self.checks {
             let told = match verdict.violations.len() {
                 0 => styled(GREEN, "valid"),
-                1 => styled(RED, "1 violation"),
-                count => styled(RED, format!("{count} violations")),
+                count => styled(RED, counted(count, "violation")),
             };
             let heading = format!("{} ({})", styled(STRONG, &self.file), self.format);
             text.push_str(&format!("{heading} for {}: {told}\n", verdict.dialect));
@@ -113,9 +127,28 @@ impl Report {
     }
 
     fn tell_repairs(&self) {
-        let count = self.repairs.len();
-        say(&format!("{}: {count} repair{}", styled(STRONG, &self.file), if count == 1 { "" } else { "s" }));
-        self.repairs.iter().for_each(|repair| say(&format!("  {repair}")));
+        let repairs = self.repairs.as_deref().unwrap_or_default();
+        let told = match repairs.len() {
+            0 => "nothing to repair".to_owned(),
+            count => counted(count, "repair"),
+        };
+        say(&format!("{}: {told}", styled(STRONG, &self.file)));
+        for mended in repairs {
+            let line = mended.line.map_or_else(String::new, |line| format!(":{line}"));
+            say(&format!("{}{line}: {}", self.file, mended.repair));
+        }
+        if let Some(written) = &self.written {
+            written.tell("repair");
+        }
+    }
+}
+
+/// The conversations that count. Those of sub-agents begin in the middle; they are files of their
+/// own where they count.
+fn own(session: &Session) -> &[Conversation] {
+    match session.format().holds_many() {
+        true => session.conversations(),
+        false => &session.conversations()[..session.conversations().len().min(1)],
     }
 }
 
@@ -130,18 +163,39 @@ fn violations(conversation: &Conversation, arguments: &Check, dialect: Dialect) 
     found.collect()
 }
 
-/// Writes the repaired session; what was done.
-fn fix(opened: &Opened, arguments: &Check, destination: &Destination) -> Result<Vec<String>, Failure> {
+/// Writes the repaired session; what was done, and where it went.
+fn fix(
+    opened: &Opened,
+    arguments: &Check,
+    destination: &Destination,
+) -> Result<(Vec<Mended>, Option<WrittenReport>), Failure> {
     let session = &opened.session;
-    let Some(conversation) = session.conversations().first() else {
-        destination.write(opened, None)?;
-        return Ok(Vec::new());
-    };
     let dialect = arguments.dialect.or(session.dialect());
-    let scene = Scene::estimated(conversation, dialect);
-    let mended = mend(&scene.view(arguments.from), dialect);
-    let items = session.arrange(as_recorded(&mended.view, conversation));
-    let written = (!mended.repairs.is_empty()).then(|| session.compacted(conversation, &items));
-    destination.write(opened, written.as_ref())?;
-    Ok(mended.repairs.iter().map(ToString::to_string).collect())
+    let mut repairs = Vec::new();
+    let mut shown: Vec<Option<Vec<Arc<Item>>>> = Vec::new();
+    for conversation in own(session) {
+        let scene = Scene::estimated(conversation, dialect);
+        let view = scene.view(arguments.from);
+        let mended = mend(&view, dialect);
+        let places = Places::new(&opened.path, conversation, &view);
+        repairs.extend(places.repairs(&mended.view, &mended.repairs).into_iter().map(|repair| Mended {
+            conversation: conversation.name().map(ToOwned::to_owned),
+            line: places.line(repair.item_index),
+            repair,
+        }));
+        let is_repaired = !mended.repairs.is_empty();
+        shown.push(is_repaired.then(|| session.arrange(as_recorded(&mended.view, conversation))));
+    }
+    let written = match (own(session), &shown[..]) {
+        _ if repairs.is_empty() => None,
+        ([conversation], [Some(items)]) => Some(session.compacted(conversation, items)),
+        (conversations, _) => {
+            let shown = shown.iter().map(Option::as_deref);
+            Some(session.compacted_native(&conversations.iter().zip(shown).collect::<Vec<_>>()))
+        }
+    };
+    let place = destination.write(opened, written.as_ref())?;
+    let report =
+        |place: Place| WrittenReport::new(&place, opened, written.as_ref(), Vec::new(), Fresh::WhereNeeded);
+    Ok((repairs, place.map(report)))
 }

@@ -1,5 +1,9 @@
 //! `foldback compact`: brings sessions under a budget.
 
+mod report;
+
+use std::cell::Cell;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use foldback_core::{
@@ -7,23 +11,25 @@ use foldback_core::{
     check,
 };
 use foldback_engine::{CompactionError, Execution, compact, dry_run};
-use foldback_formats::{Conversation, Format, Session, Written, WrittenAs, write};
+use foldback_formats::{Conversation, Format, Loss, Session, Written, write};
 use regex::RegexSet;
-use serde::Serialize;
 
+use self::report::{FailedReport, FoldedReport, Report};
 use crate::args::{Compact, From, Shared};
 use crate::failure::{Exit, Failure};
 use crate::input::{self, Opened};
-use crate::output::{Destination, Place};
-use crate::scene::{as_recorded, recorded};
-use crate::terminal::{number, say, styled};
+use crate::output::Destination;
+use crate::places::Places;
+use crate::scene::{as_recorded, recorded, seen};
+use crate::terminal::number;
+use crate::written::{Fresh, WrittenReport};
 use crate::{counting, output, picture, policy, terminal};
 
 /// The window where neither the command line nor the session says which model it is.
 const WINDOW_DEFAULT: Tokens = Tokens(200_000);
 
-/// Losses and repairs that are told one by one; the rest are counted.
-const TOLD_MAX: usize = 5;
+/// Conversations of one file whose failures are told one by one; the rest are counted.
+const FAILED_TOLD_MAX: usize = 10;
 
 pub(crate) fn run(shared: &Shared, arguments: &Compact) -> Result<Exit, Failure> {
     input::look(&arguments.inputs)?;
@@ -34,26 +40,31 @@ pub(crate) fn run(shared: &Shared, arguments: &Compact) -> Result<Exit, Failure>
     };
     let keep = RegexSet::new(&arguments.keep)
         .map_err(|error| Failure::usage(format!("--keep: {error}"), "give a regular expression"))?;
-    let policy = policy::chosen(arguments.policy.as_deref())?;
+    let policy = policy::chosen(arguments.policy.as_deref(), &arguments.policy_from)?;
     let policy = match &arguments.focus {
         Some(focus) => policy.with_focus(focus.as_str()),
         None => policy,
     };
     let counter = counting::counter(shared);
     if !shared.quiet {
-        tell_what_is_ignored(shared, arguments, &policy);
+        report::tell_what_is_ignored(shared, arguments, &policy);
     }
     input::for_each(shared, &arguments.inputs, |opened| {
-        let job = Job { shared, arguments, policy: &policy, counter: &counter, keep: &keep, opened };
+        let is_kept = Cell::new(keep.is_empty());
+        let job = Job { shared, arguments, policy: &policy, counter: &counter, keep: &keep, is_kept, opened };
         let done = job.run()?;
+        if !job.is_kept.get() && !shared.quiet {
+            terminal::warning(&format!("{}: nothing matches --keep", opened.path.display()));
+        }
         let written = done.write(&job, &destination)?;
         let report = done.report(&job, written);
         match shared.json {
             true => output::print_json(&report)?,
             false if shared.quiet => {}
-            false => tell(&done, &report),
+            false => report::tell(&done, &report),
         }
-        Ok(Exit::Success)
+        done.tell_failed();
+        Ok(done.exit())
     })
 }
 
@@ -64,6 +75,8 @@ struct Job<'a> {
     policy: &'a Policy,
     counter: &'a Arc<dyn TokenCounter>,
     keep: &'a RegexSet,
+    /// Whether anything matched it.
+    is_kept: Cell<bool>,
     opened: &'a Opened,
 }
 
@@ -85,8 +98,15 @@ impl Folded {
     }
 }
 
+/// One conversation of several that stays as it is, because it could not be compacted.
+struct Failed {
+    name: Option<String>,
+    failure: Failure,
+}
+
 struct Done {
     folded: Vec<Folded>,
+    failed: Vec<Failed>,
     budget: Budget,
     dialect: Option<Dialect>,
 }
@@ -98,23 +118,23 @@ impl<'a> Job<'a> {
 
     fn run(&self) -> Result<Done, Failure> {
         let session = self.session();
-        let budget = self.budget().map_err(|error| {
-            let what = match error {
-                BudgetError::TargetAboveTrigger { target, trigger } => {
-                    format!("the target of {target} tokens is above the {trigger} that the window leaves")
-                }
-                error => error.to_string(),
-            };
-            Failure::usage(what, "see --window and --target in `foldback compact --help`")
-        })?;
+        let budget = self.budget().map_err(|error| self.no_budget(error))?;
         let named = self.shared.model.as_deref().and_then(Model::named).map(|model| model.dialect);
         let dialect = self.arguments.dialect.or(session.dialect()).or(named);
         let count = if session.format().holds_many() { usize::MAX } else { 1 };
-        let conversations = session.conversations().iter().enumerate().take(count);
-        let folded = conversations
-            .map(|(index, conversation)| self.fold(index, conversation, &budget, dialect))
-            .collect::<Result<_, _>>()?;
-        Ok(Done { folded, budget, dialect })
+        let is_alone = session.conversations().iter().take(count).count() == 1;
+        let mut done = Done { folded: Vec::new(), failed: Vec::new(), budget, dialect };
+        for (index, conversation) in session.conversations().iter().enumerate().take(count) {
+            match self.fold(index, conversation, &budget, dialect) {
+                Ok(folded) => done.folded.push(folded),
+                Err(failure) if is_alone => return Err(failure),
+                Err(failure) => {
+                    let name = conversation.name().map(ToOwned::to_owned);
+                    done.failed.push(Failed { name, failure });
+                }
+            }
+        }
+        Ok(done)
     }
 
     fn budget(&self) -> Result<Budget, BudgetError> {
@@ -134,6 +154,25 @@ impl<'a> Job<'a> {
         }
     }
 
+    /// Blames whoever set the window and the target.
+    fn no_budget(&self, error: BudgetError) -> Failure {
+        let window = self.arguments.window_from.name("window");
+        let target = self.arguments.target_from.name("target");
+        match error {
+            BudgetError::TargetAboveTrigger { target: tokens, trigger } => {
+                let (tokens, left) = (number(tokens.0), number(trigger.0));
+                Failure::usage(
+                    format!("the target of {tokens} tokens is above the {left} that the window leaves"),
+                    format!("lower {target}, or raise {window}"),
+                )
+            }
+            BudgetError::NothingUsable { .. } | BudgetError::NoWindow => {
+                Failure::usage(error.to_string(), format!("raise {window}"))
+            }
+            error => Failure::usage(error.to_string(), format!("look at {window} and {target}")),
+        }
+    }
+
     fn fold(
         &self,
         conversation_index: usize,
@@ -145,7 +184,8 @@ impl<'a> Job<'a> {
         let transcript = counting::transcript(self.counter, dialect, &recorded);
         let mut before = self.start(conversation, &transcript);
         if let Some(range) = self.arguments.range.as_ref().filter(|range| range.start >= before.len()) {
-            let what = format!("--range begins at item {}, but there are {}", range.start, before.len());
+            let (file, count) = (self.named(conversation).display().to_string(), before.len());
+            let what = format!("{file}: --range begins at item {}, but there are {count}", range.start);
             return Err(Failure::usage(what, "`foldback show --shape` counts the items"));
         }
         let pinned = self.pinned(&before, &recorded);
@@ -166,10 +206,9 @@ impl<'a> Job<'a> {
             now: None,
         };
         let failed = |error| {
-            let file = self.opened.path.display();
-            let named = conversation.name().map(|name| format!("{file} ({name})").into());
-            let path = named.unwrap_or_else(|| self.opened.path.clone());
-            Failure::Compaction { path, error: Box::new(error) }
+            let places = Places::new(&self.opened.path, conversation, &before);
+            let items = places.to_blame(&error);
+            Failure::Compaction { path: self.named(conversation), error: Box::new(error), items }
         };
         if self.arguments.dry_run {
             let (plan, repairs) = dry_run(&execution).map_err(failed)?;
@@ -187,11 +226,16 @@ impl<'a> Job<'a> {
         Ok(Folded { conversation_index, before, plan, after: Some(after), items, repairs })
     }
 
-    fn start(&self, conversation: &Conversation, transcript: &foldback_core::Transcript) -> View {
-        match self.arguments.from.unwrap_or_default() {
-            From::View => conversation.view_of(transcript),
-            From::History => conversation.history_of(transcript),
+    /// The file, with the conversation where that has a name.
+    fn named(&self, conversation: &Conversation) -> PathBuf {
+        match conversation.name() {
+            Some(name) => format!("{} ({name})", self.opened.path.display()).into(),
+            None => self.opened.path.clone(),
         }
+    }
+
+    fn start(&self, conversation: &Conversation, transcript: &foldback_core::Transcript) -> View {
+        seen(conversation, transcript, self.arguments.from.unwrap_or_default())
     }
 
     /// The items with pins on what is to be kept, where that was asked for.
@@ -200,17 +244,15 @@ impl<'a> Job<'a> {
             return None;
         }
         let mut pinned = recorded.to_vec();
-        let mut is_matched = self.keep.is_empty();
         for (position, entry) in view.iter().enumerate() {
             let is_outside = self.arguments.range.as_ref().is_some_and(|range| !range.contains(&position));
             let is_kept = !self.keep.is_empty() && matches(self.keep, entry.item());
-            is_matched |= is_kept;
+            if is_kept {
+                self.is_kept.set(true);
+            }
             if is_outside || is_kept {
                 pinned[entry.anchor()] = Arc::new(Item::clone(entry.item()).pinned());
             }
-        }
-        if !is_matched && !self.shared.quiet {
-            terminal::warning(&format!("{}: nothing matches --keep", self.opened.path.display()));
         }
         Some(pinned)
     }
@@ -225,17 +267,32 @@ impl Done {
         self.folded.iter().all(Folded::is_unchanged)
     }
 
+    /// Of several that failed, the worst.
+    fn exit(&self) -> Exit {
+        self.failed.iter().map(|failed| failed.failure.exit()).max().unwrap_or(Exit::Success)
+    }
+
+    fn tell_failed(&self) {
+        self.failed.iter().take(FAILED_TOLD_MAX).for_each(|failed| failed.failure.report());
+        if self.failed.len() > FAILED_TOLD_MAX {
+            let more = terminal::counted(self.failed.len() - FAILED_TOLD_MAX, "more conversation");
+            terminal::error(&format!("{more} could not be compacted"));
+        }
+    }
+
     /// The bytes to write; none where nothing changes and the bytes stay what they are.
     fn written<'a>(&self, job: &Job<'a>) -> Result<Option<Written<'a>>, Failure> {
         let session = job.session();
-        let [folded] = &self.folded[..] else {
+        let ([folded], []) = (&self.folded[..], &self.failed[..]) else {
             if self.is_unchanged() {
                 return Ok(None);
             }
-            let shown = |folded: &Folded| (!folded.is_unchanged()).then_some(folded.items.clone());
-            let shown: Vec<Option<Vec<Arc<Item>>>> = self.folded.iter().map(shown).collect();
-            let each = session.conversations().iter().zip(shown.iter().map(|items| items.as_deref()));
-            return Ok(Some(session.compacted_native(&each.collect::<Vec<_>>())));
+            let mut each: Vec<(&Conversation, Option<&[Arc<Item>]>)> =
+                session.conversations().iter().map(|conversation| (conversation, None)).collect();
+            for folded in self.folded.iter().filter(|folded| !folded.is_unchanged()) {
+                each[folded.conversation_index].1 = Some(&folded.items);
+            }
+            return Ok(Some(session.compacted_native(&each)));
         };
         let conversation = &session.conversations()[folded.conversation_index];
         if job.arguments.fresh {
@@ -253,10 +310,22 @@ impl Done {
     fn write(&self, job: &Job<'_>, destination: &Destination) -> Result<Option<WrittenReport>, Failure> {
         let written = match destination {
             Destination::Nowhere => return Ok(None),
+            // Nothing was done: a copy of the input would look as if something were.
+            _ if self.folded.is_empty() && !self.failed.is_empty() => return Ok(None),
             _ => self.written(job)?,
         };
         let place = destination.write(job.opened, written.as_ref())?;
-        Ok(place.map(|place| WrittenReport::new(&place, job.session(), written.as_ref())))
+        let fresh = if job.arguments.fresh { Fresh::AskedFor } else { Fresh::WhereNeeded };
+        let losses = written.as_ref().map_or_else(Vec::new, |written| self.losses(job, &written.losses));
+        Ok(place.map(|place| WrittenReport::new(&place, job.opened, written.as_ref(), losses, fresh)))
+    }
+
+    /// What could not be written, with its place; only formats of one conversation lose anything.
+    fn losses(&self, job: &Job<'_>, losses: &[Loss]) -> Vec<String> {
+        let Some(folded) = self.folded.first().filter(|_| !losses.is_empty()) else { return Vec::new() };
+        let conversation = &job.session().conversations()[folded.conversation_index];
+        let places = Places::new(&job.opened.path, conversation, &folded.before);
+        losses.iter().map(|loss| format!("{}: {}", places.of(&loss.item_id), places.loss(loss))).collect()
     }
 
     fn report(&self, job: &Job<'_>, written: Option<WrittenReport>) -> Report {
@@ -269,197 +338,9 @@ impl Done {
             from: job.arguments.from.unwrap_or_default(),
             policy: job.policy.name().to_owned(),
             target: policy::aims(job.policy).then_some(self.budget.target().0),
-            conversations: self.folded.iter().map(|folded| FoldedReport::new(folded, session)).collect(),
+            conversations: self.folded.iter().map(|folded| FoldedReport::new(folded, job.opened)).collect(),
+            failed: self.failed.iter().map(FailedReport::new).collect(),
             written,
         }
-    }
-}
-
-/// What happened, for scripts.
-#[derive(Serialize)]
-struct Report {
-    file: String,
-    format: &'static str,
-    dialect: Option<&'static str>,
-    counter: String,
-    from: From,
-    policy: String,
-    /// What the policy aims for; none where it does not aim at a size.
-    target: Option<u64>,
-    conversations: Vec<FoldedReport>,
-    written: Option<WrittenReport>,
-}
-
-#[derive(Serialize)]
-struct FoldedReport {
-    #[serde(skip_serializing_if = "Option::is_none")]
-    name: Option<String>,
-    strategy: String,
-    tokens_before: u64,
-    tokens_after: u64,
-    items_before: usize,
-    items_after: usize,
-    kept: usize,
-    rewritten: usize,
-    folded: usize,
-    dropped: usize,
-    first_changed: Option<usize>,
-    prefix_tokens_kept: u64,
-    edits: usize,
-    repairs: Vec<String>,
-}
-
-impl FoldedReport {
-    fn new(folded: &Folded, session: &Session) -> Self {
-        let counts = picture::Fates::of(folded.before_plan(), &folded.plan);
-        let conversation = session.conversations().get(folded.conversation_index);
-        let after = folded.after.as_ref();
-        Self {
-            name: conversation.and_then(Conversation::name).map(ToOwned::to_owned),
-            strategy: folded.plan.strategy().to_owned(),
-            tokens_before: folded.before.tokens().0,
-            tokens_after: after.map_or(folded.plan.tokens_after(), |view| view.tokens()).0,
-            items_before: folded.before.len(),
-            items_after: after
-                .map_or_else(|| counts.visible() + folded.plan.folds().count(), |view| view.len()),
-            kept: counts.kept,
-            rewritten: counts.rewritten,
-            folded: counts.folded,
-            dropped: counts.dropped,
-            first_changed: folded.plan.first_changed(),
-            prefix_tokens_kept: folded.plan.prefix_tokens_kept().0,
-            edits: folded.plan.edits().len(),
-            repairs: folded.repairs.iter().map(ToString::to_string).collect(),
-        }
-    }
-}
-
-impl Folded {
-    /// The view that was planned on: the one before, repaired.
-    fn before_plan(&self) -> &View {
-        self.plan.view()
-    }
-}
-
-#[derive(Serialize)]
-struct WrittenReport {
-    path: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    backup: Option<String>,
-    format: &'static str,
-    how: &'static str,
-    losses: Vec<String>,
-}
-
-impl WrittenReport {
-    fn new(place: &Place, session: &Session, written: Option<&Written<'_>>) -> Self {
-        let (format, how) = match written.map(|written| written.written_as) {
-            None => (session.format(), "unchanged"),
-            Some(WrittenAs::Appended(format)) => (format, "appended"),
-            Some(WrittenAs::Fresh(format)) => (format, "fresh"),
-        };
-        let losses = written.into_iter().flat_map(|written| &written.losses);
-        Self {
-            path: place.path.display().to_string(),
-            backup: place.backup.as_ref().map(|backup| backup.display().to_string()),
-            format: format.as_str(),
-            how,
-            losses: losses.map(|loss| format!("{}: {}", loss.item_id, loss.what)).collect(),
-        }
-    }
-}
-
-/// Says what of the command line has no effect.
-fn tell_what_is_ignored(shared: &Shared, arguments: &Compact, policy: &Policy) {
-    if arguments.target.is_some() && !policy::aims(policy) {
-        terminal::note(&format!(
-            "--target: {} keeps what it keeps and does not aim at a size",
-            policy.name()
-        ));
-    }
-    if arguments.focus.is_some() {
-        terminal::note("--focus is for summaries that a model writes; this one is written without");
-    }
-    if let Some(model) = shared.model.as_deref().filter(|model| Model::named(model).is_none()) {
-        let window = number(WINDOW_DEFAULT.0);
-        terminal::note(&format!("the model {model} is not known: a window of {window} tokens is assumed"));
-    }
-}
-
-/// What happened, for people.
-fn tell(done: &Done, report: &Report) {
-    for (folded, told) in done.folded.iter().zip(&report.conversations) {
-        if done.folded.len() > 1 && folded.is_unchanged() {
-            continue;
-        }
-        let name = told.name.as_deref().map_or_else(String::new, |name| format!(" ({name})"));
-        let heading = format!("{}{name}", report.file);
-        let dialect = report.dialect.map_or_else(String::new, |dialect| format!(" for {dialect}"));
-        say(&format!(
-            "{} {}{dialect}, counted by {}",
-            styled(terminal::STRONG, heading),
-            report.format,
-            report.counter
-        ));
-        tell_one(folded, told, report.target);
-    }
-    let unchanged = done.folded.iter().filter(|folded| folded.is_unchanged()).count();
-    if done.folded.len() > 1 && unchanged > 0 {
-        say(&format!("{unchanged} of {} conversations already fit", done.folded.len()));
-    }
-    if let Some(written) = &report.written {
-        tell_written(written);
-    }
-}
-
-fn tell_one(folded: &Folded, told: &FoldedReport, target: Option<u64>) {
-    if folded.is_unchanged() {
-        let target = target.map_or_else(String::new, |target| format!(", the target is {}", number(target)));
-        return say(&format!("  nothing to do: {} tokens{target}", number(told.tokens_before)));
-    }
-    let (before, after) = (number(told.tokens_before), number(told.tokens_after));
-    let at_most = if folded.after.is_some() { "" } else { "at most " };
-    let after = styled(terminal::STRONG, after);
-    let target = target.map_or_else(String::new, |target| format!(" (target {})", number(target)));
-    say(&format!("  {before} → {at_most}{after} tokens{target}"));
-    for line in picture::timeline(folded.before_plan(), &folded.plan, terminal::width() - 4) {
-        say(&format!("  {line}"));
-    }
-    let (kept, rewritten) = (number(told.kept as u64), number(told.rewritten as u64));
-    say(&format!(
-        "  {} kept as they were, {} shortened or cleared, {} folded into a summary, {} dropped",
-        styled(terminal::GREEN, kept),
-        styled(terminal::YELLOW, rewritten),
-        styled(terminal::BLUE, number(told.folded as u64)),
-        styled(terminal::RED, number(told.dropped as u64)),
-    ));
-    if let Some(first) = told.first_changed {
-        let prefix = number(told.prefix_tokens_kept);
-        say(&format!(
-            "  first changed item: {first}; {prefix} tokens of prefix stay in the provider's cache"
-        ));
-    }
-    tell_some("repaired", &told.repairs);
-}
-
-fn tell_written(written: &WrittenReport) {
-    let how = match written.how {
-        "unchanged" => "unchanged".to_owned(),
-        "appended" => "the compaction was added after the original records".to_owned(),
-        _ => format!("a fresh file in {} form: the format has no compaction record", written.format),
-    };
-    say(&format!("  wrote {}: {how}", styled(terminal::STRONG, &written.path)));
-    if let Some(backup) = &written.backup {
-        say(&format!("  the file as it was: {backup}"));
-    }
-    tell_some("could not be written", &written.losses);
-}
-
-fn tell_some(what: &str, all: &[String]) {
-    for one in all.iter().take(TOLD_MAX) {
-        say(&format!("  {what}: {one}"));
-    }
-    if all.len() > TOLD_MAX {
-        say(&format!("  {what}: {} more", all.len() - TOLD_MAX));
     }
 }

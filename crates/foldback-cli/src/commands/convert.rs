@@ -9,8 +9,9 @@ use crate::args::{Convert, Shared};
 use crate::failure::{Exit, Failure};
 use crate::input::{self, Opened};
 use crate::output::{self, Destination};
+use crate::places::Places;
 use crate::scene::{Scene, as_recorded};
-use crate::terminal::{note, warning};
+use crate::terminal::{counted, note, warning};
 
 /// Losses that are told one by one; the rest are counted.
 const LOSSES_TOLD_MAX: usize = 10;
@@ -19,10 +20,10 @@ pub(crate) fn run(shared: &Shared, arguments: &Convert) -> Result<Exit, Failure>
     let is_single = input::is_single(&arguments.inputs);
     let destination = Destination::of(shared, arguments.output.as_deref(), false, is_single)?;
     input::for_each(shared, &arguments.inputs, |opened| {
-        let (written, left_out) = convert(opened, arguments)?;
-        let is_lossy = !written.losses.is_empty() || left_out > 0;
+        let Converted { written, losses, left_out } = convert(opened, arguments)?;
+        let is_lossy = !losses.is_empty() || left_out > 0;
         if !shared.quiet && !shared.json {
-            tell(opened, arguments.to, &written.losses, left_out);
+            tell(opened, arguments.to, &losses, left_out);
         }
         let is_refused = arguments.strict && is_lossy;
         let place = match is_refused {
@@ -35,7 +36,7 @@ pub(crate) fn run(shared: &Shared, arguments: &Convert) -> Result<Exit, Failure>
                 from: opened.session.format().as_str(),
                 to: arguments.to.as_str(),
                 written: place.map(|place| place.path.display().to_string()),
-                losses: written.losses.iter().map(described).collect(),
+                losses: losses.into_iter().map(|lost| format!("{}: {}", lost.at, lost.what)).collect(),
                 conversations_left_out: left_out,
             })?;
         }
@@ -60,26 +61,45 @@ struct Report {
     conversations_left_out: usize,
 }
 
-/// The session in the other format, and how many conversations do not fit into it.
-fn convert(opened: &Opened, arguments: &Convert) -> Result<(Written<'static>, usize), Failure> {
+/// The session in the other format.
+struct Converted {
+    written: Written<'static>,
+    losses: Vec<Lost>,
+    /// Conversations that do not fit into it.
+    left_out: usize,
+}
+
+/// What the format cannot hold, and where it stands in the session.
+struct Lost {
+    at: String,
+    what: String,
+}
+
+fn convert(opened: &Opened, arguments: &Convert) -> Result<Converted, Failure> {
     let session = &opened.session;
     let conversations = session.conversations();
     if arguments.to == Format::Native && conversations.len() > 1 {
         let each: Vec<_> = conversations.iter().map(|conversation| (conversation, None)).collect();
-        return Ok((session.compacted_native(&each), 0));
+        let written = session.compacted_native(&each);
+        return Ok(Converted { written, losses: Vec::new(), left_out: 0 });
     }
-    let items = conversations.first().map_or_else(Vec::new, |conversation| {
-        let scene = Scene::estimated(conversation, session.dialect());
-        let view = scene.view(arguments.from);
-        match spoken(arguments.to) {
-            // What another provider would reject is no conversion.
-            Some(dialect) => as_recorded(&mend(&view, Some(dialect)).view, conversation),
-            None => as_recorded(&view, conversation),
-        }
-    });
-    let written = write(arguments.to, &items, Some(session))
-        .map_err(|error| Failure::Format { path: opened.path.clone(), error })?;
-    Ok((written, conversations.len().saturating_sub(1)))
+    let failed = |error| Failure::Format { path: opened.path.clone(), error };
+    let Some(conversation) = conversations.first() else {
+        let written = write(arguments.to, &[], Some(session)).map_err(failed)?;
+        return Ok(Converted { written, losses: Vec::new(), left_out: 0 });
+    };
+    let scene = Scene::estimated(conversation, session.dialect());
+    let view = scene.view(arguments.from);
+    let items = match spoken(arguments.to) {
+        // What another provider would reject is no conversion.
+        Some(dialect) => as_recorded(&mend(&view, Some(dialect)).view, conversation),
+        None => as_recorded(&view, conversation),
+    };
+    let written = write(arguments.to, &items, Some(session)).map_err(failed)?;
+    let places = Places::new(&opened.path, conversation, &view);
+    let lost = |loss: &Loss| Lost { at: places.of(&loss.item_id), what: places.loss(loss) };
+    let losses = written.losses.iter().map(lost).collect();
+    Ok(Converted { written, losses, left_out: conversations.len() - 1 })
 }
 
 /// The dialect whose rules sessions of a format keep.
@@ -93,21 +113,20 @@ fn spoken(format: Format) -> Option<Dialect> {
     }
 }
 
-fn described(loss: &Loss) -> String {
-    format!("{}: {}", loss.item_id, loss.what)
-}
-
-fn tell(opened: &Opened, to: Format, losses: &[Loss], left_out: usize) {
+fn tell(opened: &Opened, to: Format, losses: &[Lost], left_out: usize) {
     let path = opened.path.display();
-    for loss in losses.iter().take(LOSSES_TOLD_MAX) {
-        warning(&format!("{path}: {to} cannot hold {}", described(loss)));
+    for Lost { at, what } in losses.iter().take(LOSSES_TOLD_MAX) {
+        warning(&format!("{at}: not the same in {to}: {what}"));
     }
     if losses.len() > LOSSES_TOLD_MAX {
-        warning(&format!("{path}: {} more such losses", losses.len() - LOSSES_TOLD_MAX));
+        let more = losses.len() - LOSSES_TOLD_MAX;
+        warning(&format!(
+            "{path}: {more} more in {to} {} not the same",
+            if more == 1 { "is" } else { "are" }
+        ));
     }
     if left_out > 0 {
-        note(&format!(
-            "{path}: {left_out} other conversations of the file are left out; native holds them all"
-        ));
+        let others = counted(left_out, "other conversation");
+        note(&format!("{path}: without {others} of the file; native holds them all"));
     }
 }

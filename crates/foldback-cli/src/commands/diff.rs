@@ -14,14 +14,16 @@ use crate::input::{self, Opened};
 use crate::output;
 use crate::picture::headline;
 use crate::scene::Scene;
-use crate::terminal::{FAINT, GREEN, RED, STRONG, YELLOW, number, styled, width};
+use crate::terminal::{FAINT, GREEN, RED, STRONG, YELLOW, counted, note, number, styled, width};
 
 pub(crate) fn run(shared: &Shared, arguments: &Diff) -> Result<Exit, Failure> {
     let counter = counting::counter(shared);
     let before = input::one(shared, &arguments.before)?;
+    tell_left_out(shared, &before);
     let (old, new) = match &arguments.after {
         Some(after) => {
             let after = input::one(shared, after)?;
+            tell_left_out(shared, &after);
             (view(&before, &counter, From::View)?, view(&after, &counter, From::View)?)
         }
         None => (view(&before, &counter, From::History)?, view(&before, &counter, From::View)?),
@@ -37,6 +39,14 @@ pub(crate) fn run(shared: &Shared, arguments: &Diff) -> Result<Exit, Failure> {
         false => output::print(&text(&old, &new, &changes))?,
     }
     Ok(if is_same { Exit::Success } else { Exit::Found })
+}
+
+fn tell_left_out(shared: &Shared, opened: &Opened) {
+    let others = opened.session.conversations().len().saturating_sub(1);
+    if others > 0 && !shared.quiet {
+        let others = counted(others, "other conversation");
+        note(&format!("{}: the first conversation, without {others} of the file", opened.path.display()));
+    }
 }
 
 fn view(opened: &Opened, counter: &Arc<dyn TokenCounter>, from: From) -> Result<View, Failure> {

@@ -8,7 +8,8 @@ use crate::args::Shared;
 use crate::args::lab::Eval;
 use crate::failure::{Exit, Failure};
 use crate::lab::cuts::{self, Cut, Mean, Plan, Shown};
-use crate::lab::{policies, recordings, window};
+use crate::lab::policies::Chosen;
+use crate::lab::{recordings, room, window};
 use crate::{counting, input, output, terminal};
 
 #[derive(Serialize)]
@@ -22,17 +23,16 @@ struct Report {
 }
 
 pub(crate) fn run(shared: &Shared, arguments: &Eval) -> Result<Exit, Failure> {
+    let chosen = Chosen::of(std::slice::from_ref(&arguments.policy))?;
     let counter = counting::counter(shared);
     let again = counting::counter(shared);
     let budgets = [arguments.budget];
     let plan = Plan { cut_percents: &CUT_PERCENTS, budget_percents: &budgets, counter: &*again };
     let (sessions, exit) = input::in_parallel(shared, &arguments.inputs, |opened| {
-        let policy = policies::one(&arguments.policy, window(shared, arguments.window, opened))?;
+        let policies = chosen.at(room(shared, window(shared, arguments.window, opened), opened))?;
         let large = recordings(opened, &counter)
             .filter(|recording| recording.history.tokens() >= arguments.min_tokens);
-        Ok(large
-            .map(|recording| Cut::of(&recording, std::slice::from_ref(&policy), &plan))
-            .collect::<Vec<_>>())
+        Ok(large.map(|recording| Cut::of(&recording, &policies, &plan)).collect::<Vec<_>>())
     })?;
     let sessions: Vec<Cut> = sessions.into_iter().flatten().collect();
     let mean = cuts::means(&sessions).into_iter().next();

@@ -12,13 +12,15 @@ use serde::Serialize;
 
 use crate::args::Shared;
 use crate::args::lab::Explain;
+use crate::config::Origin;
 use crate::failure::{Exit, Failure};
 use crate::input::{self, Opened};
 use crate::lab::runs::{Fate as Names, by_kind};
-use crate::lab::{policies, window};
+use crate::lab::{room, window};
+use crate::places::Places;
 use crate::scene::Scene;
 use crate::terminal::{BLUE, FAINT, GREEN, RED, STRONG, YELLOW, number, styled};
-use crate::{counting, output};
+use crate::{counting, output, policy};
 
 /// Reasons that are told for one item; the rest say the same of other parts.
 const REASONS_MAX: usize = 3;
@@ -58,35 +60,38 @@ fn planned(
     scene: &Scene<'_>,
 ) -> Result<Change, Failure> {
     let window = window(shared, arguments.window, opened);
-    let policy = policies::one(&arguments.policy, window)?;
+    let policy = policy::chosen(Some(&arguments.policy), &Origin::CommandLine)?;
+    let wrong = |error: foldback_core::BudgetError| {
+        Failure::usage(error.to_string(), "see --window and --target in `foldback explain --help`")
+    };
     let budget = match arguments.target {
-        None => policy.budget,
-        Some(target) => {
-            let wrong = |error: foldback_core::BudgetError| {
-                Failure::usage(error.to_string(), "see --window and --target in `foldback explain --help`")
-            };
-            match (arguments.window, target) {
-                (None, foldback_core::Level::Tokens(tokens)) => Budget::for_target(tokens).map_err(wrong)?,
-                _ => {
-                    let all = foldback_core::Level::PercentOfUsable(100.0);
-                    Budget::builder(window).trigger(all).target(target).build().map_err(wrong)?
-                }
+        None => policy.budget(room(shared, window, opened)).map_err(wrong)?,
+        Some(target) => match (arguments.window, target) {
+            (None, foldback_core::Level::Tokens(tokens)) => Budget::for_target(tokens).map_err(wrong)?,
+            _ => {
+                let all = foldback_core::Level::PercentOfUsable(100.0);
+                Budget::builder(window).trigger(all).target(target).build().map_err(wrong)?
             }
-        }
+        },
     };
     let before = scene.view(crate::args::From::View);
     let named = shared.model.as_deref().and_then(Model::named).map(|model| model.dialect);
     let execution = Execution {
         view: &before,
-        strategy: &*policy.strategy,
+        strategy: &*policy.strategy(),
         budget: Some(&budget),
         dialect: opened.session.dialect().or(named),
         cause: Some(&CompactionReason::Manual),
         now: None,
     };
-    let outcome = compact(&execution)
-        .map_err(|error| Failure::Compaction { path: opened.path.clone(), error: Box::new(error) })?;
-    let by = format!("{} towards {} tokens", outcome.plan.strategy(), number(budget.target().0));
+    let outcome = compact(&execution).map_err(|error| {
+        let items = Places::new(&opened.path, scene.conversation, &before).to_blame(&error);
+        Failure::Compaction { path: opened.path.clone(), error: Box::new(error), items }
+    })?;
+    let by = match policy::aims(&policy) {
+        true => format!("{} towards {} tokens", outcome.plan.strategy(), number(budget.target().0)),
+        false => outcome.plan.strategy().to_owned(),
+    };
     let repairs = outcome.repairs.iter().map(ToString::to_string).collect();
     Ok(Change { by, before, after: outcome.compacted.view, repairs })
 }

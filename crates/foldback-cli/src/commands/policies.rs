@@ -6,6 +6,7 @@ use foldback_core::{Checked, Policy, Strategy, StrategyConfig};
 use serde::Serialize;
 
 use crate::args::Shared;
+use crate::config::Origin;
 use crate::failure::{Exit, Failure};
 use crate::output;
 use crate::policy::{aims, chosen, to_toml};
@@ -24,7 +25,7 @@ pub(crate) fn run(shared: &Shared, asked: Option<&str>) -> Result<Exit, Failure>
             }
         }
         Some(asked) => {
-            let policy = chosen(Some(asked))?;
+            let policy = chosen(Some(asked), &Origin::CommandLine)?;
             match shared.json {
                 true => output::print_json(&Told::new(&policy))?,
                 false => output::print(&explained(&policy))?,

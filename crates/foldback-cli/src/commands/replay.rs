@@ -4,12 +4,14 @@ use foldback_core::Prices;
 use foldback_engine::replay::measure::{BUDGET_PERCENTS, CUT_PERCENTS};
 use serde::Serialize;
 
+use crate::args::Shared;
 use crate::args::lab::Replay;
-use crate::args::{Shared, no_such};
 use crate::failure::{Exit, Failure};
 use crate::lab::cuts::{self, Cut, Mean, Plan};
+use crate::lab::policies::Chosen;
 use crate::lab::runs::{self, Session, Total};
-use crate::lab::{page, policies, recordings, window};
+use crate::lab::{page, recordings, room, window};
+use crate::values::no_such;
 use crate::{counting, input, output};
 
 pub(crate) fn run(shared: &Shared, arguments: &Replay) -> Result<Exit, Failure> {
@@ -29,11 +31,12 @@ struct CutsReport<'a> {
 
 /// Every policy on the same cuts at equal tokens.
 fn run_cuts(shared: &Shared, arguments: &Replay) -> Result<Exit, Failure> {
+    let chosen = Chosen::of(&arguments.policy)?;
     let counter = counting::counter(shared);
     let again = counting::counter(shared);
     let plan = Plan { cut_percents: &CUT_PERCENTS, budget_percents: &BUDGET_PERCENTS, counter: &*again };
     let (sessions, exit) = input::in_parallel(shared, &arguments.inputs, |opened| {
-        let policies = policies::named(&arguments.policy, window(shared, arguments.window, opened))?;
+        let policies = chosen.at(room(shared, window(shared, arguments.window, opened), opened))?;
         let large = recordings(opened, &counter)
             .filter(|recording| recording.history.tokens() >= arguments.min_tokens);
         Ok(large.map(|recording| Cut::of(&recording, &policies, &plan)).collect::<Vec<_>>())
@@ -74,10 +77,11 @@ fn run_calls(shared: &Shared, arguments: &Replay) -> Result<Exit, Failure> {
         let what = format!("{}: {}", arguments.prices, no_such("price list", &arguments.prices, names));
         return Err(Failure::usage(what, "give one of these to --prices"));
     };
+    let chosen = Chosen::of(&arguments.policy)?;
     let counter = counting::counter(shared);
     let (sessions, exit) = input::in_parallel(shared, &arguments.inputs, |opened| {
         let window = window(shared, arguments.window, opened);
-        let policies = policies::named(&arguments.policy, window)?;
+        let policies = chosen.at(room(shared, window, opened))?;
         let all = recordings(opened, &counter);
         Ok(all.map(|recording| Session::of(&recording, &policies, prices, window)).collect::<Vec<_>>())
     })?;

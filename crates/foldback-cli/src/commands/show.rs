@@ -1,6 +1,7 @@
 //! `foldback show`: what the model sees, as a timeline, a shape, plain text or JSON.
 
 use std::io::Write;
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 use foldback_core::{Entry, Item, ItemKind, Part, ResultPart, View};
@@ -8,12 +9,13 @@ use foldback_formats::Conversation;
 use regex::Regex;
 use serde::Serialize;
 
-use crate::args::{From, Shared, Show};
+use crate::args::{Shared, Show};
 use crate::failure::{Exit, Failure};
 use crate::input;
 use crate::picture::texts;
-use crate::scene::Scene;
+use crate::scene::{Scene, seen};
 use crate::terminal::{self, BLUE, CYAN, FAINT, GREEN, MAGENTA, RED, STRONG, YELLOW, number, styled};
+use crate::turns::Turns;
 use crate::{counting, output};
 
 /// What pages where the environment names nothing.
@@ -26,35 +28,31 @@ pub(crate) fn run(shared: &Shared, arguments: &Show) -> Result<Exit, Failure> {
     let counter = counting::counter(shared);
     let mut text = String::new();
     let exit = input::for_each(shared, &arguments.inputs, |opened| {
+        let mut turn_count_max = 0;
+        let mut shown_count = 0;
         for conversation in opened.session.conversations() {
             // Plain text needs no counts.
             let scene = match arguments.plain {
                 true => Scene::estimated(conversation, opened.session.dialect()),
                 false => Scene::counted(conversation, &counter, opened.session.dialect()),
             };
-            let view = seen(&scene, arguments)?;
-            let is_wanted = |entry: &&Entry| grep.as_ref().is_none_or(|grep| says(entry.item(), grep));
-            let entries = view.iter().enumerate().filter(|(_, entry)| is_wanted(entry));
-            if shared.json {
-                let items: Vec<Shown<'_>> =
-                    entries.map(|(position, entry)| Shown::new(position, entry, &scene)).collect();
-                output::print_json(&Report {
-                    file: opened.path.display().to_string(),
-                    conversation: conversation.name(),
-                    tokens: view.tokens().0,
-                    items,
-                })?;
-            } else if arguments.plain {
-                entries.for_each(|(_, entry)| write_plain(&mut text, entry.item()));
-            } else if arguments.shape {
-                text.push_str(&view.shape());
-                text.push('\n');
-            } else {
-                text.push_str(&title(&opened.path.display().to_string(), conversation, &view));
-                entries.for_each(|(position, entry)| write_entry(&mut text, position, entry, &scene));
+            let turns = Turns::of(conversation);
+            turn_count_max = turn_count_max.max(turns.count());
+            let Some(view) = view(&scene, &turns, arguments) else { continue };
+            shown_count += 1;
+            let page = Page { scene: &scene, turns: turns.of_view(&view), view: &view, grep: grep.as_ref() };
+            let file = opened.path.display().to_string();
+            match shared.json {
+                true => output::print_json(&page.report(file))?,
+                false if arguments.plain => page.plain(&mut text),
+                false if arguments.shape => page.shape(&mut text),
+                false => page.timeline(&file, &mut text),
             }
         }
-        Ok(Exit::Success)
+        match arguments.at {
+            Some(turn) if shown_count == 0 => Err(no_turn(&opened.path, turn, turn_count_max)),
+            _ => Ok(Exit::Success),
+        }
     })?;
     match arguments.plain || arguments.no_pager {
         true => output::print(&text)?,
@@ -63,28 +61,26 @@ pub(crate) fn run(shared: &Shared, arguments: &Show) -> Result<Exit, Failure> {
     Ok(exit)
 }
 
-/// What the model saw last, or at the end of a turn.
-fn seen(scene: &Scene<'_>, arguments: &Show) -> Result<View, Failure> {
-    let Some(turn) = arguments.at else { return Ok(scene.view(arguments.from)) };
-    let conversation = scene.conversation;
-    let put_in = |index: usize| conversation.compactions().iter().any(|made| made.inserted.contains(&index));
-    let users = conversation.recorded().iter().enumerate().filter_map(|(index, recorded)| {
-        (recorded.item.kind == ItemKind::User && !put_in(index)).then_some(index)
-    });
-    let starts: Vec<usize> = users.collect();
-    if turn == 0 || turn > starts.len() {
-        let what = format!("there is no turn {turn}");
-        return Err(Failure::usage(what, format!("the session has turns 1 to {}", starts.len())));
-    }
-    let end = starts.get(turn).copied().unwrap_or(conversation.len());
+fn no_turn(path: &Path, turn: usize, turn_count: usize) -> Failure {
+    let what = format!("{}: there is no turn {turn}", path.display());
+    let hint = match turn_count {
+        0 => "the session has no turns: no user speaks in it".to_owned(),
+        1 => "the session has one turn, turn 1".to_owned(),
+        count => format!("the session has turns 1 to {count}"),
+    };
+    Failure::usage(what, hint)
+}
+
+/// What the model saw last, or at the end of a turn; none where there is no such turn.
+fn view(scene: &Scene<'_>, turns: &Turns<'_>, arguments: &Show) -> Option<View> {
+    let Some(turn) = arguments.at else { return Some(scene.view(arguments.from)) };
+    turns.start(turn)?;
+    let end = turns.start(turn + 1).unwrap_or(scene.conversation.len());
     let mut transcript = scene.transcript.clone_empty();
     for entry in scene.transcript.range(0..end) {
         transcript.push_counted(entry.item().clone(), entry.tokens().clone());
     }
-    Ok(match arguments.from {
-        From::View => conversation.view_of(&transcript),
-        From::History => conversation.history_of(&transcript),
-    })
+    Some(seen(scene.conversation, &transcript, arguments.from))
 }
 
 fn says(item: &Item, grep: &Regex) -> bool {
@@ -92,6 +88,15 @@ fn says(item: &Item, grep: &Regex) -> bool {
         let is_tool = matches!(part, Part::ToolCall(call) if grep.is_match(&call.name));
         is_tool || texts(part).any(|text| grep.is_match(text))
     })
+}
+
+/// What is shown of a conversation.
+struct Page<'a> {
+    scene: &'a Scene<'a>,
+    view: &'a View,
+    /// The turn of every entry.
+    turns: Vec<Option<usize>>,
+    grep: Option<&'a Regex>,
 }
 
 #[derive(Serialize)]
@@ -106,14 +111,53 @@ struct Report<'a> {
 struct Shown<'a> {
     position: usize,
     line: Option<usize>,
+    turn: Option<usize>,
     tokens: u64,
     item: &'a Item,
 }
 
-impl<'a> Shown<'a> {
-    fn new(position: usize, entry: &'a Entry, scene: &Scene<'_>) -> Self {
-        let (line, tokens) = (scene.line(entry.anchor()), entry.tokens().total.0);
-        Self { position, line, tokens, item: entry.item() }
+impl<'a> Page<'a> {
+    /// The entries that are asked for, with position and turn.
+    fn entries(&self) -> impl Iterator<Item = (usize, Option<usize>, &'a Entry)> {
+        let numbered = self.view.iter().zip(&self.turns).enumerate();
+        let is_wanted = |entry: &Entry| self.grep.is_none_or(|grep| says(entry.item(), grep));
+        numbered
+            .filter_map(move |(position, (entry, turn))| is_wanted(entry).then_some((position, *turn, entry)))
+    }
+
+    fn report(&self, file: String) -> Report<'a> {
+        let shown = |(position, turn, entry): (usize, Option<usize>, &'a Entry)| {
+            let (line, tokens) = (self.scene.line(entry.anchor()), entry.tokens().total.0);
+            Shown { position, line, turn, tokens, item: entry.item() }
+        };
+        Report {
+            file,
+            conversation: self.scene.conversation.name(),
+            tokens: self.view.tokens().0,
+            items: self.entries().map(shown).collect(),
+        }
+    }
+
+    fn plain(&self, text: &mut String) {
+        self.entries().for_each(|(_, _, entry)| write_plain(text, entry.item()));
+    }
+
+    fn shape(&self, text: &mut String) {
+        let shape = self.view.shape();
+        let lines: Vec<&str> = shape.lines().collect();
+        for line in self.entries().filter_map(|(position, _, _)| lines.get(position)) {
+            text.push_str(line);
+            text.push('\n');
+        }
+    }
+
+    fn timeline(&self, file: &str, text: &mut String) {
+        text.push_str(&title(file, self.scene.conversation, self.view));
+        for (position, turn, entry) in self.entries() {
+            write_heading(text, position, turn, entry, self.scene);
+            entry.item().parts.iter().for_each(|part| write_part(text, part));
+            text.push('\n');
+        }
     }
 }
 
@@ -123,7 +167,7 @@ fn title(path: &str, conversation: &Conversation, view: &View) -> String {
     format!("{}\n\n", styled(STRONG, format!("{path}{name}: {items} items, {tokens} tokens")))
 }
 
-fn write_entry(text: &mut String, position: usize, entry: &Entry, scene: &Scene<'_>) {
+fn write_heading(text: &mut String, position: usize, turn: Option<usize>, entry: &Entry, scene: &Scene<'_>) {
     let item = entry.item();
     let (what, style) = match item.kind {
         ItemKind::Context if item.summary.is_some() => ("summary", MAGENTA),
@@ -134,13 +178,10 @@ fn write_entry(text: &mut String, position: usize, entry: &Entry, scene: &Scene<
         ItemKind::Context | ItemKind::Notification => (item.kind.as_str(), MAGENTA),
     };
     let line = scene.line(entry.anchor()).map_or_else(String::new, |line| format!(", line {line}"));
+    let turn = turn.map_or_else(String::new, |turn| format!(", turn {turn}"));
     let tokens = number(entry.tokens().total.0);
     let heading = styled(style.bold(), format!("── {position} {what}"));
-    text.push_str(&format!("{heading} {}\n", styled(FAINT, format!("{tokens} tokens{line}"))));
-    for part in &item.parts {
-        write_part(text, part);
-    }
-    text.push('\n');
+    text.push_str(&format!("{heading} {}\n", styled(FAINT, format!("{tokens} tokens{turn}{line}"))));
 }
 
 fn write_part(text: &mut String, part: &Part) {

@@ -10,7 +10,7 @@ use crate::failure::{Exit, Failure, at};
 use crate::input::{self, Opened};
 use crate::scene::Scene;
 use crate::stats::{Repeated, Stats};
-use crate::terminal::{BLUE, FAINT, STRONG, number, styled, width};
+use crate::terminal::{BLUE, FAINT, STRONG, counted, number, styled, width};
 use crate::{counting, output, svg};
 
 /// Tools and turns that are listed for people; JSON has them all.
@@ -150,17 +150,18 @@ impl Report {
         }
         if self.conversations.len() > CONVERSATIONS_MAX {
             let sum: u64 = self.conversations.iter().map(|stats| stats.tokens_view).sum();
-            let more = self.conversations.len() - CONVERSATIONS_MAX;
+            let more = counted(self.conversations.len() - CONVERSATIONS_MAX, "more conversation");
             let (sum, largest) = (number(sum), number(self.tokens_view));
-            page.line(&format!("{more} more conversations; all hold {sum} tokens, the largest {largest}"));
+            page.line(&format!("{more}; all hold {sum} tokens, the largest {largest}"));
         }
         for branch in &self.branches {
-            page.line(&format!("a branch that was left: {} items from line {}", branch.items, branch.line));
+            let items = counted(branch.items, "item");
+            page.line(&format!("a branch that was left: {items} from line {}", branch.line));
         }
         for agent in &self.sub_agents {
             let name = agent.agent_id.as_deref().unwrap_or("unnamed");
-            let tokens = number(agent.tokens);
-            page.line(&format!("sub-agent {name}: {} items, {tokens} tokens, {}", agent.items, agent.file));
+            let (items, tokens) = (counted(agent.items, "item"), number(agent.tokens));
+            page.line(&format!("sub-agent {name}: {items}, {tokens} tokens, {}", agent.file));
         }
         page.text.push('\n');
         page.text
@@ -190,10 +191,13 @@ impl Page {
             stats.items_view,
             stats.items_history
         ));
-        self.line(&format!(
-            "{} turns, {} calls, {} results ({} failed), {} unanswered",
-            stats.turns, stats.calls, stats.results, stats.failed_results, stats.unanswered_calls
-        ));
+        let turns = match stats.turns_history {
+            all if stats.turns == all => counted(all, "turn"),
+            all => format!("{} of {}", number(stats.turns as u64), counted(all, "turn")),
+        };
+        let (calls, results) = (counted(stats.calls, "call"), counted(stats.results, "result"));
+        let (failed, unanswered) = (stats.failed_results, stats.unanswered_calls);
+        self.line(&format!("{turns}, {calls}, {results} ({failed} failed), {unanswered} unanswered"));
         let total = stats.by_kind.iter().map(|share| share.tokens).sum::<u64>().max(1);
         let kinds = stats.by_kind.iter().map(|share| (share.name.to_owned(), share.count, share.tokens));
         self.bars("by kind", kinds, total);
@@ -299,11 +303,13 @@ impl Page {
             let (before, after) = (number(made.tokens_before), number(made.tokens_after));
             let cleared = match made.cleared {
                 0 => String::new(),
-                count => format!(", {count} parts cleared"),
+                count => format!(", {} cleared", counted(count, "part")),
             };
             self.line(&format!(
-                "compacted by {} on line {}: {before}{reported} → {after} tokens, {} items hidden{cleared}",
-                made.by, made.line, made.hidden
+                "compacted by {} on line {}: {before}{reported} → {after} tokens, {} hidden{cleared}",
+                made.by,
+                made.line,
+                counted(made.hidden, "item")
             ));
         }
     }

@@ -1,124 +1,136 @@
-//! The policies that can be replayed, by name: the one place that makes them.
+//! The policies that are replayed: which ones, and each at a window.
 
 use std::sync::Arc;
 
-use foldback_core::{
-    Budget, BudgetError, BudgetTrigger, ClearToolResultsStrategy, CompactionPipeline, DefaultCompaction,
-    DropFailedToolResultsStrategy, DropReasoningStrategy, ItemCountTrigger, LadderStrategy, Level,
-    PreserveRecentFractionStrategy, PreserveRecentTurnsStrategy, PreserveUserMessagesStrategy, Strategy,
-    SummarizeOlderStrategy, Tokens, Trigger,
-};
-use foldback_engine::replay::{EqualTokensStrategy, ReplayPolicy, Sizing, Writer};
+use foldback_core::{BudgetError, Policy, Room, StrategyConfig};
+use foldback_engine::replay::{ReplayPolicy, Sizing, Writer};
 
-use crate::args::no_such;
+use crate::config::Origin;
 use crate::failure::Failure;
+use crate::policy;
 
-/// Stands for every policy.
+/// Stands for every preset.
 const ALL: &str = "all";
 
-/// The names, in the order of tables.
-pub(crate) const NAMES: &[&str] =
-    &["ladder", "agentkit", "phi", "codex", "gemini", "opencode", "anthropic-edit", "truncate"];
+/// The policies that were asked for, each once.
+#[derive(Clone, Debug)]
+pub(crate) struct Chosen {
+    policies: Vec<Policy>,
+    /// Those that were named stay, or it is said why they cannot.
+    named: Vec<String>,
+}
 
-/// Items after which the `agentkit` preset compacts, and what it keeps of them.
-const AGENTKIT_ITEMS: (usize, usize) = (12, 8);
+impl Chosen {
+    /// Presets and TOML files by name; [`ALL`] for every preset.
+    pub(crate) fn of(names: &[String]) -> Result<Self, Failure> {
+        let mut chosen = Self { policies: Vec::new(), named: Vec::new() };
+        for name in names {
+            if name == ALL {
+                Policy::all().try_for_each(|policy| chosen.add(policy))?;
+                continue;
+            }
+            let policy = policy::chosen(Some(name), &Origin::CommandLine)?;
+            chosen.named.push(policy.name().to_owned());
+            chosen.add(policy)?;
+        }
+        Ok(chosen)
+    }
 
-/// Tokens at which the `anthropic-edit` preset clears, and the results that it keeps.
-const ANTHROPIC_EDIT: (Tokens, usize) = (Tokens(100_000), 3);
-
-/// The newest share of a session that the `gemini` preset keeps.
-const GEMINI_FRACTION: f64 = 0.3;
-
-/// The longest answer that the `opencode` preset leaves room for.
-const OPENCODE_OUTPUT_MAX: Tokens = Tokens(32_000);
-
-/// The policies that `names` stand for, at a window; each once. Of all, those that the window has room
-/// for.
-pub(crate) fn named(names: &[String], window: Tokens) -> Result<Vec<ReplayPolicy>, Failure> {
-    let mut policies: Vec<ReplayPolicy> = Vec::new();
-    for name in names {
-        let made = match name == ALL {
-            true => NAMES.iter().filter_map(|name| make(name, window).ok()).collect(),
-            false => vec![one(name, window)?],
-        };
-        for policy in made {
-            if policies.iter().all(|earlier| earlier.name != policy.name) {
-                policies.push(policy);
+    fn add(&mut self, policy: Policy) -> Result<(), Failure> {
+        match self.policies.iter().find(|earlier| earlier.name() == policy.name()) {
+            None => self.policies.push(policy),
+            Some(same) if *same == policy => {}
+            Some(_) => {
+                let what = format!("--policy: two different policies are called {}", policy.name());
+                return Err(Failure::usage(what, "give the one in the file another name"));
             }
         }
+        Ok(())
     }
-    Ok(policies)
+
+    /// Each with the trigger and the budget that it has in this room. Of all presets, those that it
+    /// is enough for.
+    pub(crate) fn at(&self, room: Room) -> Result<Vec<ReplayPolicy>, Failure> {
+        let mut made = Vec::with_capacity(self.policies.len());
+        for policy in &self.policies {
+            match at(policy, room) {
+                Ok(policy) => made.push(policy),
+                Err(error) if self.named.iter().any(|name| name == policy.name()) => {
+                    let what = format!("{}: {error}", policy.name());
+                    return Err(Failure::usage(what, "give a larger --window"));
+                }
+                Err(_) => {}
+            }
+        }
+        Ok(made)
+    }
 }
 
-/// The policy called `name`, at a window.
-pub(crate) fn one(name: &str, window: Tokens) -> Result<ReplayPolicy, Failure> {
-    if !NAMES.contains(&name) {
-        let what = format!("{name}: {}", no_such("policy", name, NAMES.iter().copied()));
-        return Err(Failure::usage(what, "see `foldback replay --help`"));
-    }
-    make(name, window).map_err(|error| {
-        Failure::usage(format!("a window of {window} tokens: {error}"), "give a larger --window")
+fn at(policy: &Policy, room: Room) -> Result<ReplayPolicy, BudgetError> {
+    let budget = policy.budget(room)?;
+    let sizing = match policy.steps().last() {
+        // The two that go on until they are there.
+        Some(StrategyConfig::Ladder(_) | StrategyConfig::KeepNewestThatFit(_)) => Sizing::Target,
+        _ => Sizing::EqualTokens,
+    };
+    // The systems that presets are named after ask a model; foldback's own way needs none, and
+    // neither does what is written in a file for foldback.
+    let is_of_another_system = sizing == Sizing::EqualTokens && Policy::named(policy.name()).is_some();
+    let writer = if is_of_another_system { Writer::Model } else { Writer::Digest };
+    Ok(ReplayPolicy {
+        name: policy.name().to_owned(),
+        trigger: Arc::from(policy.trigger(&budget)),
+        recording: policy.recording_strategy(),
+        strategy: policy.strategy(),
+        budget,
+        sizing,
+        writer,
     })
-}
-
-fn make(name: &str, window: Tokens) -> Result<ReplayPolicy, BudgetError> {
-    let at = |percent| Budget::builder(window).trigger(Level::PercentOfWindow(percent)).build();
-    let (budget, strategy, sizing): (Budget, Arc<dyn Strategy>, Sizing) = match name {
-        "agentkit" => {
-            let pipeline = CompactionPipeline::new()
-                .with_strategy(DropReasoningStrategy::new())
-                .with_strategy(DropFailedToolResultsStrategy::new())
-                .with_strategy(SummarizeOlderStrategy::new(AGENTKIT_ITEMS.1));
-            (at(100.0)?, Arc::new(pipeline), Sizing::EqualTokens)
-        }
-        "phi" => {
-            let budget = Budget::with_compact_at(window, Tokens::ZERO, 0.90, 0.05)?.build()?;
-            (budget, Arc::new(DefaultCompaction::new()), Sizing::EqualTokens)
-        }
-        "codex" => (at(90.0)?, Arc::new(PreserveUserMessagesStrategy::new()), Sizing::EqualTokens),
-        "gemini" => {
-            let tail = PreserveRecentFractionStrategy::new(GEMINI_FRACTION).expect("a share of one");
-            (at(50.0)?, Arc::new(tail), Sizing::EqualTokens)
-        }
-        "opencode" => {
-            let budget = Budget::with_input_limit(window, OPENCODE_OUTPUT_MAX).build()?;
-            (budget, Arc::new(PreserveRecentTurnsStrategy::within_tail()), Sizing::EqualTokens)
-        }
-        "anthropic-edit" => {
-            let budget = Budget::builder(window).trigger(ANTHROPIC_EDIT.0.min(window)).build()?;
-            (budget, Arc::new(ClearToolResultsStrategy::new(ANTHROPIC_EDIT.1)), Sizing::EqualTokens)
-        }
-        "truncate" => {
-            let budget = at(100.0)?;
-            let newest = EqualTokensStrategy::new(Arc::new(CompactionPipeline::new()), budget);
-            (budget, Arc::new(newest), Sizing::Target)
-        }
-        _ => (Budget::builder(window).build()?, Arc::new(LadderStrategy::new()), Sizing::Target),
-    };
-    let trigger: Arc<dyn Trigger> = match name {
-        "agentkit" => Arc::new(ItemCountTrigger::new(AGENTKIT_ITEMS.0)),
-        _ => Arc::new(BudgetTrigger::new(&budget)),
-    };
-    let writer = match sizing {
-        Sizing::Target => Writer::Digest,
-        Sizing::EqualTokens => Writer::Model,
-    };
-    Ok(ReplayPolicy { name: name.to_owned(), trigger, strategy, budget, sizing, writer })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use foldback_core::Tokens;
+
+    fn chosen(names: &[&str]) -> Result<Chosen, Failure> {
+        Chosen::of(&names.iter().map(|&name| name.to_owned()).collect::<Vec<_>>())
+    }
+
+    fn told(failure: Option<Failure>) -> String {
+        let Some(Failure::Usage { what, .. }) = failure else { panic!("{failure:?}") };
+        what
+    }
 
     #[test]
-    fn every_policy_can_be_made_and_a_mistyped_one_is_told_the_others() {
-        let count = |window| {
-            let all = named(&["ladder".to_owned(), ALL.to_owned()], Tokens(window));
-            all.map_or(0, |policies| policies.len())
+    fn every_preset_is_replayed_once_where_there_is_room_and_a_named_one_says_why_not() {
+        let room = |window| Room::new(Tokens(window)).output_max(Tokens(64_000));
+        let all = chosen(&["ladder", ALL]).unwrap_or_else(|failure| panic!("{failure:?}"));
+        let names = |window| -> Vec<String> {
+            let made = all.at(room(window)).unwrap_or_else(|failure| panic!("{failure:?}"));
+            made.into_iter().map(|policy| policy.name).collect()
         };
-        assert_eq!(count(32_000), NAMES.len());
-        assert_eq!(count(8_000), NAMES.len() - 1, "one of them reserves more than that for an answer");
-        let Err(Failure::Usage { what, .. }) = one("laddr", Tokens(32_000)) else { panic!("it is known") };
+        assert_eq!(names(200_000), Policy::names().collect::<Vec<_>>());
+        assert!(!names(8_000).contains(&"opencode".to_owned()), "it leaves more than that for an answer");
+        assert_eq!(names(8_000).len(), Policy::names().count() - 1);
+        let named = chosen(&["opencode"]).unwrap_or_else(|failure| panic!("{failure:?}"));
+        assert!(told(named.at(room(8_000)).err()).starts_with("opencode: "));
+    }
+
+    #[test]
+    fn a_mistyped_name_is_told_the_others() {
+        let what = told(chosen(&["laddr"]).err());
         assert!(what.contains("did you mean ladder?") && what.contains("truncate"), "{what}");
+    }
+
+    #[test]
+    fn a_file_must_not_borrow_the_name_of_another_policy() {
+        let folder = tempfile::tempdir().unwrap_or_else(|error| panic!("{error}"));
+        let path = folder.path().join("own.toml");
+        let own = "name = \"codex\"\n[[steps]]\nstrategy = \"keep-recent\"\nn = 4\n";
+        std::fs::write(&path, own).unwrap_or_else(|error| panic!("{error}"));
+        let path = path.display().to_string();
+        assert!(chosen(&[&path]).is_ok());
+        assert!(told(chosen(&["codex", &path]).err()).contains("two different policies are called codex"));
     }
 }

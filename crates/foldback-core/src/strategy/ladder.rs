@@ -24,6 +24,7 @@ use super::{Strategy, tail_start};
 use crate::budget::Budget;
 use crate::draft::Draft;
 use crate::edit::{Reason, SummarySpec};
+use crate::handle::Handle;
 use crate::ids::{Text, Tokens};
 use crate::item::ItemKind;
 use crate::kernel::{Floors, Kernel};
@@ -31,6 +32,7 @@ use crate::part::{Part, ResultPart, ToolResult};
 use crate::placeholder::{HeadPercent, is_placeholder, shorten_to_tokens};
 use crate::sequence::Holds;
 use crate::summary::SUMMARY_TOKENS_MIN;
+use crate::transcript::Meter;
 
 const ID: &str = "ladder";
 
@@ -48,15 +50,19 @@ const TEXT_TOKENS_MAX: Tokens = Tokens(1_200);
 
 /// Share of what the kernel leaves that a summary may take; the tail has the rest. What stands in
 /// the summary was chosen from the whole past, so it is worth more than as many tokens of tail.
-const SUMMARY_PERCENT: u64 = 85;
+const SUMMARY_PERCENT: u64 = 90;
+
+/// A summary is not asked to be longer than this share of all that it may stand for.
+const SUMMARY_OF_FOLDED_PERCENT_MAX: u64 = 15;
 
 /// Below this share of the view the target is reached by folding, not by clearing.
 const GENTLE_PERCENT_MIN: u64 = 35;
 
-/// What is in flight, and the first task, are shortened where they take a larger share of such a
-/// target, so that something is remembered beside them.
+/// What is in flight, the first task, and what set the scene are shortened where they take a larger
+/// share of such a target, so that something is remembered beside them.
 const IN_FLIGHT_PERCENT_MAX: u64 = 25;
 const TASK_PERCENT_MAX: u64 = 10;
+const SCENE_PERCENT_MAX: u64 = 20;
 
 /// In a small target, results and texts of the tail above this share of it are large.
 const TAIL_TEXT_PERCENT_MAX: u64 = 5;
@@ -154,6 +160,15 @@ fn reach(draft: &Draft<'_>, target: Tokens) -> usize {
         room = room.saturating_sub(least);
     }
     reach
+}
+
+/// What earlier summaries stand for, as it was recorded.
+fn summarised(draft: &Draft<'_>) -> Tokens {
+    let summaries = draft.view().holding(0..draft.len(), Holds::SUMMARY);
+    summaries
+        .filter_map(|position| draft.item(position)?.summary.as_ref())
+        .map(|origin| origin.tokens_before)
+        .sum()
 }
 
 fn share(tokens: Tokens, percent: u64) -> Tokens {
@@ -279,6 +294,7 @@ impl LadderStrategy {
         }
         let floors = Floors::for_target(target);
         shorten_task(draft, &kernel, &floors);
+        shorten_scene(draft, &kernel, &floors);
         if self.fold_to(draft, &kernel, target) {
             return;
         }
@@ -300,6 +316,9 @@ impl LadderStrategy {
         let kernel = Kernel::of(draft);
         if kernel.task().is_some_and(|task| draft.tokens_at(task) > share(target, TASK_PERCENT_MAX)) {
             shorten_task(draft, &kernel, &floors);
+        }
+        if kernel.scene_tokens(draft) > share(target, SCENE_PERCENT_MAX) {
+            shorten_scene(draft, &kernel, &floors);
         }
         let room = share(target, IN_FLIGHT_PERCENT_MAX);
         let parts = parts_in_flight(draft);
@@ -341,12 +360,13 @@ impl LadderStrategy {
         if room.0 < SUMMARY_TOKENS_MIN {
             return false;
         }
-        let summary_tokens = Tokens((room.0 * SUMMARY_PERCENT / 100).max(SUMMARY_TOKENS_MIN));
+        let summary_max = share(foldable + summarised(draft), SUMMARY_OF_FOLDED_PERCENT_MAX);
+        let summary_tokens = share(room, SUMMARY_PERCENT).min(summary_max).max(Tokens(SUMMARY_TOKENS_MIN));
         let split_point = tail_start(draft, &hideable, room.saturating_sub(summary_tokens));
         // What the tail leaves because the next unit is too large for it, the summary takes.
         let tail = hideable.iter().filter(|&&position| position >= split_point);
         let tail_tokens: Tokens = tail.map(|&position| draft.tokens_at(position)).sum();
-        let summary_tokens = room.saturating_sub(tail_tokens).max(summary_tokens);
+        let summary_tokens = room.saturating_sub(tail_tokens).min(summary_max).max(summary_tokens);
         let spec = SummarySpec::new(summary_tokens).with_focus(self.focus.clone());
         let reason = Reason::new(ID, "older than the tail that fits");
         if !draft.refold(0..split_point, keep, spec, reason.clone()) {
@@ -365,8 +385,9 @@ fn parts_in_flight(draft: &Draft<'_>) -> Vec<(usize, usize)> {
 
 fn shorten_in_flight(draft: &mut Draft<'_>, position: usize, part_index: usize, floors: &Floors) -> bool {
     let handle = draft.part_handle(position, part_index);
-    let part = draft.parts(position).find(|&(index, _)| index == part_index);
-    let Some(floor) = part.and_then(|(_, part)| floors.in_flight(part, &handle, draft.meter())) else {
+    // From what the view shows, so that a second step comes as far down as a single one.
+    let part = draft.item(position).and_then(|item| item.parts.get(part_index));
+    let Some(floor) = part.and_then(|part| floors.in_flight(part, &handle, draft.meter())) else {
         return false;
     };
     let reason = Reason::new(ID, "in flight, and there is no room for all of it");
@@ -375,13 +396,31 @@ fn shorten_in_flight(draft: &mut Draft<'_>, position: usize, part_index: usize, 
 
 fn shorten_task(draft: &mut Draft<'_>, kernel: &Kernel, floors: &Floors) {
     let Some(position) = kernel.task() else { return };
+    let reason = "the first task is longer than fits";
+    shorten_kept(draft, position, reason, |part, handle, meter| floors.of_task(part, handle, meter));
+}
+
+/// Developer items and context before the first user item: rules and beginning stay.
+fn shorten_scene(draft: &mut Draft<'_>, kernel: &Kernel, floors: &Floors) {
+    for position in kernel.scene().collect::<Vec<_>>() {
+        let reason = "what set the scene is longer than fits; its rules are kept";
+        shorten_kept(draft, position, reason, |part, handle, meter| floors.of_scene(part, handle, meter));
+    }
+}
+
+fn shorten_kept(
+    draft: &mut Draft<'_>,
+    position: usize,
+    reason: &'static str,
+    floor: impl Fn(&Part, &Handle, &Meter) -> Option<Part>,
+) {
     let floor = |(part_index, part): (usize, &Part)| {
         let handle = draft.part_handle(position, part_index);
-        Some((part_index, floors.of_task(part, &handle, draft.meter())?))
+        Some((part_index, floor(part, &handle, draft.meter())?))
     };
     let floors: Vec<_> = draft.parts(position).filter_map(floor).collect();
     for (part_index, part) in floors {
-        draft.rewrite(position, part_index, part, Reason::new(ID, "the first task is longer than fits"));
+        draft.rewrite(position, part_index, part, Reason::new(ID, reason));
     }
 }
 

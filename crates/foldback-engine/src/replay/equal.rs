@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use foldback_core::kernel::floor_result_part;
+use foldback_core::kernel::Floors;
 use foldback_core::summary::SUMMARY_TOKENS_MIN;
 use foldback_core::{Budget, Draft, ItemKind, Part, Reason, Strategy, Tokens};
 
@@ -49,7 +49,7 @@ impl Strategy for EqualTokensStrategy {
             cut_oldest(draft, room, kept);
         }
         if kept(draft) > room {
-            shorten_in_flight(draft, room, kept);
+            shorten_in_flight(draft, &Floors::for_target(target), room, kept);
         }
         if kept(draft) > room {
             let reason = Reason::new(ID, "no room for a summary beside what must stay");
@@ -79,7 +79,12 @@ fn cut_oldest(draft: &mut Draft<'_>, room: Tokens, kept: impl Fn(&Draft<'_>) -> 
 }
 
 /// The last step where the newest round alone is too large.
-fn shorten_in_flight(draft: &mut Draft<'_>, room: Tokens, kept: impl Fn(&Draft<'_>) -> Tokens) {
+fn shorten_in_flight(
+    draft: &mut Draft<'_>,
+    floors: &Floors,
+    room: Tokens,
+    kept: impl Fn(&Draft<'_>) -> Tokens,
+) {
     for position in draft.unit_in_flight() {
         let parts: Vec<(usize, Part)> =
             draft.parts(position).map(|(index, part)| (index, part.clone())).collect();
@@ -88,7 +93,7 @@ fn shorten_in_flight(draft: &mut Draft<'_>, room: Tokens, kept: impl Fn(&Draft<'
                 return;
             }
             let handle = draft.part_handle(position, part_index);
-            if let Some(floor) = floor_result_part(&part, &handle, draft.meter()) {
+            if let Some(floor) = floors.in_flight(&part, &handle, draft.meter()) {
                 let reason = Reason::new(ID, "in flight, and there is no room for all of it");
                 draft.shorten_in_flight(position, part_index, floor, reason);
             }
@@ -160,7 +165,7 @@ mod tests {
         let view = View::of(&talk(40));
         let plan = plan(&view, &equal, Some(&budget)).expect("it fits");
         let sizes = plan.folds().map(|fold| fold.spec.tokens_max).collect();
-        let compacted = plan.apply_floor();
+        let compacted = plan.apply_digest();
         let ids = compacted.view.items().filter(|item| item.summary.is_none());
         (plan.tokens_after(), sizes, ids.map(|item| item.id.to_string()).collect())
     }

@@ -69,7 +69,7 @@ mod tests {
         let transcript: Transcript = items.into_iter().collect();
         let view = View::of(&transcript);
         let of = |strategy: &dyn foldback_core::Strategy| {
-            let after = plan(&view, strategy, None).expect("no budget is needed").apply_floor().view;
+            let after = plan(&view, strategy, None).expect("no budget is needed").apply_digest().view;
             losses(&view, &after)[&FactKind::Path]
         };
         let dropped = of(&KeepRecentStrategy::new(1));

@@ -8,7 +8,7 @@ use foldback_core::cost::Call;
 use foldback_core::trigger::LastCompaction;
 use foldback_core::{
     CompactionReason, Cost, Dialect, Entry, FactKind, ItemKind, MutationPoint, Overlay, Prices, Sequence,
-    Timestamp, Tokens, Transcript, TriggerContext, Usage, View,
+    Timestamp, Tokens, Transcript, TriggerContext, Usage, View, plan,
 };
 
 use super::kept::{Keepsakes, Kept};
@@ -158,6 +158,8 @@ struct Player<'a> {
     last_call: Option<Timestamp>,
     last_compaction: Option<LastCompaction>,
     last_firing: Option<Timestamp>,
+    /// Whether a tool result came since the last call.
+    has_result: bool,
     /// Below this, compacting has been tried in vain.
     retry_at: Tokens,
 }
@@ -175,6 +177,7 @@ impl<'a> Player<'a> {
             last_call: None,
             last_compaction: None,
             last_firing: None,
+            has_result: false,
             retry_at: Tokens::ZERO,
         }
     }
@@ -183,11 +186,46 @@ impl<'a> Player<'a> {
         if let Some(entry) = self.session.history.get(index) {
             self.recorded.push_counted(Arc::clone(entry.item()), entry.tokens().clone());
             self.shown.push_counted(Arc::clone(entry.item()), entry.tokens().clone());
+            self.has_result |= entry.kind() == ItemKind::Tool;
         }
+    }
+
+    /// What a policy does to every result as it is recorded. No call has read it yet, so what it
+    /// changes is in no cache, and it is no compaction.
+    fn record(&mut self) {
+        let Some(recording) = &self.policy.recording else { return };
+        if !std::mem::take(&mut self.has_result) {
+            return;
+        }
+        let view = self.view();
+        // A step that needs a budget has one; what must stay is not too large for a step that
+        // aims at nothing.
+        let Ok(plan) = plan(&view, &**recording, Some(&self.policy.budget)) else { return };
+        if plan.is_empty() {
+            return;
+        }
+        let after = plan.apply_digest().view;
+        self.shared = self.shared.min(view.tokens_of(0..first_difference(&view, &after)));
+        self.show(&after);
+    }
+
+    fn view(&self) -> View {
+        View::through(&self.recorded, &self.overlay).expect("the overlay is this transcript's")
+    }
+
+    /// The model sees this now.
+    fn show(&mut self, view: &View) {
+        self.shown = self.recorded.clone_empty();
+        for entry in view.iter() {
+            self.shown.push_counted(Arc::clone(entry.item()), entry.tokens().clone());
+        }
+        self.recorded = view.transcript().clone();
+        self.overlay = view.overlay().clone();
     }
 
     /// The model is asked, and its answer begins with item `index`.
     fn call(&mut self, index: usize, now: Option<Timestamp>) {
+        self.record();
         if let Some(reason) = self.fires(now) {
             self.last_firing = now;
             self.compact(index, now, reason);
@@ -237,7 +275,7 @@ impl<'a> Player<'a> {
     }
 
     fn compact(&mut self, index: usize, now: Option<Timestamp>, reason: CompactionReason) {
-        let view = View::through(&self.recorded, &self.overlay).expect("the overlay is this transcript's");
+        let view = self.view();
         let execution = Execution {
             view: &view,
             strategy: &*self.policy.strategy,
@@ -297,12 +335,7 @@ impl<'a> Player<'a> {
         self.shared = self.shared.min(prefix_kept);
         let (tokens_after, item_count) = (after.tokens(), after.len());
         self.last_compaction = Some(LastCompaction { tokens_after, at: now, item_count });
-        self.shown = self.recorded.clone_empty();
-        for entry in after.iter() {
-            self.shown.push_counted(Arc::clone(entry.item()), entry.tokens().clone());
-        }
-        self.recorded = after.transcript().clone();
-        self.overlay = after.overlay().clone();
+        self.show(after);
     }
 
     /// A model that writes a summary reads what the agent would have read, of which the cache holds

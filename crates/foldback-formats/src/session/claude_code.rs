@@ -10,6 +10,7 @@
 mod append;
 mod attachment;
 mod build;
+mod items;
 mod record;
 mod tree;
 
@@ -36,19 +37,24 @@ impl Codec for ClaudeCode {
     }
 
     fn read(&self, bytes: &[u8]) -> Result<Reading, FormatError> {
-        let (lines, problems) = jsonl::read_with(bytes, Record::parse);
+        let (mut lines, problems) = jsonl::read_with(bytes, Record::parse);
+        let mut items: Vec<Vec<Arc<Item>>> = lines.iter_mut().map(Line::take_items).collect();
         let mut conversations = Vec::new();
         let mut branches = Vec::new();
         let mut main_branch = Vec::new();
         for (index, (name, members)) in tree::groups(&lines).into_iter().enumerate() {
             let (active, others) = tree::Tree::new(&lines, members).branches();
-            let conversation = build::conversation(&lines, &active);
+            if index == 0 {
+                let build = |branch| build::conversation(&lines, branch, |line| items[line].clone());
+                branches = others.iter().map(|branch| build(branch)).collect();
+            }
+            // Every record is in one active branch at most, and in those that were left before.
+            let conversation = build::conversation(&lines, &active, |line| std::mem::take(&mut items[line]));
             conversations.push(match name {
                 Some(name) => conversation.named(name),
                 None => conversation,
             });
             if index == 0 {
-                branches = others.iter().map(|branch| build::conversation(&lines, branch)).collect();
                 main_branch = active;
             }
         }
@@ -79,6 +85,17 @@ impl Codec for ClaudeCode {
     fn append(&self, session: &Session, conversation: &Conversation, items: &[Arc<Item>]) -> Option<Added> {
         let records = append::append(session, items).filter(|_| is_main(session, conversation));
         records.map(Added::Behind)
+    }
+}
+
+impl Line<'_, Record<'_>> {
+    /// The items of the record, with names of their own.
+    fn take_items(&mut self) -> Vec<Arc<Item>> {
+        let mut items = std::mem::take(&mut self.record.items);
+        if self.record.uuid.is_none() {
+            items::name_after_line(&mut items, self.number);
+        }
+        items
     }
 }
 

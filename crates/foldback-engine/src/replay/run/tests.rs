@@ -45,6 +45,7 @@ fn policy(
     ReplayPolicy {
         name: "test".to_owned(),
         trigger: Arc::new(trigger),
+        recording: None,
         strategy: Arc::new(strategy),
         budget,
         sizing: Sizing::Target,
@@ -117,6 +118,19 @@ fn a_compaction_leaves_its_unchanged_beginning_in_the_cache() {
         assert_eq!(made.summary_cost, Cost::default());
     }
     assert_eq!(run.compactions[0].recall.total().needed, 1, "the path is used in the end");
+}
+
+#[test]
+fn results_that_are_shortened_when_recorded_are_read_short_and_stay_in_the_cache() {
+    let history = session(3);
+    let shorten = foldback_core::TruncateToolOutputsStrategy::by_tokens(Tokens(60)).expect("enough");
+    let recording = ReplayPolicy { recording: Some(Arc::new(shorten.shorten_fresh())), ..never() };
+    let (whole, short) = (run(&history, &never()), run(&history, &recording));
+    assert!(short.peak < whole.peak, "{} {}", short.peak, whole.peak);
+    assert!(short.compactions.is_empty());
+    for calls in short.calls.windows(2) {
+        assert_eq!(calls[1].call.cached, calls[0].call.prompt(), "no call had read what was shortened");
+    }
 }
 
 #[test]

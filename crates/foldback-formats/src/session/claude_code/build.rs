@@ -1,15 +1,17 @@
 //! A conversation from the records of one branch: messages put together, compactions understood.
 
 use std::borrow::Cow;
-use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 
-use foldback_core::{Item, ItemId, ItemKind, Part, ResultPart, Text, Tokens, ToolResult, TurnId};
+use foldback_core::{Item, ItemKind, Part, ResultPart, Text, Tokens, ToolResult, TurnId};
+use foldhash::{HashMap, HashMapExt, HashSet, HashSetExt};
+
+use smallvec::SmallVec;
 
 use super::record::{Compact, Kind, Parent, Record};
-use super::text_kind;
 use crate::conversation::{Cleared, Compaction, Conversation, Place, Shown};
 use crate::jsonl::Line;
-use crate::lowering::{self, Tag};
+use crate::lowering;
 
 /// What Claude Code shows in the place of a result that it cleared.
 const CLEARED: &str = "[Old tool result content cleared]";
@@ -20,16 +22,22 @@ const BY: &str = "claude-code";
 /// Who made one that it did.
 const BY_FOLDBACK: &str = "foldback";
 
-/// The records of `branch`, in the order of the file, as a conversation.
-pub(super) fn conversation<'a>(lines: &[Line<'a, Record<'a>>], branch: &[usize]) -> Conversation {
-    let mut builder = Builder::new(lines, branch);
+/// The records of `branch`, in the order of the file, as a conversation. `said` gives the items of a
+/// record, by its line index; it is asked once for each.
+pub(super) fn conversation<'a>(
+    lines: &[Line<'a, Record<'a>>],
+    branch: &[usize],
+    said: impl FnMut(usize) -> Vec<Arc<Item>>,
+) -> Conversation {
+    let mut builder = Builder::new(lines, branch, said);
     for &index in branch {
         builder.push(index);
     }
     builder.conversation
 }
 
-struct Builder<'b, 'a> {
+struct Builder<'b, 'a, S> {
+    said: S,
     lines: &'b [Line<'a, Record<'a>>],
     branch: &'b [usize],
     by_uuid: HashMap<&'b str, usize>,
@@ -37,23 +45,24 @@ struct Builder<'b, 'a> {
     /// The item that holds a message, by the message's id.
     messages: HashMap<&'b str, usize>,
     /// The items of each record, by the record's line index.
-    items: Vec<Vec<usize>>,
+    items: Vec<SmallVec<[usize; 2]>>,
     /// Where the result of a call is: item and part.
     results: HashMap<&'b str, (usize, usize)>,
     /// Records that a boundary before them already showed.
     shown: HashSet<usize>,
 }
 
-impl<'b, 'a> Builder<'b, 'a> {
-    fn new(lines: &'b [Line<'a, Record<'a>>], branch: &'b [usize]) -> Self {
+impl<'b, 'a, S: FnMut(usize) -> Vec<Arc<Item>>> Builder<'b, 'a, S> {
+    fn new(lines: &'b [Line<'a, Record<'a>>], branch: &'b [usize], said: S) -> Self {
         let uuid = |&index: &usize| lines[index].record.uuid.as_deref().map(|uuid| (uuid, index));
         Self {
+            said,
             lines,
             branch,
             by_uuid: branch.iter().filter_map(uuid).collect(),
             conversation: Conversation::new(),
             messages: HashMap::new(),
-            items: vec![Vec::new(); lines.len()],
+            items: vec![SmallVec::new(); lines.len()],
             results: HashMap::new(),
             shown: HashSet::new(),
         }
@@ -83,12 +92,12 @@ impl<'b, 'a> Builder<'b, 'a> {
         let record = &lines[index].record;
         let message_id = record.message.id.as_deref().filter(|_| record.kind == Kind::Assistant);
         let began = message_id.and_then(|id| self.messages.get(id).copied());
-        let mut at = Vec::new();
-        for item in items_of(record, self.lines[index].number) {
+        let mut at = SmallVec::new();
+        for item in (self.said)(index) {
             match began.filter(|_| item.kind == ItemKind::Assistant) {
                 Some(began) => {
-                    let (usage, finish_reason) = (item.usage, item.finish_reason);
-                    self.conversation.extend_item(began, item.parts);
+                    let Item { usage, finish_reason, parts, .. } = Arc::unwrap_or_clone(item);
+                    self.conversation.extend_item(began, parts);
                     self.conversation.amend_item(began, |item| {
                         item.usage = usage.or(item.usage);
                         item.finish_reason = finish_reason.or(item.finish_reason);
@@ -145,7 +154,8 @@ impl<'b, 'a> Builder<'b, 'a> {
         let mut turn: Option<TurnId> = None;
         for &copy in &put_in {
             let record = &self.lines[copy].record;
-            for mut item in items_of(record, self.lines[copy].number) {
+            for item in (self.said)(copy) {
+                let mut item = Arc::unwrap_or_clone(item);
                 if record.is_summary {
                     item = lowering::found_summary(item, by, hidden_count, tokens_before);
                 }
@@ -217,49 +227,5 @@ impl<'b, 'a> Builder<'b, 'a> {
         compaction.created_at = self.lines[index].record.created_at;
         compaction.tokens_before = compact.tokens_before;
         self.conversation.clear(compaction, cleared);
-    }
-}
-
-/// The items of one record: results apart from the rest.
-fn items_of(record: &Record<'_>, line: usize) -> Vec<Item> {
-    let id = record.uuid.as_deref().map_or_else(|| format!("line-{line}").into(), ItemId::from);
-    let parts = record.message.parts.iter().cloned();
-    let (results, mut others): (Vec<Part>, Vec<Part>) =
-        parts.partition(|part| matches!(part, Part::ToolResult(_)));
-    let kind = match (record.kind, record.foldback_kind) {
-        (Kind::Assistant, _) => ItemKind::Assistant,
-        (_, Some(kind)) => kind,
-        _ if record.is_summary || record.is_meta => ItemKind::Context,
-        _ => text_kind(&others),
-    };
-    // Attachments have a kind, too, but no tag.
-    if kind == ItemKind::Notification && record.kind == Kind::User && record.foldback_kind.is_some() {
-        others.iter_mut().for_each(untag);
-    }
-    let mut items = Vec::new();
-    if !results.is_empty() {
-        items.push(Item::new(id.clone(), ItemKind::Tool, results));
-    }
-    if !others.is_empty() {
-        let id = if items.is_empty() { id } else { format!("{id}-1").into() };
-        items.push(Item::new(id, kind, others));
-    }
-    if let Some(last) = items.last_mut() {
-        last.cache_marker = record.message.has_cache_marker;
-    }
-    for item in &mut items {
-        item.created_at = record.created_at;
-        if item.kind == ItemKind::Assistant {
-            (item.usage, item.finish_reason) = (record.message.usage, record.message.finish_reason);
-        }
-    }
-    items
-}
-
-fn untag(part: &mut Part) {
-    if let Part::Text(text) = part
-        && let Some((Tag::Notification, inside)) = Tag::split(text)
-    {
-        *text = Text::from(inside);
     }
 }

@@ -1,12 +1,13 @@
 //! One line of a session file, as far as it matters.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
-use foldback_core::{FinishReason, ItemKind, Json, Opaque, Part, Timestamp, Tokens, Usage};
+use foldback_core::{CallId, FinishReason, Item, ItemKind, Json, Opaque, Part, Timestamp, Tokens, Usage};
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
-use super::attachment;
+use super::{attachment, items};
 use crate::dialect::anthropic::blocks::{Content, Str, Streamed, read_blocks};
 use crate::rfc3339;
 
@@ -58,6 +59,10 @@ pub(super) struct Record<'a> {
     /// Set by foldback on what it writes.
     pub(super) foldback_kind: Option<ItemKind>,
     pub(super) message: Message<'a>,
+    /// The calls that it answers, in order.
+    answered: Vec<CallId>,
+    /// What it says.
+    pub(super) items: Vec<Arc<Item>>,
     pub(super) compact: Compact<'a>,
 }
 
@@ -66,7 +71,6 @@ pub(super) struct Record<'a> {
 pub(super) struct Message<'a> {
     pub(super) id: Option<Cow<'a, str>>,
     pub(super) model: Option<Cow<'a, str>>,
-    pub(super) parts: Vec<Part>,
     pub(super) has_cache_marker: bool,
     pub(super) usage: Option<Usage>,
     pub(super) finish_reason: Option<FinishReason>,
@@ -209,24 +213,30 @@ impl<'a> Record<'a> {
             (TypeLine::System | TypeLine::Other, _) => Kind::Other,
         };
         let mut foldback_kind = line.foldback_kind;
-        let message = match kind {
+        let (message, parts) = match kind {
             Kind::User | Kind::Assistant => {
                 let missing = || serde::de::Error::missing_field("message");
-                Message::read(line.message.ok_or_else(missing)?, content)?
+                let mut line = line.message.ok_or_else(missing)?;
+                let content = line.content.take().map_or_else(|| Ok(Content::default()), content)?;
+                (Message::of(line, &content), content.parts)
             }
             Kind::Attachment => {
                 let missing = || serde::de::Error::missing_field("attachment");
                 let (kind, parts) = attachment::read(line.attachment.ok_or_else(missing)?);
                 foldback_kind = foldback_kind.or(Some(kind));
-                Message { parts, ..Message::default() }
+                (Message::default(), parts)
             }
-            Kind::CompactBoundary | Kind::MicrocompactBoundary | Kind::Other => Message::default(),
+            Kind::CompactBoundary | Kind::MicrocompactBoundary | Kind::Other => <_>::default(),
         };
         let compact = match line.compact_metadata.or(line.microcompact_metadata) {
             Some(metadata) => Compact::read(serde_json::from_str(metadata.get())?),
             None => Compact::default(),
         };
-        Ok(Self {
+        let answered = parts.iter().filter_map(|part| match part {
+            Part::ToolResult(result) => Some(result.call_id.clone()),
+            _ => None,
+        });
+        let mut record = Self {
             kind,
             uuid: line.uuid.map(text),
             parent: line.parent_uuid,
@@ -240,8 +250,12 @@ impl<'a> Record<'a> {
             is_of_call: line.source_tool_use_id.is_some(),
             foldback_kind,
             message,
+            answered: answered.collect(),
+            items: Vec::new(),
             compact,
-        })
+        };
+        record.items = items::items_of(&record, parts);
+        Ok(record)
     }
 
     /// Whether it is something that a person or the model said, or that was put in their way.
@@ -251,10 +265,7 @@ impl<'a> Record<'a> {
 
     /// The ids of the calls that it answers.
     pub(super) fn answered(&self) -> impl Iterator<Item = &str> {
-        self.message.parts.iter().filter_map(|part| match part {
-            Part::ToolResult(result) => Some(&*result.call_id),
-            _ => None,
-        })
+        self.answered.iter().map(CallId::as_str)
     }
 }
 
@@ -284,19 +295,14 @@ impl<'a> Compact<'a> {
 }
 
 impl<'a> Message<'a> {
-    fn read<C>(
-        line: MessageLine<'a, C>,
-        content: impl FnOnce(C) -> Result<Content, serde_json::Error>,
-    ) -> Result<Self, serde_json::Error> {
-        let content = line.content.map_or_else(|| Ok(Content::default()), content)?;
-        Ok(Self {
+    fn of<C>(line: MessageLine<'a, C>, content: &Content) -> Self {
+        Self {
             id: line.id.map(text),
             model: line.model.map(text),
-            parts: content.parts,
             has_cache_marker: content.cache_control.is_some(),
             usage: line.usage.map(UsageLine::read),
             finish_reason: line.stop_reason.and_then(|reason| finish_reason(&reason)),
-        })
+        }
     }
 }
 

@@ -12,7 +12,7 @@
 //! the model saw nothing from before it. Only records before the first thing said (what hooks
 //! attach when a session starts) belong to the beginning after them.
 
-use std::collections::{HashMap, HashSet};
+use foldhash::{HashMap, HashMapExt, HashSet};
 
 use super::record::{Kind, Parent, Record};
 use crate::jsonl::Line;

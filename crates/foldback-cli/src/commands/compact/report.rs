@@ -1,0 +1,194 @@
+//! What `foldback compact` did, for scripts and for people.
+
+use foldback_core::{Model, Policy, View};
+use serde::Serialize;
+
+use super::{Done, Failed, Folded, WINDOW_DEFAULT};
+use crate::args::{Compact, From, Shared};
+use crate::input::Opened;
+use crate::places::Places;
+use crate::terminal::{counted, number, say, styled};
+use crate::written::{WrittenReport, tell_some};
+use crate::{picture, policy, terminal};
+
+/// Conversations of one file that are told in full; the rest are summed up.
+const CONVERSATIONS_TOLD_MAX: usize = 3;
+
+/// What happened, for scripts.
+#[derive(Serialize)]
+pub(super) struct Report {
+    pub(super) file: String,
+    pub(super) format: &'static str,
+    pub(super) dialect: Option<&'static str>,
+    pub(super) counter: String,
+    pub(super) from: From,
+    pub(super) policy: String,
+    /// What the policy aims for; none where it does not aim at a size.
+    pub(super) target: Option<u64>,
+    pub(super) conversations: Vec<FoldedReport>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) failed: Vec<FailedReport>,
+    pub(super) written: Option<WrittenReport>,
+}
+
+/// A conversation that stays as it was.
+#[derive(Serialize)]
+pub(super) struct FailedReport {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    name: Option<String>,
+    error: String,
+}
+
+impl FailedReport {
+    pub(super) fn new(failed: &Failed) -> Self {
+        Self { name: failed.name.clone(), error: failed.failure.what() }
+    }
+}
+
+#[derive(Serialize)]
+pub(super) struct FoldedReport {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    name: Option<String>,
+    strategy: String,
+    tokens_before: u64,
+    tokens_after: u64,
+    items_before: usize,
+    items_after: usize,
+    kept: usize,
+    rewritten: usize,
+    folded: usize,
+    dropped: usize,
+    first_changed: Option<usize>,
+    prefix_tokens_kept: u64,
+    edits: usize,
+    repairs: Vec<String>,
+}
+
+impl FoldedReport {
+    pub(super) fn new(folded: &Folded, opened: &Opened) -> Self {
+        let counts = picture::Fates::of(folded.before_plan(), &folded.plan);
+        let conversation = &opened.session.conversations()[folded.conversation_index];
+        let repairs = match &folded.repairs[..] {
+            [] => Vec::new(),
+            repairs => {
+                let places = Places::new(&opened.path, conversation, &folded.before);
+                places.repair_lines(&places.repairs(folded.before_plan(), repairs))
+            }
+        };
+        let after = folded.after.as_ref();
+        Self {
+            name: conversation.name().map(ToOwned::to_owned),
+            strategy: folded.plan.strategy().to_owned(),
+            tokens_before: folded.before.tokens().0,
+            tokens_after: after.map_or(folded.plan.tokens_after(), |view| view.tokens()).0,
+            items_before: folded.before.len(),
+            items_after: after
+                .map_or_else(|| counts.visible() + folded.plan.folds().count(), |view| view.len()),
+            kept: counts.kept,
+            rewritten: counts.rewritten,
+            folded: counts.folded,
+            dropped: counts.dropped,
+            first_changed: folded.plan.first_changed(),
+            prefix_tokens_kept: folded.plan.prefix_tokens_kept().0,
+            edits: folded.plan.edits().len(),
+            repairs,
+        }
+    }
+}
+
+impl Folded {
+    /// The view that was planned on: the one before, repaired.
+    fn before_plan(&self) -> &View {
+        self.plan.view()
+    }
+}
+
+/// Says what of the command line has no effect.
+pub(super) fn tell_what_is_ignored(shared: &Shared, arguments: &Compact, policy: &Policy) {
+    if arguments.target.is_some() && !policy::aims(policy) {
+        let target = arguments.target_from.name("target");
+        terminal::note(&format!(
+            "{target}: {} keeps what it keeps and does not aim at a size",
+            policy.name()
+        ));
+    }
+    if arguments.focus.is_some() && !policy::asks_for_summaries(policy) {
+        terminal::note(&format!("--focus: {} asks for no summary that could attend to it", policy.name()));
+    }
+    if let Some(model) = shared.model.as_deref().filter(|model| Model::named(model).is_none()) {
+        let window = number(WINDOW_DEFAULT.0);
+        terminal::note(&format!("the model {model} is not known: a window of {window} tokens is assumed"));
+    }
+}
+
+/// What happened, for people.
+pub(super) fn tell(done: &Done, report: &Report) {
+    let is_alone = done.folded.len() == 1;
+    let changed = || {
+        let all = done.folded.iter().zip(&report.conversations);
+        all.filter(|(folded, _)| is_alone || !folded.is_unchanged())
+    };
+    for (folded, told) in changed().take(CONVERSATIONS_TOLD_MAX) {
+        let name = told.name.as_deref().map_or_else(String::new, |name| format!(" ({name})"));
+        let heading = format!("{}{name}", report.file);
+        let dialect = report.dialect.map_or_else(String::new, |dialect| format!(" for {dialect}"));
+        say(&format!(
+            "{} {}{dialect}, counted by {}",
+            styled(terminal::STRONG, heading),
+            report.format,
+            report.counter
+        ));
+        tell_one(folded, told, report.target);
+    }
+    let more = changed().skip(CONVERSATIONS_TOLD_MAX);
+    let sums = more.fold((0, 0, 0), |(count, before, after), (_, told)| {
+        (count + 1, before + told.tokens_before, after + told.tokens_after)
+    });
+    if let (count @ 1.., before, after) = sums {
+        let (before, after) = (number(before), number(after));
+        let count = counted(count, "more conversation");
+        say(&format!("{count}: {before} → {after} tokens together"));
+    }
+    let unchanged = done.folded.iter().filter(|folded| folded.is_unchanged()).count();
+    if !is_alone && unchanged > 0 {
+        let all = done.folded.len() + done.failed.len();
+        let why = report.target.map_or("have nothing to compact", |_| "are already under the target");
+        say(&format!("{unchanged} of {all} conversations {why}"));
+    }
+    if let Some(written) = &report.written {
+        written.tell("compaction");
+    }
+}
+
+fn tell_one(folded: &Folded, told: &FoldedReport, target: Option<u64>) {
+    if folded.is_unchanged() {
+        let tokens = number(told.tokens_before);
+        return say(&match target.map(number) {
+            Some(target) => format!("  already under the target: {tokens} tokens, the target is {target}"),
+            None => format!("  nothing to do: {tokens} tokens"),
+        });
+    }
+    let (before, after) = (number(told.tokens_before), number(told.tokens_after));
+    let at_most = if folded.after.is_some() { "" } else { "at most " };
+    let after = styled(terminal::STRONG, after);
+    let target = target.map_or_else(String::new, |target| format!(" (target {})", number(target)));
+    say(&format!("  {before} → {at_most}{after} tokens{target}"));
+    for line in picture::timeline(folded.before_plan(), &folded.plan, terminal::width() - 4) {
+        say(&format!("  {line}"));
+    }
+    let (kept, rewritten) = (number(told.kept as u64), number(told.rewritten as u64));
+    say(&format!(
+        "  {} kept as they were, {} shortened or cleared, {} folded into a summary, {} dropped",
+        styled(terminal::GREEN, kept),
+        styled(terminal::YELLOW, rewritten),
+        styled(terminal::BLUE, number(told.folded as u64)),
+        styled(terminal::RED, number(told.dropped as u64)),
+    ));
+    if let Some(first) = told.first_changed {
+        let prefix = number(told.prefix_tokens_kept);
+        say(&format!(
+            "  first changed item: {first}; {prefix} tokens of prefix stay in the provider's cache"
+        ));
+    }
+    tell_some("repaired", &told.repairs);
+}

@@ -1,0 +1,147 @@
+//! Values as people write them: on the command line, in the environment, in the configuration file.
+//! Whoever got one wrong is told what is allowed.
+
+use std::ops::Range;
+
+use clap::ValueEnum;
+use foldback_core::{Dialect, Level, Tokens};
+use foldback_formats::Format;
+
+/// Names closer than this are suggested.
+const SIMILARITY_MIN: f64 = 0.75;
+
+/// The one of `names` that was probably meant.
+pub(crate) fn similar<'a>(name: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    let scored = names.map(|known| (strsim::jaro_winkler(name, known), known));
+    let best = scored.max_by(|one, other| one.0.total_cmp(&other.0))?;
+    (best.0 >= SIMILARITY_MIN).then_some(best.1)
+}
+
+/// What to tell whoever wrote `name`, which is none of `names`.
+pub(crate) fn no_such<'a>(what: &str, name: &str, names: impl Iterator<Item = &'a str> + Clone) -> String {
+    let meant =
+        similar(name, names.clone()).map_or_else(String::new, |known| format!("did you mean {known}? "));
+    let all: Vec<&str> = names.collect();
+    format!("no such {what}; {meant}there are {}", all.join(", "))
+}
+
+pub(crate) fn format_named(name: &str) -> Result<Format, String> {
+    let names = Format::ALL.iter().map(|format| format.as_str());
+    name.parse().map_err(|_| no_such("format", name, names))
+}
+
+pub(crate) fn dialect_named(name: &str) -> Result<Dialect, String> {
+    let found = Dialect::ALL.into_iter().find(|dialect| dialect.as_str() == name);
+    found.ok_or_else(|| no_such("dialect", name, Dialect::ALL.iter().map(|dialect| dialect.as_str())))
+}
+
+/// One of the names of `T`, which is `what` to people.
+pub(crate) fn one_of<T: ValueEnum>(what: &str, name: &str) -> Result<T, String> {
+    let possible: Vec<_> = T::value_variants().iter().filter_map(ValueEnum::to_possible_value).collect();
+    let names = possible.iter().map(clap::builder::PossibleValue::get_name);
+    T::from_str(name, false).map_err(|_| no_such(what, name, names))
+}
+
+const TOKENS_WANTED: &str = "give a whole number of tokens above zero, such as 128000 or 128k";
+
+/// A number of tokens, as it is or short.
+pub(crate) fn tokens(text: &str) -> Result<Tokens, String> {
+    short_number(text).ok_or_else(|| TOKENS_WANTED.to_owned())
+}
+
+fn short_number(text: &str) -> Option<Tokens> {
+    let plain = text.replace(['_', ','], "").to_ascii_lowercase();
+    let (number, factor) = match (plain.strip_suffix('k'), plain.strip_suffix('m')) {
+        (Some(number), _) => (number, 1_000.0),
+        (_, Some(number)) => (number, 1_000_000.0),
+        _ => (plain.as_str(), 1.0),
+    };
+    let tokens = number.parse::<f64>().ok()? * factor;
+    (tokens.fract() == 0.0 && (1.0..1e15).contains(&tokens)).then_some(Tokens(tokens as u64))
+}
+
+/// A number of tokens, or a share.
+pub(crate) fn level(text: &str) -> Result<Level, String> {
+    let wanted = || {
+        "give a whole number of tokens above zero, such as 8000 or 8k, or a share of what is usable above \
+         0% and up to 100%, such as 40%"
+            .to_owned()
+    };
+    if !text.contains('%') {
+        return short_number(text).map(Level::Tokens).ok_or_else(wanted);
+    }
+    match text.parse() {
+        Ok(Level::PercentOfUsable(percent) | Level::PercentOfWindow(percent))
+            if !(percent > 0.0 && percent <= 100.0) =>
+        {
+            Err(wanted())
+        }
+        Ok(level) => Ok(level),
+        Err(_) => Err(wanted()),
+    }
+}
+
+/// Positions of items; either end may be left open.
+pub(crate) fn range(text: &str) -> Result<Range<usize>, String> {
+    let wrong = || "give a range of items such as 10..40, 10.. or ..40".to_owned();
+    let (start, end) = text.split_once("..").ok_or_else(wrong)?;
+    let bound = |text: &str, open: usize| match text.trim() {
+        "" => Ok(open),
+        number => number.parse().map_err(|_| wrong()),
+    };
+    let range = bound(start, 0)?..bound(end, usize::MAX)?;
+    match range.is_empty() {
+        true => Err(format!(
+            "nothing is in it: A..B begins at item A and ends before item B, so A must be below B; {}",
+            wrong()
+        )),
+        false => Ok(range),
+    }
+}
+
+/// The number of a turn.
+pub(crate) fn turn(text: &str) -> Result<usize, String> {
+    let wanted = "turns are counted from 1: give a whole number of 1 or more";
+    text.parse().ok().filter(|&turn| turn > 0).ok_or_else(|| wanted.to_owned())
+}
+
+/// How many of something.
+pub(crate) fn count(text: &str) -> Result<usize, String> {
+    text.parse().map_err(|_| "give a whole number of 0 or more".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::args::CounterName;
+
+    #[test]
+    fn token_counts_may_be_written_short() {
+        assert_eq!(tokens("128k"), Ok(Tokens(128_000)));
+        assert_eq!(tokens("1.5M"), Ok(Tokens(1_500_000)));
+        assert_eq!(tokens("32_000"), Ok(Tokens(32_000)));
+        for wrong in ["0", "-5", "many", "1.5", "k", "1e300", "nan", ""] {
+            assert!(tokens(wrong).is_err(), "{wrong}");
+        }
+        assert_eq!(level("40%"), Ok(Level::PercentOfUsable(40.0)));
+        for wrong in ["0%", "101%", "-1%", "nan%", "%", "40% of it", "10x"] {
+            assert!(level(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn ranges_may_be_open() {
+        assert_eq!(range("3..9"), Ok(3..9));
+        assert_eq!(range("..9"), Ok(0..9));
+        assert_eq!(range("3.."), Ok(3..usize::MAX));
+        assert!(range("9..3").is_err() && range("3").is_err());
+    }
+
+    #[test]
+    fn a_mistyped_name_gets_a_suggestion() {
+        assert!(format_named("claude").unwrap_err().contains("did you mean claude-code?"));
+        assert!(dialect_named("openai").unwrap_err().contains("openai-chat"));
+        let counter = one_of::<CounterName>("counter", "estimat").unwrap_err();
+        assert_eq!(counter, "no such counter; did you mean estimate? there are o200k, cl100k, estimate");
+    }
+}

@@ -1,0 +1,102 @@
+//! What was written where, for scripts and for people.
+
+use foldback_formats::{Session, Written, WrittenAs};
+use serde::Serialize;
+
+use crate::input::Opened;
+use crate::output::Place;
+use crate::terminal::{STRONG, say, styled};
+
+/// Losses and repairs that are told one by one; the rest are counted.
+const TOLD_MAX: usize = 5;
+
+#[derive(Serialize)]
+pub(crate) struct WrittenReport {
+    path: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    backup: Option<String>,
+    format: &'static str,
+    how: How,
+    losses: Vec<String>,
+    #[serde(skip)]
+    is_in_place: bool,
+    #[serde(skip)]
+    why_fresh: Option<&'static str>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+enum How {
+    Unchanged,
+    Appended,
+    Fresh,
+}
+
+/// Whether a fresh file was asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fresh {
+    AskedFor,
+    WhereNeeded,
+}
+
+impl WrittenReport {
+    pub(crate) fn new(
+        place: &Place,
+        opened: &Opened,
+        written: Option<&Written<'_>>,
+        losses: Vec<String>,
+        fresh: Fresh,
+    ) -> Self {
+        let session = &opened.session;
+        let (format, how) = match written.map(|written| written.written_as) {
+            None => (session.format(), How::Unchanged),
+            Some(WrittenAs::Appended(format)) => (format, How::Appended),
+            Some(WrittenAs::Fresh(format)) => (format, How::Fresh),
+        };
+        let why_fresh = (how == How::Fresh && fresh == Fresh::WhereNeeded).then(|| why_fresh(session));
+        Self {
+            path: place.path.display().to_string(),
+            backup: place.backup.as_ref().map(|backup| backup.display().to_string()),
+            format: format.as_str(),
+            how,
+            losses,
+            is_in_place: place.path == opened.path,
+            why_fresh,
+        }
+    }
+
+    /// `what` was written: a compaction, a repair.
+    pub(crate) fn tell(&self, what: &str) {
+        let path = styled(STRONG, &self.path);
+        match self.how {
+            How::Unchanged if self.is_in_place => say(&format!("  left {path} as it is")),
+            How::Unchanged => say(&format!("  copied to {path} unchanged")),
+            How::Appended => say(&format!("  wrote {path}: the {what} was added after the original records")),
+            How::Fresh => {
+                let why = self.why_fresh.map_or_else(String::new, |why| format!(": {why}"));
+                say(&format!("  wrote {path}: a fresh file in {} form{why}", self.format));
+            }
+        }
+        if let Some(backup) = &self.backup {
+            say(&format!("  the file as it was: {backup}"));
+        }
+        tell_some("could not be written", &self.losses);
+    }
+}
+
+fn why_fresh(session: &Session) -> &'static str {
+    match session.conversations().len() > 1 && session.format().holds_many() {
+        true => "the file holds several conversations",
+        false => "the format has no compaction record",
+    }
+}
+
+/// The first few of many.
+pub(crate) fn tell_some(what: &str, all: &[String]) {
+    for one in all.iter().take(TOLD_MAX) {
+        say(&format!("  {what}: {one}"));
+    }
+    if all.len() > TOLD_MAX {
+        say(&format!("  {what}: {} more", all.len() - TOLD_MAX));
+    }
+}

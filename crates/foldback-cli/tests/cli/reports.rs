@@ -1,0 +1,155 @@
+//! What is reported of a compaction, a repair or a conversion: the place in the file, and what was
+//! written.
+
+use serde_json::Value;
+
+use super::{SESSION, at, code, folder, json, run, text};
+
+/// So many words, and some more tokens.
+fn words(words: usize) -> String {
+    "alder birch cedar dogwood elm fir ".repeat(words.div_ceil(6))
+}
+
+fn line(id: &str, kind: &str, text: &str) -> String {
+    format!("{}\n", serde_json::json!({"id": id, "kind": kind, "parts": [{"text": text}]}))
+}
+
+fn conversation(name: &str) -> String {
+    format!("{}\n", serde_json::json!({"conversation": {"name": name}}))
+}
+
+/// A conversation that can be brought to 2,000 tokens, between two that cannot.
+fn several() -> String {
+    let large = line("u", "user", &words(4_000));
+    let mut session = conversation("first large") + &large + &conversation("long");
+    for turn in 0..20 {
+        session += &line(&format!("u{turn}"), "user", "What is next?");
+        session += &line(&format!("a{turn}"), "assistant", &words(400));
+    }
+    session + &conversation("second large") + &large
+}
+
+#[test]
+fn of_several_conversations_those_that_can_be_compacted_are() {
+    let folder = folder();
+    let (path, out) = (at(&folder, "several.jsonl"), at(&folder, "out.jsonl"));
+    std::fs::write(&path, several()).unwrap();
+    let output = run(&["compact", &path, "--target", "2000", "-o", &out]);
+    let told = text(&output.stderr);
+    assert_eq!(code(&output), 4, "{told}");
+    for name in ["first large", "second large"] {
+        assert!(told.contains(&format!("error: {path} ({name}): the items that cannot shrink")), "{told}");
+    }
+    let sizes = |path: &str| -> Vec<u64> {
+        let stats = json(&run(&["stats", path, "--json"]));
+        let conversations = stats["conversations"].as_array().unwrap().clone();
+        conversations.iter().map(|one| one["tokens_view"].as_u64().unwrap()).collect()
+    };
+    let (before, after) = (sizes(&path), sizes(&out));
+    assert_eq!((before[0], before[2]), (after[0], after[2]), "what failed is left as it was");
+    assert!(before[1] > 2_000 && after[1] <= 2_000, "{before:?} {after:?}");
+    let report = run(&["compact", &path, "--target", "2000", "--dry-run", "--json"]);
+    assert_eq!(code(&report), 4);
+    let report: Value = serde_json::from_slice(&report.stdout).unwrap();
+    assert_eq!(report["conversations"][0]["name"], "long");
+    assert_eq!(report["failed"][1]["name"], "second large");
+}
+
+#[test]
+fn where_no_conversation_can_be_compacted_nothing_is_written() {
+    let folder = folder();
+    let (path, out) = (at(&folder, "several.jsonl"), at(&folder, "out.jsonl"));
+    std::fs::write(&path, several()).unwrap();
+    assert_eq!(code(&run(&["compact", &path, "--target", "2", "-o", &out])), 4);
+    assert!(!std::path::Path::new(&out).exists());
+}
+
+#[test]
+fn what_cannot_shrink_is_named_by_its_line_kind_and_size() {
+    let folder = folder();
+    let path = at(&folder, "large.jsonl");
+    let session = line("opaque-id-1", "system", "Be brief.") + &line("opaque-id-2", "user", &words(4_000));
+    std::fs::write(&path, session).unwrap();
+    let told = text(&run(&["compact", &path, "--target", "2000"]).stderr);
+    assert!(told.contains(&format!("  {path}:2: user item 1, 5,3")), "{told}");
+    assert!(told.contains("tokens at its smallest") && told.contains("hint: raise the target"), "{told}");
+    assert!(!told.contains("opaque-id"), "{told}");
+}
+
+#[test]
+fn a_loss_is_named_by_its_line_kind_and_size() {
+    let folder = folder();
+    let path = at(&folder, "thinking.jsonl");
+    let thought = r#"{"id":"opaque-id","kind":"assistant","parts":[{"reasoning":{"text":"hm","signature":"s"}},{"text":"hello"}]}"#;
+    std::fs::write(&path, line("u", "user", "hi") + thought + "\n").unwrap();
+    let out = at(&folder, "out.json");
+    let report = json(&run(&["convert", &path, "--to", "openai-chat", "--json", "-o", &out]));
+    let lost = report["losses"][0].as_str().unwrap();
+    assert!(lost.starts_with(&format!("{path}:2: reasoning")), "{lost}");
+    assert!(lost.contains("(assistant item 1, about ") && !lost.contains("opaque-id"), "{lost}");
+}
+
+#[test]
+fn check_and_fix_name_the_same_places_and_fix_says_what_it_wrote() {
+    let folder = folder();
+    let path = at(&folder, "broken.jsonl");
+    let call = |id: &str, call: &str| {
+        let part = serde_json::json!({"tool_call": {"id": call, "name": "ls", "input": {"json": {}}}});
+        format!("{}\n", serde_json::json!({"id": id, "kind": "assistant", "parts": [part]}))
+    };
+    let session = [
+        line("u1", "user", "Look around."),
+        call("a1", "c1"),
+        line("u2", "user", "And there?"),
+        call("a2", "c2"),
+        line("u3", "user", "Enough."),
+    ];
+    std::fs::write(&path, session.concat()).unwrap();
+    let places =
+        |output: &std::process::Output, of: &dyn Fn(&Value) -> Value| -> Vec<(Value, Value, Value)> {
+            let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+            let found = of(&report);
+            let place = |one: &Value| (one["rule"].clone(), one["line"].clone(), one["item_index"].clone());
+            found.as_array().unwrap().iter().map(place).collect()
+        };
+    let checked = run(&["check", &path, "--for", "anthropic", "--json"]);
+    assert_eq!(code(&checked), 1);
+    let found = places(&checked, &|report| report["checks"][0]["violations"].clone());
+    let out = at(&folder, "fixed.jsonl");
+    let fixed = run(&["check", &path, "--for", "anthropic", "--fix", "--json", "-o", &out]);
+    assert_eq!(found.len(), 2, "{}", text(&checked.stdout));
+    assert_eq!(places(&fixed, &|report| report["repairs"].clone()), found, "{}", text(&fixed.stdout));
+    assert_eq!(json(&fixed)["written"]["path"], out.as_str());
+    assert_eq!(json(&fixed)["written"]["how"], "appended");
+    let told = text(&run(&["check", &path, "--for", "anthropic", "--fix", "-o", &out]).stderr);
+    assert!(told.contains(&format!("{path}:4: unanswered-call")) && told.contains("at index 3"), "{told}");
+    assert!(told.contains("the repair was added"), "{told}");
+    assert_eq!(code(&run(&["check", &out, "--for", "anthropic"])), 0);
+}
+
+#[test]
+fn every_conversation_of_a_file_is_repaired() {
+    let folder = folder();
+    let (path, out) = (at(&folder, "several.jsonl"), at(&folder, "fixed.jsonl"));
+    let result =
+        r#"{"id":"t","kind":"tool","parts":[{"tool_result":{"call_id":"gone","content":[{"text":"ok"}]}}]}"#;
+    let broken = line("u", "user", "hi") + result + "\n";
+    std::fs::write(&path, conversation("one") + &broken + &conversation("two") + &broken).unwrap();
+    assert_eq!(code(&run(&["check", &path, "--for", "anthropic"])), 1);
+    assert_eq!(code(&run(&["check", &path, "--for", "anthropic", "--fix", "-o", &out])), 0);
+    assert_eq!(code(&run(&["check", &out, "--for", "anthropic"])), 0);
+}
+
+#[test]
+fn a_session_that_fits_is_copied_and_said_to_be() {
+    let folder = folder();
+    let (copy, out) = (at(&folder, "session.jsonl"), at(&folder, "out.jsonl"));
+    std::fs::copy(SESSION, &copy).unwrap();
+    let told = text(&run(&["compact", &copy, "--target", "90k", "-o", &out]).stderr);
+    assert!(told.contains("already under the target: 36,031 tokens, the target is 90,000"), "{told}");
+    assert!(told.contains(&format!("copied to {out} unchanged")), "{told}");
+    let told = text(&run(&["compact", &copy, "--target", "90k", "--in-place"]).stderr);
+    assert!(told.contains(&format!("left {copy} as it is")), "{told}");
+    let told = text(&run(&["compact", &copy, "--target", "4000", "--fresh", "-o", &out]).stderr);
+    assert!(told.contains("a fresh file in native form\n"), "nothing is said to be missing: {told}");
+}

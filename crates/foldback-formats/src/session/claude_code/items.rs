@@ -1,0 +1,75 @@
+//! The items of one record. They are made where the record is read, on all cores; a conversation
+//! only puts them in order.
+
+use std::sync::Arc;
+
+use foldback_core::{Item, ItemId, ItemKind, Part, Text};
+
+use super::record::{Kind, Record};
+use super::text_kind;
+use crate::lowering::Tag;
+
+/// The items of a record with these parts: results apart from the rest.
+pub(super) fn items_of(record: &Record<'_>, parts: Vec<Part>) -> Vec<Arc<Item>> {
+    if parts.is_empty() {
+        return Vec::new();
+    }
+    let is_result = |part: &Part| matches!(part, Part::ToolResult(_));
+    let (results, mut others) = match parts.iter().filter(|part| is_result(part)).count() {
+        0 => (Vec::new(), parts),
+        count if count == parts.len() => (parts, Vec::new()),
+        _ => parts.into_iter().partition(is_result),
+    };
+    let kind = match (record.kind, record.foldback_kind) {
+        (Kind::Assistant, _) => ItemKind::Assistant,
+        (_, Some(kind)) => kind,
+        _ if record.is_summary || record.is_meta => ItemKind::Context,
+        _ => text_kind(&others),
+    };
+    // Attachments have a kind, too, but no tag.
+    if kind == ItemKind::Notification && record.kind == Kind::User && record.foldback_kind.is_some() {
+        others.iter_mut().for_each(untag);
+    }
+    let id = record.uuid.as_deref().unwrap_or_default();
+    let mut items = Vec::with_capacity(1);
+    if !results.is_empty() {
+        items.push(Item::new(id, ItemKind::Tool, results));
+    }
+    if !others.is_empty() {
+        items.push(Item::new(id_at(id, items.len()), kind, others));
+    }
+    if let Some(last) = items.last_mut() {
+        last.cache_marker = record.message.has_cache_marker;
+    }
+    for item in &mut items {
+        item.created_at = record.created_at;
+        if item.kind == ItemKind::Assistant {
+            (item.usage, item.finish_reason) = (record.message.usage, record.message.finish_reason);
+        }
+    }
+    items.into_iter().map(Arc::new).collect()
+}
+
+/// Names the items of a record that has no name, after its line.
+pub(super) fn name_after_line(items: &mut [Arc<Item>], line: usize) {
+    let name = format!("line-{line}");
+    for (place, item) in items.iter_mut().enumerate() {
+        Arc::make_mut(item).id = id_at(&name, place);
+    }
+}
+
+/// The id of a record's first or second item.
+fn id_at(name: &str, place: usize) -> ItemId {
+    match place {
+        0 => name.into(),
+        _ => format!("{name}-{place}").into(),
+    }
+}
+
+fn untag(part: &mut Part) {
+    if let Part::Text(text) = part
+        && let Some((Tag::Notification, inside)) = Tag::split(text)
+    {
+        *text = Text::from(inside);
+    }
+}

@@ -17,6 +17,7 @@ use crate::item::Item;
 use crate::secrets::redact;
 use crate::transcript::Meter;
 use choose::Chooser;
+pub(crate) use earlier::user_lines;
 use passages::Passages;
 use sources::Sources;
 

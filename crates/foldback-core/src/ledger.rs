@@ -1,13 +1,33 @@
 //! The ledger: facts found without a model, and what a compaction did to them.
+//!
+//! A [`Ledger`] is filled item by item, at a cost in proportion to the item. For two views of one
+//! transcript, or for a plan, it then answers which facts are still told, which stand behind a
+//! handle, and which are neither ([`Ledger::account`]).
 
+mod account;
+mod book;
+mod calls;
 mod constraint;
+mod fact;
+mod jobs;
+mod names;
+mod own;
+mod said;
 mod scan;
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+pub use account::{Account, Accounted, FactFate, Losses};
+pub use book::Ledger;
+pub(crate) use calls::{command_text, error_line};
 pub use constraint::{is_constraint, sentences};
+pub(crate) use fact::test_clause;
+pub use fact::{
+    CommandHistory, CommandRun, Detail, ErrorState, Fact, Operation, PathHistory, Place, TestHistory,
+};
+pub(crate) use own::{RULES_BYTES_MAX, SENTENCE_BYTES_MAX, own_words};
 pub use scan::{Found, scan};
 
 /// What a fact is.

@@ -58,7 +58,7 @@ pub use edit::{Edit, Fold, Reason, Rewrite, SummaryPlacement, SummarySpec};
 pub use handle::Handle;
 pub use ids::{CallId, ItemId, Text, Timestamp, Tokens, TurnId};
 pub use item::{FinishReason, Item, ItemKind, Metadata, Pin, SummaryOrigin, Usage};
-pub use ledger::FactKind;
+pub use ledger::{Account, Fact, FactFate, FactKind, Ledger};
 pub use models::Model;
 pub use native::{NativeDocument, NativeError, NativeFault};
 pub use part::{

@@ -80,6 +80,18 @@ fn joined<'t>(mut texts: impl Iterator<Item = Cow<'t, str>>) -> Cow<'t, str> {
     all
 }
 
+/// The longest start of a text within so many bytes, at the end of a character.
+pub(crate) fn clipped(text: &str, bytes_max: usize) -> &str {
+    if text.len() <= bytes_max {
+        return text;
+    }
+    let mut end = bytes_max;
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    text[..end].trim_end()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,6 +1,7 @@
 //! Reads an earlier summary back: a digest by its own sections, anything else as notes.
 
 use std::borrow::Cow;
+use std::ops::Range;
 
 use super::sources::{Author, Source, Sources, Subject};
 use super::write::{
@@ -64,6 +65,26 @@ fn take_sections(sources: &mut Sources<'_>, item_index: usize, lines: &str) {
             note(sources, &Subject::Earlier, line);
         }
     }
+}
+
+/// The lines of a digest that quote the user, as spans of its text; none in any other text.
+pub(crate) fn user_lines(text: &str) -> Vec<Range<usize>> {
+    let Some(written) = WrittenFloor::parse(text).filter(|written| written.is_digest) else {
+        return Vec::new();
+    };
+    let mut spans = Vec::new();
+    let mut start = text.len() - written.lines.len();
+    let mut is_said = false;
+    for line in written.lines.split_inclusive('\n') {
+        let (line_start, content) = (start, line.trim_end_matches(['\n', '\r']));
+        start += line.len();
+        if let Some(title) = content.strip_prefix(SECTION_MARK) {
+            is_said = title == USER_SAID;
+        } else if content.starts_with(USER_MARK) && is_said {
+            spans.push(line_start + USER_MARK.len()..line_start + content.len());
+        }
+    }
+    spans
 }
 
 fn subject_of(section: &str, heading: &str) -> Subject {

@@ -6,8 +6,9 @@ use std::collections::HashMap;
 use super::earlier;
 use crate::ids::CallId;
 use crate::item::{Item, ItemKind};
+use crate::ledger::{command_text, error_line, test_clause};
 use crate::part::{Part, ToolCall, ToolResult};
-use crate::reading::text_of;
+use crate::reading::{clipped, text_of};
 use crate::tools::{Action, Outcome, TodoEntry};
 
 /// Who wrote a text.
@@ -91,14 +92,8 @@ impl Topic {
     }
 }
 
-/// Longer commands are shortened where they are a heading.
-const COMMAND_BYTES_MAX: usize = 160;
-
 /// As much is quoted of why a file was changed.
 const WHY_BYTES_MAX: usize = 100;
-
-/// As much is quoted of an error.
-const ERROR_BYTES_MAX: usize = 160;
 
 /// Everything folded, read once.
 #[derive(Debug, Default)]
@@ -223,7 +218,7 @@ impl<'r> Sources<'r> {
 /// How a call ended, in a few words.
 fn clause(outcome: &Outcome) -> Option<String> {
     let code = outcome.exit_code.map(|code| format!("exit {code}"));
-    let tests = outcome.tests.map(|tests| format!("{} passed, {} failed", tests.passed, tests.failed));
+    let tests = outcome.tests.as_ref().map(test_clause);
     let failed = (outcome.failed && code.is_none() && tests.is_none()).then(|| "failed".to_owned());
     let clauses: Vec<String> = [code, tests, failed].into_iter().flatten().collect();
     (!clauses.is_empty()).then(|| clauses.join(", "))
@@ -235,9 +230,7 @@ fn subject_of(action: &Action) -> Option<Subject> {
         | Action::Write { path }
         | Action::Edit { path }
         | Action::Delete { path } => Some(Subject::File(path.clone())),
-        Action::Run { command, .. } => {
-            Some(Subject::Command(clipped(command.trim(), COMMAND_BYTES_MAX).to_owned()))
-        }
+        Action::Run { command, .. } => Some(Subject::Command(command_text(command).to_owned())),
         Action::Search { .. }
         | Action::List { .. }
         | Action::Todo(_)
@@ -247,35 +240,9 @@ fn subject_of(action: &Action) -> Option<Subject> {
     }
 }
 
-/// The line that says what went wrong: the first that names an error, else the last.
-fn error_line(text: &str) -> &str {
-    let mut lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
-    let named = lines.clone().find(|line| is_error_line(line));
-    clipped(named.or_else(|| lines.next_back()).unwrap_or(""), ERROR_BYTES_MAX)
-}
-
-/// Whether a line names an error.
-pub(super) fn is_error_line(line: &str) -> bool {
-    ["error", "Error", "ERROR", "panicked", "Exception", "FAILED", "fatal:", "failed", "not found"]
-        .iter()
-        .any(|word| line.contains(word))
-}
-
 /// The start of a text up to the end of its first sentence.
 pub(super) fn first_sentence(text: &str, bytes_max: usize) -> &str {
     let line = text.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or("");
     let end = line.find(". ").map_or(line.len(), |end| end + 1);
     clipped(&line[..end], bytes_max)
-}
-
-/// The longest start of a text within so many bytes, at the end of a character.
-pub(super) fn clipped(text: &str, bytes_max: usize) -> &str {
-    if text.len() <= bytes_max {
-        return text;
-    }
-    let mut end = bytes_max;
-    while !text.is_char_boundary(end) {
-        end -= 1;
-    }
-    text[..end].trim_end()
 }

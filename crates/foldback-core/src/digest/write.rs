@@ -4,8 +4,9 @@ use std::fmt::Write;
 
 use super::choose::Choice;
 use super::passages::Passages;
-use super::sources::{Author, Source, Sources, Subject, Topic, TopicIndex, clipped, first_sentence};
+use super::sources::{Author, Source, Sources, Subject, Topic, TopicIndex, first_sentence};
 use super::words::Words;
+use crate::reading::clipped;
 use crate::tools::TodoState;
 
 pub(super) const SECTION_MARK: &str = "# ";

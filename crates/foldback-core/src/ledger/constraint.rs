@@ -274,17 +274,24 @@ pub fn is_constraint(sentence: &str) -> bool {
     CUES.iter().any(|cue| contains_cue(&sentence, cue))
 }
 
-fn contains_cue(sentence: &str, cue: &str) -> bool {
+/// Whether a sentence in lower case has a cue in it.
+pub(super) fn contains_cue(sentence: &str, cue: &str) -> bool {
+    find_cue(sentence, cue).is_some()
+}
+
+/// Where a cue stands in a sentence: as whole words, in scripts that have spaces.
+pub(super) fn find_cue(sentence: &str, cue: &str) -> Option<usize> {
     let is_spaced = cue.chars().all(|c| matches!(c as u32, 0..=0x0fff));
     if !is_spaced {
-        return sentence.contains(cue);
+        return sentence.find(cue);
     }
     let is_letter = |c: char| c.is_alphanumeric() || c == '_' || c == '\'';
-    sentence.match_indices(cue).any(|(at, _)| {
-        let before = sentence[..at].chars().next_back();
+    let found = sentence.match_indices(cue).find(|(at, _)| {
+        let before = sentence[..*at].chars().next_back();
         let after = sentence[at + cue.len()..].chars().next();
         !before.is_some_and(is_letter) && !after.is_some_and(is_letter)
-    })
+    });
+    found.map(|(at, _)| at)
 }
 
 #[cfg(test)]

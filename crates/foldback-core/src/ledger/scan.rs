@@ -24,6 +24,9 @@ const UNITS: &[&str] = &[
     "mhz", "mib", "min", "ms", "ns", "px", "rem", "s", "sec", "tb", "tib", "us", "vh", "vw", "x", "µs",
 ];
 
+/// No unit has more characters.
+const UNIT_CHARACTERS_MAX: usize = 5;
+
 /// Something that can be named again, and where it stands in the text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Found {
@@ -132,6 +135,17 @@ fn is_number(word: &str, digits: usize) -> bool {
     let unit_fits = unit.is_empty() || UNITS.iter().any(|known| known.eq_ignore_ascii_case(unit));
     let says_something = digits >= 3 || !unit.is_empty() || (digits >= 2 && number.contains('.'));
     starts_right && unit_fits && says_something
+}
+
+/// Where the unit ends that stands behind a number, one space apart. Single letters there are words.
+pub(super) fn unit_beside(text: &str, number_end: usize) -> Option<usize> {
+    let rest = text.get(number_end..)?.strip_prefix(' ')?;
+    let in_unit = |(_, c): &(usize, char)| c.is_alphabetic() || *c == '%';
+    let characters = rest.char_indices().take(UNIT_CHARACTERS_MAX + 1).take_while(in_unit);
+    let length = characters.last().map_or(0, |(at, c)| at + c.len_utf8());
+    let unit = &rest[..length];
+    let is_unit = (length > 1 || unit == "%") && UNITS.iter().any(|known| known.eq_ignore_ascii_case(unit));
+    is_unit.then_some(number_end + 1 + length)
 }
 
 /// Hexadecimal digits as commits have them, or groups of them as in a UUID.

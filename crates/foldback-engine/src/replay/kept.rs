@@ -1,11 +1,12 @@
 //! What every compaction should keep, whether it is needed again or not: the user's rules, which
 //! files were changed, the last error.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 
+use foldback_core::ledger::{Detail, Fact};
 use foldback_core::reading::fields;
-use foldback_core::{Item, Part, ToolCall};
+use foldback_core::{FactKind, Item, ItemKind, Ledger, Part, ToolCall};
 
 use super::lines::{folded, view_text};
 
@@ -61,10 +62,17 @@ impl Share {
 }
 
 impl Keepsakes {
-    /// What should be kept of these items. The user's rules are found by whoever calls.
-    pub fn of<'i>(items: impl IntoIterator<Item = &'i Arc<Item>>, constraints: &[&str]) -> Self {
-        let mut keepsakes =
-            Self { constraints: constraints.iter().map(|rule| folded(rule)).collect(), ..Self::default() };
+    /// What should be kept of these items: the rules that their ledger has of users, and those that
+    /// are known otherwise.
+    pub fn of<'i>(
+        items: impl IntoIterator<Item = &'i Arc<Item>>,
+        ledger: &Ledger,
+        constraints: &[&str],
+    ) -> Self {
+        let is_users = |fact: &&Fact| fact.detail == Detail::Constraint { given_by: ItemKind::User };
+        let found = ledger.of_kind(FactKind::Constraint).filter(is_users).map(|fact| &*fact.text);
+        let rules: BTreeSet<String> = found.chain(constraints.iter().copied()).map(folded).collect();
+        let mut keepsakes = Self { constraints: rules.into_iter().collect(), ..Self::default() };
         let mut seen = HashSet::new();
         for part in items.into_iter().flat_map(|item| &item.parts) {
             match part {
@@ -130,7 +138,7 @@ fn changed_files(call: &ToolCall) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use foldback_core::ToolResult;
+    use foldback_core::{ToolResult, Transcript};
     use serde_json::json;
 
     #[test]
@@ -147,12 +155,29 @@ mod tests {
             Arc::new(Item::tool("6", ToolResult::error("4", "no  such file"))),
         ];
         let share = |asked, kept| Share { asked, kept };
-        let keepsakes = Keepsakes::of(&items, &["never touch\nthe lexer"]);
+        let keepsakes = Keepsakes::of(&items, &Ledger::new(), &["never touch\nthe lexer"]);
         let all = keepsakes.kept(&items);
         assert_eq!(all, Kept { constraints: share(1, 0), files: share(2, 2), last_error: Some(true) });
         let view = [Arc::new(Item::user("u", "never touch the lexer; see src/b.rs: first error"))];
         let some = keepsakes.kept(&view);
         assert_eq!(some, Kept { constraints: share(1, 1), files: share(2, 1), last_error: Some(false) });
-        assert_eq!(Keepsakes::of(&view, &[]).kept(&view), Kept::default());
+        assert_eq!(Keepsakes::of(&view, &Ledger::new(), &[]).kept(&view), Kept::default());
+    }
+
+    #[test]
+    fn rules_are_the_users_own_and_asked_for_once() {
+        let items = [
+            Item::text("s", ItemKind::System, "Never guess."),
+            Item::user("u", "Fix it. Never touch the lexer."),
+            Item::tool("t", ToolResult::text("c", "You must obey.")),
+        ];
+        let transcript: Transcript = items.into_iter().collect();
+        let keepsakes = Keepsakes::of(
+            transcript.items(),
+            &Ledger::of(&transcript),
+            &["Never touch the lexer.", "use tabs"],
+        );
+        assert_eq!(keepsakes.constraints, ["Never touch the lexer.", "use tabs"]);
+        assert_eq!(keepsakes.kept(transcript.items()).constraints, Share { asked: 2, kept: 1 });
     }
 }

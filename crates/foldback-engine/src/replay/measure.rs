@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use foldback_core::tokens::count_item;
 use foldback_core::{
-    Budget, CompactionReason, Dialect, Sequence, Strategy, TokenCounter, Tokens, Transcript, View,
+    Budget, CompactionReason, Dialect, Ledger, Sequence, Strategy, TokenCounter, Tokens, Transcript, View,
 };
 
 use super::kept::{Keepsakes, Kept};
@@ -36,7 +36,7 @@ pub struct Measure<'a> {
     pub budget_percents: &'a [u64],
     /// Items after a cut that are looked at.
     pub horizon: usize,
-    /// The user's rules, each with the item that gave it.
+    /// Rules that must be kept besides those that the ledger finds, each with the item that gave it.
     pub constraints: &'a [(usize, &'a str)],
 }
 
@@ -79,7 +79,7 @@ pub fn measure(what: &Measure<'_>, policies: &[ReplayPolicy]) -> Vec<Measurement
         let needs = Needs::at(what.reading, cut_index, what.horizon);
         let rules = what.constraints.iter().filter(|(index, _)| *index < cut_index);
         let rules: Vec<&str> = rules.map(|(_, rule)| *rule).collect();
-        let keepsakes = Keepsakes::of(past.items(), &rules);
+        let keepsakes = Keepsakes::of(past.items(), &Ledger::of(&past), &rules);
         let view = View::of(&past);
         for &budget_percent in what.budget_percents {
             let budget = Tokens((past.tokens().0 * budget_percent / 100).max(1));

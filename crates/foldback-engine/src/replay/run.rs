@@ -7,13 +7,13 @@ use std::sync::Arc;
 use foldback_core::cost::Call;
 use foldback_core::trigger::LastCompaction;
 use foldback_core::{
-    CompactionReason, Cost, Dialect, Entry, FactKind, ItemKind, MutationPoint, Overlay, Prices, Sequence,
-    Timestamp, Tokens, Transcript, TriggerContext, Usage, View, plan,
+    CompactionReason, Cost, Dialect, Entry, FactKind, ItemKind, Ledger, MutationPoint, Overlay, Prices,
+    Sequence, Timestamp, Tokens, Transcript, TriggerContext, Usage, View, plan,
 };
 
 use super::kept::{Keepsakes, Kept};
 use super::lines::History;
-use super::losses::{Losses, losses};
+use super::losses::Losses;
 use super::recall::{Needs, Recall};
 use super::{ReplayPolicy, Writer};
 use crate::executor::{Execution, Outcome, compact};
@@ -38,7 +38,7 @@ pub struct Replay<'a> {
     pub prices: &'a Prices,
     /// Items after a compaction that are looked at for what was needed.
     pub horizon: usize,
-    /// The user's rules, each with the item that gave it.
+    /// Rules that must be kept besides those that the ledger finds, each with the item that gave it.
     pub constraints: &'a [(usize, &'a str)],
 }
 
@@ -78,7 +78,7 @@ pub struct CompactionRecord {
     pub recall: Recall,
     /// What else the view holds of the history.
     pub kept: Kept,
-    /// What became of the names that the view told, by kind.
+    /// What became of the facts that the view told, by kind.
     pub losses: BTreeMap<FactKind, Losses>,
 }
 
@@ -151,6 +151,8 @@ struct Player<'a> {
     /// What is recorded: the history so far, and repairs.
     recorded: Transcript,
     overlay: Overlay,
+    /// The facts of what was recorded up to the last compaction.
+    ledger: Ledger,
     /// What the model sees, as a list that grows by a push.
     shown: Transcript,
     /// What of it the last call read as well.
@@ -172,6 +174,7 @@ impl<'a> Player<'a> {
             run: Run { policy: policy.name.clone(), ..Run::default() },
             recorded: session.history.clone_empty(),
             overlay: Overlay::default(),
+            ledger: Ledger::new(),
             shown: session.history.clone_empty(),
             shared: Tokens::ZERO,
             last_call: None,
@@ -211,6 +214,13 @@ impl<'a> Player<'a> {
 
     fn view(&self) -> View {
         View::through(&self.recorded, &self.overlay).expect("the overlay is this transcript's")
+    }
+
+    /// Takes into the ledger what was recorded since the last compaction.
+    fn enter(&mut self, recorded: &Sequence) {
+        let known = self.ledger.item_count();
+        let new = (known..).zip(recorded.range(known..recorded.len()));
+        new.for_each(|(index, entry)| self.ledger.push(index, entry.item()));
     }
 
     /// The model sees this now.
@@ -310,6 +320,7 @@ impl<'a> Player<'a> {
         outcome: &Outcome,
     ) {
         let after = &outcome.compacted.view;
+        self.enter(after.transcript());
         let needs = Needs::at(self.session.reading, index, self.session.horizon);
         let history = self.session.history.range(0..index).map(Entry::item);
         let rules = self.session.constraints.iter().filter(|(told, _)| *told < index);
@@ -329,8 +340,8 @@ impl<'a> Player<'a> {
             break_even: self.session.prices.break_even(before.tokens(), after.tokens(), prefix_kept),
             summary_cost,
             recall: needs.recall(after.items()),
-            kept: Keepsakes::of(history, &rules).kept(after.items()),
-            losses: losses(before, after),
+            kept: Keepsakes::of(history, &self.ledger, &rules).kept(after.items()),
+            losses: self.ledger.account(before, after).by_kind,
         });
         self.shared = self.shared.min(prefix_kept);
         let (tokens_after, item_count) = (after.tokens(), after.len());

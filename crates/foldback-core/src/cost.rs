@@ -123,6 +123,24 @@ impl Prices {
         }
     }
 
+    /// The prices of a model by the name it has in recordings: `claude-sonnet-4-5-20250929`.
+    pub fn of_model(name: &str) -> Option<&'static Self> {
+        let plain = |name: &str| name.to_ascii_lowercase().replace('.', "-");
+        let name = plain(name.rsplit('/').next().unwrap_or(name).trim());
+        let fits = Self::ALL.iter().filter(|prices| name.starts_with(&plain(prices.name)));
+        fits.max_by_key(|prices| prices.name.len())
+    }
+
+    /// The size at which it costs least to bring a growing transcript back to `target`: as in
+    /// ordering stock, a compaction costs a rewritten prefix once, and every token beyond the target
+    /// costs its cached price at each call.
+    pub fn economic_level(&self, target: Tokens, growth: Tokens) -> Tokens {
+        let rates = self.rates_for(target);
+        let rewritten = target.0 as f64 * (rates.written - rates.cached);
+        let carried = 2.0 * rewritten * growth.0 as f64 / rates.cached;
+        if carried.is_finite() { target + Tokens(carried.sqrt() as u64) } else { Tokens(u64::MAX) }
+    }
+
     /// After how many calls a compaction has paid for what it makes the next call cost: it brings a
     /// view of `before` tokens to `after`, of which the first `kept` stay in the cache. None where it
     /// never does.
@@ -188,6 +206,26 @@ mod tests {
         assert_eq!(calls, Some(6));
         assert_eq!(sonnet.break_even(Tokens(100), Tokens(100), Tokens::ZERO), None);
         assert_eq!(sonnet.break_even(Tokens(100), Tokens(50), Tokens(50)), Some(0));
+    }
+
+    #[test]
+    fn the_economic_level_is_where_the_mean_cost_of_a_call_is_least() {
+        let sonnet = named("claude-sonnet-4.5");
+        let (target, growth) = (40_000.0, 1_500.0);
+        let level = sonnet.economic_level(Tokens(40_000), Tokens(1_500)).0 as f64;
+        let mean = |level: f64| {
+            let calls = (level - target) / growth;
+            target * (3.75 - 0.30) / calls + 0.30 * (target + level) / 2.0
+        };
+        assert!(mean(level) < mean(level * 1.1) && mean(level) < mean(level * 0.9), "{level}");
+    }
+
+    #[test]
+    fn a_recorded_name_finds_its_prices() {
+        let name = |model| Prices::of_model(model).map(|prices| prices.name);
+        assert_eq!(name("claude-sonnet-4-5-20250929"), Some("claude-sonnet-4.5"));
+        assert_eq!(name("anthropic/Claude-Sonnet-4.5"), Some("claude-sonnet-4.5"));
+        assert_eq!(name("somebody's model"), None);
     }
 
     #[test]

@@ -65,7 +65,7 @@ pub use part::{
     Blob, File, Json, Media, Opaque, Part, Reasoning, ResultPart, ToolCall, ToolInput, ToolResult,
 };
 pub use plan::{BudgetInfeasible, Compacted, KernelItem, Plan, PlanError, plan};
-pub use policy::{Checked, Policy, PolicyError, PolicyTrigger, Room};
+pub use policy::{Checked, Economy, Policy, PolicyError, PolicyTrigger, Room};
 pub use secrets::{Secret, SecretKind, redact};
 pub use sequence::{Anomaly, Entry, Holds, Sequence};
 pub use splice::{Splice, SpliceError};

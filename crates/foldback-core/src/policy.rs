@@ -29,6 +29,7 @@ pub use trigger::{Checked, PolicyTrigger};
 
 use self::trigger::Fires;
 use crate::budget::{ANSWER_HEADROOM_MAX, Budget, BudgetError, Level, TRIGGER_PERCENT, checked_percent};
+use crate::cost::Prices;
 use crate::ids::{Text, Tokens};
 use crate::models::Model;
 use crate::strategy::{CompactionPipeline, Strategy, StrategyConfig};
@@ -60,8 +61,30 @@ pub struct Policy {
     triggers: Vec<PolicyTrigger>,
     checked: Checked,
     target: Option<Level>,
+    economy: Option<Economy>,
     when_recorded: Vec<StrategyConfig>,
     steps: Vec<StrategyConfig>,
+}
+
+/// How a policy goes by cost where prices are known: it compacts as soon as carrying the transcript
+/// through the calls to come costs more than rewriting the cached prefix, and never later than its
+/// triggers say.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Economy {
+    /// What it then aims for. Every call pays for what is carried, so less than where only the
+    /// window counts.
+    pub target: Level,
+    /// How much a transcript grows from one call to the next.
+    #[serde(default = "default_growth")]
+    pub growth_tokens: Tokens,
+}
+
+/// About the mean of the recorded sessions this was measured on.
+const GROWTH_TOKENS_DEFAULT: Tokens = Tokens(1_500);
+
+fn default_growth() -> Tokens {
+    GROWTH_TOKENS_DEFAULT
 }
 
 #[derive(Serialize, Deserialize)]
@@ -78,6 +101,8 @@ struct Fields {
     target: Option<Level>,
     #[serde(default = "default_triggers")]
     triggers: Vec<PolicyTrigger>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    economy: Option<Economy>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     when_recorded: Vec<StrategyConfig>,
     steps: Vec<StrategyConfig>,
@@ -98,16 +123,19 @@ fn default_triggers() -> Vec<PolicyTrigger> {
 impl TryFrom<Fields> for Policy {
     type Error = PolicyError;
     fn try_from(fields: Fields) -> Result<Self, PolicyError> {
-        let Fields { name, about, choose_when, checked, target, triggers, when_recorded, steps } = fields;
-        let policy = Self { name, about, choose_when, triggers, checked, target, when_recorded, steps };
+        let Fields { name, about, choose_when, checked, target, triggers, economy, when_recorded, steps } =
+            fields;
+        let policy =
+            Self { name, about, choose_when, triggers, checked, target, economy, when_recorded, steps };
         policy.checked_fields()
     }
 }
 
 impl From<Policy> for Fields {
     fn from(policy: Policy) -> Self {
-        let Policy { name, about, choose_when, triggers, checked, target, when_recorded, steps } = policy;
-        Self { name, about, choose_when, checked, target, triggers, when_recorded, steps }
+        let Policy { name, about, choose_when, triggers, checked, target, economy, when_recorded, steps } =
+            policy;
+        Self { name, about, choose_when, checked, target, triggers, economy, when_recorded, steps }
     }
 }
 
@@ -135,23 +163,31 @@ pub enum PolicyError {
 }
 
 /// What a model leaves for a transcript.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Room {
     window: Tokens,
     output_max: Tokens,
     overhead: Tokens,
+    prices: Option<&'static Prices>,
 }
 
 impl Room {
     /// A whole window.
     pub fn new(window: Tokens) -> Self {
-        Self { window, output_max: Tokens::ZERO, overhead: Tokens::ZERO }
+        Self { window, output_max: Tokens::ZERO, overhead: Tokens::ZERO, prices: None }
     }
 
     /// With the longest answer; some rules keep room for it.
     #[must_use]
     pub fn output_max(mut self, tokens: Tokens) -> Self {
         self.output_max = tokens;
+        self
+    }
+
+    /// With what calls cost: a policy that goes by cost needs to know.
+    #[must_use]
+    pub fn prices(mut self, prices: &'static Prices) -> Self {
+        self.prices = Some(prices);
         self
     }
 
@@ -183,6 +219,7 @@ impl Policy {
             triggers,
             checked: Checked::default(),
             target: None,
+            economy: None,
             when_recorded: Vec::new(),
             steps,
         };
@@ -217,8 +254,10 @@ impl Policy {
         for rule in &self.triggers {
             rule.checked()?;
         }
-        if let Some(Level::PercentOfUsable(percent) | Level::PercentOfWindow(percent)) = self.target {
-            checked_percent(percent)?;
+        for target in self.target.into_iter().chain(self.economy.map(|economy| economy.target)) {
+            if let Level::PercentOfUsable(percent) | Level::PercentOfWindow(percent) = target {
+                checked_percent(percent)?;
+            }
         }
         Ok(self)
     }
@@ -251,6 +290,11 @@ impl Policy {
     /// What it aims for, where its steps aim at a size and it does not leave that to the budget.
     pub fn target(&self) -> Option<Level> {
         self.target
+    }
+
+    /// How it goes by cost, where it does.
+    pub fn economy(&self) -> Option<Economy> {
+        self.economy
     }
 
     /// What it does to every item as it is recorded, before any compaction.
@@ -287,6 +331,11 @@ impl Policy {
             trigger = trigger.min(rule.level(room, usable)?.unwrap_or(usable)).max(Tokens(1));
         }
         builder = builder.trigger(trigger);
+        if let (Some(economy), Some(prices)) = (self.economy, room.prices) {
+            let target = builder.target(economy.target).build()?.target();
+            let level = prices.economic_level(target, economy.growth_tokens);
+            return builder.trigger(level.min(trigger)).target(target).build();
+        }
         match self.target {
             Some(target) => builder.target(target).build(),
             None => builder.build(),
@@ -296,6 +345,16 @@ impl Policy {
     /// Says call by call whether it would compact now, at the levels of `budget`.
     pub fn trigger(&self, budget: &Budget) -> Box<dyn Trigger> {
         Box::new(Fires::new(&self.triggers, self.checked, budget))
+    }
+
+    /// The same where it is known what calls cost: a policy that goes by cost then also compacts
+    /// when the prompt cache is cold anyway, because rewriting costs nothing more.
+    pub fn trigger_in(&self, room: Room, budget: &Budget) -> Box<dyn Trigger> {
+        let fires = Fires::new(&self.triggers, self.checked, budget);
+        match (self.economy, room.prices) {
+            (Some(_), Some(prices)) => Box::new(fires.when_cold(prices, budget.target())),
+            _ => Box::new(fires),
+        }
     }
 
     /// What a compaction does: the steps for recorded items, then its own, as one pipeline.
@@ -378,6 +437,19 @@ mod tests {
         let policy = Policy::named("codex").unwrap();
         let room = Room::new(Tokens(200_000)).overhead(Tokens(12_000));
         assert_eq!(policy.budget(room).unwrap().trigger(), Tokens(168_000));
+    }
+
+    #[test]
+    fn the_ladder_compacts_earlier_where_it_knows_what_carrying_costs() {
+        let policy = Policy::named("ladder").unwrap();
+        let room = Room::new(Tokens(200_000));
+        let by_window = policy.budget(room).unwrap();
+        let sonnet = Prices::named("claude-sonnet-4.5").unwrap();
+        let by_cost = policy.budget(room.prices(sonnet)).unwrap();
+        assert!(by_cost.trigger() < by_window.trigger() && by_cost.target() < by_window.target());
+        assert!(by_cost.trigger().0 > by_cost.target().0 * 3 / 2, "{by_cost:?}");
+        let small = policy.budget(Room::new(Tokens(10_000)).prices(sonnet)).unwrap();
+        assert!(small.trigger() <= Tokens(8_500), "never later than safety allows: {small:?}");
     }
 
     #[test]

@@ -81,7 +81,7 @@ fn run_calls(shared: &Shared, arguments: &Replay) -> Result<Exit, Failure> {
     let counter = counting::counter(shared);
     let (sessions, exit) = input::in_parallel(shared, &arguments.inputs, |opened| {
         let window = window(shared, arguments.window, opened);
-        let policies = chosen.at(room(shared, window, opened))?;
+        let policies = chosen.at(room(shared, window, opened).prices(prices))?;
         let all = recordings(opened, &counter);
         Ok(all.map(|recording| Session::of(&recording, &policies, prices, window)).collect::<Vec<_>>())
     })?;

@@ -79,7 +79,7 @@ fn at(policy: &Policy, room: Room) -> Result<ReplayPolicy, BudgetError> {
     let writer = if is_of_another_system { Writer::Model } else { Writer::Digest };
     Ok(ReplayPolicy {
         name: policy.name().to_owned(),
-        trigger: Arc::from(policy.trigger(&budget)),
+        trigger: Arc::from(policy.trigger_in(room, &budget)),
         recording: policy.recording_strategy(),
         strategy: policy.strategy(),
         budget,

@@ -1,7 +1,7 @@
 //! The presets, one table. What each system does is what its code did in the version named; where
 //! a preset cannot follow it, the note above its steps says so.
 
-use super::{Checked, Policy, PolicyTrigger};
+use super::{Checked, Economy, GROWTH_TOKENS_DEFAULT, Policy, PolicyTrigger};
 use crate::budget::{Level, TARGET_PERCENT, TRIGGER_PERCENT};
 use crate::ids::Tokens;
 use crate::item::ItemKind;
@@ -20,6 +20,7 @@ pub(super) struct Preset {
     triggers: &'static [PolicyTrigger],
     checked: Checked,
     target: Option<Level>,
+    economy: Option<Economy>,
     when_recorded: fn() -> Vec<StrategyConfig>,
     steps: fn() -> Vec<StrategyConfig>,
 }
@@ -33,6 +34,7 @@ impl Preset {
             triggers: self.triggers.to_vec(),
             checked: self.checked,
             target: self.target,
+            economy: self.economy,
             when_recorded: (self.when_recorded)(),
             steps: (self.steps)(),
         }
@@ -42,6 +44,9 @@ impl Preset {
 const fn share_of_window(percent: f64) -> PolicyTrigger {
     PolicyTrigger::Reaches { at: Level::PercentOfWindow(percent) }
 }
+
+/// What the ladder aims for where it goes by cost: deeper costs less and remembers less.
+const ECONOMIC_TARGET_PERCENT: f64 = 20.0;
 
 pub(super) const PRESETS: &[Preset] = &[
     Preset {
@@ -53,6 +58,10 @@ pub(super) const PRESETS: &[Preset] = &[
         triggers: &[PolicyTrigger::Reaches { at: Level::PercentOfUsable(TRIGGER_PERCENT) }],
         checked: Checked::EveryCall,
         target: Some(Level::PercentOfUsable(TARGET_PERCENT)),
+        economy: Some(Economy {
+            target: Level::PercentOfUsable(ECONOMIC_TARGET_PERCENT),
+            growth_tokens: GROWTH_TOKENS_DEFAULT,
+        }),
         when_recorded: Vec::new,
         steps: || vec![LadderStrategy::new().into()],
     },
@@ -65,6 +74,7 @@ pub(super) const PRESETS: &[Preset] = &[
         triggers: &[PolicyTrigger::Items { items_max: 12 }],
         checked: Checked::EveryCall,
         target: None,
+        economy: None,
         when_recorded: Vec::new,
         steps: agentkit,
     },
@@ -77,6 +87,7 @@ pub(super) const PRESETS: &[Preset] = &[
         triggers: &[PolicyTrigger::CompactAt { compact_at: 0.90, threshold: 0.05 }],
         checked: Checked::EveryCall,
         target: None,
+        economy: None,
         when_recorded: Vec::new,
         steps: phi,
     },
@@ -89,6 +100,7 @@ pub(super) const PRESETS: &[Preset] = &[
         triggers: &[share_of_window(90.0)],
         checked: Checked::EveryCall,
         target: None,
+        economy: None,
         when_recorded: codex_recorded,
         steps: || vec![PreserveUserMessagesStrategy::new().into()],
     },
@@ -101,6 +113,7 @@ pub(super) const PRESETS: &[Preset] = &[
         triggers: &[share_of_window(50.0)],
         checked: Checked::EveryCall,
         target: None,
+        economy: None,
         when_recorded: Vec::new,
         steps: gemini,
     },
@@ -113,6 +126,7 @@ pub(super) const PRESETS: &[Preset] = &[
         triggers: &[PolicyTrigger::InputLimit],
         checked: Checked::EveryCall,
         target: None,
+        economy: None,
         when_recorded: Vec::new,
         steps: || vec![PreserveRecentTurnsStrategy::within_tail().into()],
     },
@@ -125,6 +139,7 @@ pub(super) const PRESETS: &[Preset] = &[
         triggers: &[share_of_window(80.0)],
         checked: Checked::OncePerTurn,
         target: None,
+        economy: None,
         when_recorded: Vec::new,
         steps: goose,
     },
@@ -137,6 +152,7 @@ pub(super) const PRESETS: &[Preset] = &[
         triggers: &[PolicyTrigger::Reaches { at: Level::Tokens(Tokens(100_000)) }],
         checked: Checked::EveryCall,
         target: None,
+        economy: None,
         when_recorded: Vec::new,
         steps: || vec![ClearToolResultsStrategy::new(3).into()],
     },
@@ -149,6 +165,7 @@ pub(super) const PRESETS: &[Preset] = &[
         triggers: &[PolicyTrigger::Items { items_max: 80 }, share_of_window(100.0)],
         checked: Checked::EveryCall,
         target: None,
+        economy: None,
         when_recorded: Vec::new,
         // Down to half of 80 items: 4, the summary, 35.
         steps: || vec![KeepFirstAndRecentItemsStrategy::new(4, 35).into()],
@@ -161,6 +178,7 @@ pub(super) const PRESETS: &[Preset] = &[
         triggers: &[share_of_window(75.0)],
         checked: Checked::EveryCall,
         target: None,
+        economy: None,
         when_recorded: Vec::new,
         steps: lcm,
     },
@@ -173,6 +191,7 @@ pub(super) const PRESETS: &[Preset] = &[
         triggers: &[share_of_window(100.0)],
         checked: Checked::EveryCall,
         target: Some(Level::PercentOfUsable(100.0)),
+        economy: None,
         when_recorded: Vec::new,
         steps: || vec![KeepNewestThatFitStrategy::new().into()],
     },

@@ -8,7 +8,9 @@ use super::{PolicyError, Room};
 use crate::budget::{
     ANSWER_HEADROOM_MAX, Budget, BudgetError, LARGE_HEADROOM, Level, SMALL_HEADROOM_PERCENT, checked_percent,
 };
+use crate::cost::Prices;
 use crate::ids::Tokens;
+use crate::item::ItemKind;
 use crate::trigger::{
     CompactionReason, ContextWindowTrigger, MutationPoint, Trigger, TriggerContext, context_window_trigger,
 };
@@ -128,11 +130,25 @@ pub(super) struct Fires {
     level: Option<Tokens>,
     items_max: Option<usize>,
     reported: Option<ContextWindowTrigger>,
+    cold: Option<Cold>,
 }
+
+/// When the prompt cache is cold, and from which size on that is reason enough.
+#[derive(Clone, Copy, Debug)]
+struct Cold {
+    lifetime_millis: u64,
+    level: Tokens,
+}
+
+/// A cold cache is no reason to compact what is hardly above the target.
+const COLD_PERCENT_MIN: u64 = 150;
+
+/// Items searched backwards for when the model was called last.
+const CALL_SEARCH_ITEMS_MAX: usize = 256;
 
 impl Fires {
     pub(super) fn new(rules: &[PolicyTrigger], checked: Checked, budget: &Budget) -> Self {
-        let mut fires = Self { checked, level: None, items_max: None, reported: None };
+        let mut fires = Self { checked, level: None, items_max: None, reported: None, cold: None };
         let mut percent_min: Option<f64> = None;
         for &rule in rules {
             match rule {
@@ -154,6 +170,22 @@ impl Fires {
         });
         fires
     }
+
+    /// Fires also where the cache of `prices` is cold and the transcript well above `target`.
+    pub(super) fn when_cold(mut self, prices: &Prices, target: Tokens) -> Self {
+        let level = Tokens(target.0.saturating_mul(COLD_PERCENT_MIN) / 100);
+        self.cold = Some(Cold { lifetime_millis: prices.lifetime_millis, level });
+        self
+    }
+
+    fn is_cold(&self, context: &TriggerContext<'_>) -> bool {
+        let Some(cold) = self.cold.filter(|cold| context.tokens.upper >= cold.level) else { return false };
+        let newest = context.sequence.items().rev().take(CALL_SEARCH_ITEMS_MAX);
+        let called = newest.into_iter().find(|item| item.kind == ItemKind::Assistant);
+        let called_at = called.and_then(|item| item.created_at);
+        let idle = context.now.zip(called_at).map(|(now, called_at)| now.millis_since(called_at));
+        idle.is_some_and(|idle| idle > cold.lifetime_millis)
+    }
 }
 
 impl Trigger for Fires {
@@ -171,5 +203,6 @@ impl Trigger for Fires {
             .map(|level| CompactionReason::BudgetReached { tokens, level })
             .or_else(|| has_too_many.then_some(CompactionReason::TranscriptTooLong))
             .or_else(|| self.reported?.fires(context))
+            .or_else(|| self.is_cold(context).then_some(CompactionReason::Idle))
     }
 }

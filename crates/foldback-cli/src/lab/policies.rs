@@ -69,8 +69,8 @@ impl Chosen {
 fn at(policy: &Policy, room: Room) -> Result<ReplayPolicy, BudgetError> {
     let budget = policy.budget(room)?;
     let sizing = match policy.steps().last() {
-        // The two that go on until they are there.
-        Some(StrategyConfig::Ladder(_) | StrategyConfig::KeepNewestThatFit(_)) => Sizing::Target,
+        // The only one that goes on until it is there, also in what is in flight.
+        Some(StrategyConfig::Ladder(_)) => Sizing::Target,
         _ => Sizing::EqualTokens,
     };
     // The systems that presets are named after ask a model; foldback's own way needs none, and

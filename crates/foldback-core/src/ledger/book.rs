@@ -178,25 +178,31 @@ impl Ledger {
                 self.end_jobs_told_of(at);
             }
             ItemKind::System | ItemKind::Developer => said::push_instructions(self, at, item.kind),
-            ItemKind::Assistant => said::push_agent(self, at, item),
+            ItemKind::Assistant => said::push_agent(self, at),
             ItemKind::Context | ItemKind::Notification => self.end_jobs_told_of(at),
             // What a tool says is never a rule, a decision or a question (and it may pretend to be).
             ItemKind::Tool => {}
         }
     }
 
-    /// An item of the user answers the agent, and a text of the agent answers the user.
+    /// An item of the user answers the agent, and a text of the agent answers the user. An agent that
+    /// goes on working has found its answer or does not wait for it.
     fn close_questions(&mut self, item_index: usize, item: &Item) {
         if item.summary.is_some() {
             return;
         }
-        let says_something =
+        let mut answered = Vec::new();
+        let has_text =
             item.parts.iter().any(|part| matches!(part, Part::Text(text) if !text.trim().is_empty()));
-        let answered = match item.kind {
-            ItemKind::User if says_something => std::mem::take(&mut self.agent_questions),
-            ItemKind::Assistant if says_something => std::mem::take(&mut self.user_questions),
-            _ => return,
-        };
+        // Where tools have no calls of their own, what they answer is context.
+        let is_work = matches!(item.kind, ItemKind::Tool | ItemKind::Context)
+            || item.parts.iter().any(|part| matches!(part, Part::ToolCall(_) | Part::ToolResult(_)));
+        if is_work || (item.kind == ItemKind::User && has_text) {
+            answered.append(&mut self.agent_questions);
+        }
+        if item.kind == ItemKind::Assistant && has_text {
+            answered.append(&mut self.user_questions);
+        }
         for index in answered {
             if let Detail::Question { answered_by, .. } = &mut self.fact_mut(index).detail {
                 *answered_by = Some(item_index);

@@ -9,8 +9,7 @@ use super::fact::{Detail, Place};
 use super::own::{RULES_BYTES_MAX, SENTENCE_BYTES_MAX, outside_code, own_words};
 use crate::digest::user_lines;
 use crate::ids::Text;
-use crate::item::{Item, ItemKind};
-use crate::part::Part;
+use crate::item::ItemKind;
 use crate::reading::clipped;
 use crate::tools::TodoState;
 
@@ -80,14 +79,10 @@ pub(super) fn push_instructions(ledger: &mut Ledger, at: &Spot<'_>, given_by: It
 }
 
 /// Decisions, questions and things to do in what the agent says.
-pub(super) fn push_agent(ledger: &mut Ledger, at: &Spot<'_>, item: &Item) {
-    // Who asks and goes on working in one breath waits for no answer.
-    let is_working = item.parts.iter().any(|part| matches!(part, Part::ToolCall(_)));
+pub(super) fn push_agent(ledger: &mut Ledger, at: &Spot<'_>) {
     for span in own_words(at.text) {
         note_decision(ledger, at, &span);
-        if !is_working {
-            note_question(ledger, at, &span, ItemKind::Assistant);
-        }
+        note_question(ledger, at, &span, ItemKind::Assistant);
     }
     note_todos(ledger, at);
 }

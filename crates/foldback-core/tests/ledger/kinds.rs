@@ -258,6 +258,8 @@ fn a_question_is_open_until_the_other_side_speaks() {
     assert!(open(&format!("{asked}say The second. Shall I change it?\nuser yes")).is_empty());
     let working = "user go\nsay What is in there?\ncall a Bash {\"command\": \"ls\"}\nok a x";
     assert!(open(working).is_empty(), "who goes on working does not wait");
+    let split = "user go\nsay What is in there?\n+call a Bash {\"command\": \"ls\"}";
+    assert!(open(split).is_empty(), "whether in one item or in two");
 }
 
 #[test]

@@ -42,6 +42,15 @@ pub(crate) fn ladder(transcript: &Transcript, max_tokens: u64) -> Vec<Arc<Item>>
     compact(transcript, &LadderStrategy::new(), Some(&budget(max_tokens)))
 }
 
+/// The default policy, to `max_tokens`, with its digest.
+pub(crate) fn digest(transcript: &Transcript, max_tokens: u64) -> Vec<Arc<Item>> {
+    let budget = budget(max_tokens);
+    let plan = plan(&View::of(transcript), &LadderStrategy::new(), Some(&budget));
+    let view = plan.expect("these targets can be met").apply_digest().view;
+    assert!(view.tokens() <= budget.target(), "a digest fits");
+    view.items().map(Arc::clone).collect()
+}
+
 fn budget(max_tokens: u64) -> Budget {
     Budget::for_target(Tokens(max_tokens)).expect("a target above zero is a budget")
 }

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use foldback_core::{Item, Transcript};
+use foldback_core::{Item, Ledger, Transcript};
 
 use crate::conversation::conversation;
 use crate::foldback_side;
@@ -11,6 +11,9 @@ use crate::measure::{Effort, alone, side};
 
 const MAX_TOKENS: u64 = 100_000;
 const SEED: u64 = 0x6A0;
+
+/// A digest is measured at this share of the tokens.
+const DIGEST_SHARE: u64 = 10;
 
 /// What is measured at every length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,6 +28,10 @@ pub(crate) enum Work {
     Check,
     /// Counting and indexing every item.
     Push,
+    /// The default policy down to a tenth of the tokens, its digest included.
+    Digest,
+    /// Finding every fact.
+    Ledger,
 }
 
 /// Runs the case and returns its line.
@@ -40,6 +47,10 @@ pub(crate) fn run(name: &str, work: Work, item_count: usize, effort: Effort) -> 
         }
         Work::Check => alone(effort, &mut side(&items, foldback_side::check)),
         Work::Push => alone(effort, &mut side(&items, |items| push(items))),
+        Work::Digest => {
+            alone(effort, &mut side(&transcript, |it| foldback_side::digest(it, tokens.0 / DIGEST_SHARE)))
+        }
+        Work::Ledger => alone(effort, &mut side(&transcript, |it| Ledger::of(it))),
     };
     eprintln!("{name}: {item_count} items, {tokens} tokens{}", kept(work, &transcript));
     format!("{} per_item={:.0}ns", measured.line(name), measured.foldback / item_count as f64)
@@ -54,7 +65,8 @@ fn kept(work: Work, transcript: &Transcript) -> String {
         Work::Pipeline => foldback_side::pipeline(transcript),
         Work::Ladder => foldback_side::ladder(transcript, MAX_TOKENS),
         Work::ThreeLevel => foldback_side::three_level(transcript, MAX_TOKENS),
-        Work::Check | Work::Push => return String::new(),
+        Work::Digest => foldback_side::digest(transcript, transcript.tokens().0 / DIGEST_SHARE),
+        Work::Check | Work::Push | Work::Ledger => return String::new(),
     };
     format!(", {} items and {} tokens kept", kept.len(), foldback_side::tokens(transcript, &kept))
 }

@@ -47,7 +47,7 @@ enum Case {
     Growth { work: Work, item_count: usize },
 }
 
-const CASES: [(&str, Case); 28] = [
+const CASES: [(&str, Case); 34] = [
     ("agentkit-pipeline-1k", Case::AgentkitPipeline { item_count: 1_000 }),
     ("agentkit-pipeline-10k", Case::AgentkitPipeline { item_count: 10_000 }),
     ("agentkit-pipeline-50k", Case::AgentkitPipeline { item_count: 50_000 }),
@@ -76,6 +76,12 @@ const CASES: [(&str, Case); 28] = [
     ("push-1k", Case::Growth { work: Work::Push, item_count: 1_000 }),
     ("push-10k", Case::Growth { work: Work::Push, item_count: 10_000 }),
     ("push-100k", Case::Growth { work: Work::Push, item_count: 100_000 }),
+    ("digest-1k", Case::Growth { work: Work::Digest, item_count: 1_000 }),
+    ("digest-10k", Case::Growth { work: Work::Digest, item_count: 10_000 }),
+    ("digest-100k", Case::Growth { work: Work::Digest, item_count: 100_000 }),
+    ("ledger-1k", Case::Growth { work: Work::Ledger, item_count: 1_000 }),
+    ("ledger-10k", Case::Growth { work: Work::Ledger, item_count: 10_000 }),
+    ("ledger-100k", Case::Growth { work: Work::Ledger, item_count: 100_000 }),
 ];
 
 fn main() -> ExitCode {

@@ -28,6 +28,7 @@ pub use fact::{
     CommandHistory, CommandRun, Detail, ErrorState, Fact, Operation, PathHistory, Place, TestHistory,
 };
 pub(crate) use own::{RULES_BYTES_MAX, SENTENCE_BYTES_MAX, own_words};
+pub(crate) use said::is_decision;
 pub use scan::{Found, scan};
 
 /// What a fact is.

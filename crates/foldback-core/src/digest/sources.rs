@@ -95,6 +95,9 @@ impl Topic {
 /// As much is quoted of why a file was changed.
 const WHY_BYTES_MAX: usize = 100;
 
+/// As much is quoted of the line that an error begins with.
+const ERROR_BYTES_MAX: usize = 160;
+
 /// Everything folded, read once.
 #[derive(Debug, Default)]
 pub(super) struct Sources<'r> {
@@ -102,6 +105,8 @@ pub(super) struct Sources<'r> {
     pub(super) topics: Vec<Topic>,
     /// The newest list of things to do.
     pub(super) todos: Vec<TodoEntry>,
+    /// The newest failure, whether or not something fixed it since.
+    pub(super) last_error: Option<(TopicIndex, String)>,
     index: HashMap<Subject, TopicIndex>,
     calls: HashMap<&'r CallId, (TopicIndex, Vec<Action>)>,
 }
@@ -210,7 +215,10 @@ impl<'r> Sources<'r> {
         };
         let about = self.topic_mut(topic);
         about.outcome = clause(&outcome);
-        about.open_error = outcome.failed.then(|| (item_index, error_line(&text_of(part)).to_owned()));
+        about.open_error = outcome.failed.then(|| (item_index, error_told(&text_of(part))));
+        if outcome.failed {
+            self.last_error = self.topic(topic).open_error.clone().map(|(_, line)| (topic, line));
+        }
         topic
     }
 }
@@ -238,6 +246,14 @@ fn subject_of(action: &Action) -> Option<Subject> {
         | Action::Fetch { .. }
         | Action::Wait { .. } => None,
     }
+}
+
+/// What an error is told by: the line that names it, after the one that it begins with.
+fn error_told(text: &str) -> String {
+    let first = text.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or("");
+    let first = clipped(first, ERROR_BYTES_MAX);
+    let named = error_line(text);
+    if named == first || first.contains(named) { first.to_owned() } else { format!("{first} … {named}") }
 }
 
 /// The start of a text up to the end of its first sentence.

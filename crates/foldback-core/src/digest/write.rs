@@ -6,6 +6,7 @@ use super::choose::Choice;
 use super::passages::Passages;
 use super::sources::{Author, Source, Sources, Subject, Topic, TopicIndex, first_sentence};
 use super::words::Words;
+use crate::ledger::{is_decision, sentences};
 use crate::reading::clipped;
 use crate::tools::TodoState;
 
@@ -14,7 +15,8 @@ pub(super) const USER_SAID: &str = "The user said";
 pub(super) const STATE: &str = "Where it stands";
 pub(super) const FILES: &str = "Files";
 pub(super) const COMMANDS: &str = "Commands";
-const ERRORS: &str = "Errors nothing has fixed yet";
+const ERRORS: &str = "Errors";
+const DECISIONS: &str = "Decisions";
 const NOTES: &str = "Notes, in the agent's words";
 const ELSEWHERE: &str = "Also seen";
 pub(super) const USER_MARK: &str = "> ";
@@ -38,6 +40,10 @@ const LAST_SHARE: usize = 40;
 const LAST_BYTES_MAX: usize = 400;
 const BYTES_PER_TOKEN: usize = 4;
 
+/// Share of a digest for what the agent decided, and how much is quoted of one decision.
+const DECISIONS_SHARE: usize = 25;
+const DECISION_BYTES_MAX: usize = 240;
+
 /// What stands in every digest, whatever else there is room for.
 pub(super) fn frame(sources: &Sources<'_>, words: &Words, tokens_max: u64) -> Frame {
     let tokens_max = tokens_max as usize;
@@ -47,6 +53,7 @@ pub(super) fn frame(sources: &Sources<'_>, words: &Words, tokens_max: u64) -> Fr
         said: said(sources, words),
         state: state(sources, last_bytes_max),
         errors: errors(sources, errors_max),
+        decisions: decisions(sources, tokens_max * BYTES_PER_TOKEN / DECISIONS_SHARE),
     }
 }
 
@@ -56,12 +63,13 @@ pub(super) struct Frame {
     said: String,
     state: String,
     errors: String,
+    decisions: String,
 }
 
 impl Frame {
     /// All of it.
     pub(super) fn text(&self) -> String {
-        [&*self.said, &self.state, &self.errors].concat()
+        [&*self.said, &self.state, &self.errors, &self.decisions].concat()
     }
 }
 
@@ -126,16 +134,53 @@ fn errors(sources: &Sources<'_>, errors_max: usize) -> String {
         .filter(|(_, line, _)| !line.is_empty())
         .collect();
     open.sort_by_key(|&(item, ..)| std::cmp::Reverse(item));
+    open.truncate(errors_max);
     let mut body = String::new();
-    for (_, line, topic) in open.into_iter().take(errors_max) {
-        let _ = match &topic.subject {
-            Subject::Command(command) => write!(body, "\n- `{}`: {line}", first_sentence(command, 120)),
-            Subject::File(path) => write!(body, "\n- {path}: {line}"),
-            Subject::Tool(name) => write!(body, "\n- {name}: {line}"),
-            Subject::Notes | Subject::Scene | Subject::Earlier => write!(body, "\n- {line}"),
-        };
+    let last = sources.last_error.as_ref().map(|(topic, line)| (line.as_str(), sources.topic(*topic)));
+    if let Some((line, topic)) = last.filter(|(line, _)| open.iter().all(|(_, open, _)| open != line)) {
+        push_error(&mut body, "fixed since", line, topic);
+    }
+    for (_, line, topic) in open {
+        push_error(&mut body, "open", line, topic);
     }
     section(ERRORS, &body)
+}
+
+fn push_error(body: &mut String, state: &str, line: &str, topic: &Topic) {
+    // Writing into a string cannot fail.
+    let _ = match &topic.subject {
+        Subject::Command(command) => write!(body, "\n- {state}, `{}`: {line}", first_sentence(command, 120)),
+        Subject::File(path) => write!(body, "\n- {state}, {path}: {line}"),
+        Subject::Tool(name) => write!(body, "\n- {state}, {name}: {line}"),
+        Subject::Notes | Subject::Scene | Subject::Earlier => write!(body, "\n- {state}: {line}"),
+    };
+}
+
+/// What the agent decided, the newest first to be kept, in order.
+fn decisions(sources: &Sources<'_>, bytes_max: usize) -> String {
+    let notes = sources.texts.iter().rev().filter(|source| source.author == Author::Agent);
+    let notes = notes.filter(|source| sources.topic(source.topic).subject == Subject::Notes);
+    let (mut kept, mut left): (Vec<&str>, usize) = (Vec::new(), bytes_max);
+    for source in notes {
+        for span in sentences(&source.text).into_iter().rev() {
+            let sentence = clipped(&source.text[span], DECISION_BYTES_MAX);
+            if is_decision(sentence) && !kept.contains(&sentence) {
+                let Some(rest) = left.checked_sub(sentence.len()) else {
+                    kept.reverse();
+                    return listed(&kept);
+                };
+                left = rest;
+                kept.push(sentence);
+            }
+        }
+    }
+    kept.reverse();
+    listed(&kept)
+}
+
+fn listed(sentences: &[&str]) -> String {
+    let lines: String = sentences.iter().map(|sentence| format!("\n- {sentence}")).collect();
+    section(DECISIONS, &lines)
 }
 
 /// The line under which a topic's passages stand; empty where each stands for itself.
@@ -214,6 +259,7 @@ pub(super) fn write(
         section(FILES, &files),
         section(COMMANDS, &commands),
         frame.errors.clone(),
+        frame.decisions.clone(),
         section(NOTES, &notes),
         section(ELSEWHERE, &elsewhere),
     ]

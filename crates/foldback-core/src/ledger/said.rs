@@ -125,7 +125,7 @@ fn note_decision(ledger: &mut Ledger, at: &Spot<'_>, span: &Range<usize>) {
     }
 }
 
-fn is_decision(sentence: &str) -> bool {
+pub(crate) fn is_decision(sentence: &str) -> bool {
     let lowered = sentence.to_lowercase().replace('’', "'");
     DECISION_CUES.iter().any(|cue| contains_cue(&lowered, cue))
 }

@@ -28,11 +28,11 @@ const INPUT_FLOOR_TOKENS_MIN: u64 = 100;
 /// is no room for more.
 pub const TASK_TOKENS_MAX: Tokens = Tokens(2_000);
 const TASK_TOKENS_MIN: u64 = 150;
-const TASK_SHARE: u64 = 8;
+const TASK_SHARE: u64 = 16;
 
 /// Each text that sets the scene is shortened to this share of the target where there is no room
 /// for more.
-const SCENE_SHARE: u64 = 10;
+const SCENE_SHARE: u64 = 20;
 const SCENE_TOKENS_MIN: u64 = 150;
 
 /// Earlier instructions that one is compared with.

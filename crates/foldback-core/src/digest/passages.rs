@@ -7,7 +7,7 @@ use super::sources::{Author, Sources, TopicIndex};
 use crate::ledger::{FactKind, scan};
 
 /// A passage is a line; longer lines are cut between words into pieces of about this size.
-const PASSAGE_BYTES: usize = 110;
+const PASSAGE_BYTES: usize = 80;
 
 /// A piece may be longer rather than leave a scrap behind.
 const PASSAGE_BYTES_SLACK: usize = 30;

@@ -50,7 +50,7 @@ pub(crate) fn digest(material: &Material<'_>, tokens_max: u64, meter: &Meter) ->
     if tokens_max < DIGEST_TOKENS_MIN {
         return None;
     }
-    let sources = Sources::read(material.items.iter().copied());
+    let sources = Sources::read(&material.items);
     let passages = Passages::of(&sources);
     let words = words::choose_words(&sources, tokens_max, meter);
     let frame = write::frame(&sources, &words, tokens_max);

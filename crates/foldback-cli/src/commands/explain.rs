@@ -251,7 +251,7 @@ impl Report {
         if self.names.is_empty() {
             return;
         }
-        let heading = "what the view named before     kept  recoverable   lost";
+        let heading = "facts that the view told        kept  recoverable   lost";
         let _ = writeln!(text, "\n{}", styled(STRONG, heading));
         for (kind, names) in &self.names {
             let Names { kept, recoverable, lost } = *names;

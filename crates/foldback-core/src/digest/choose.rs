@@ -17,6 +17,9 @@ const LINE_TOKENS: f64 = 2.0;
 /// What a listed name costs beside itself.
 const SEPARATOR_TOKENS: f64 = 1.0;
 
+/// A digest longer than this is not searched for each name: some are then listed that stand in it.
+const SEARCHED_BYTES_MAX: usize = 256 << 10;
+
 /// What is chosen.
 #[derive(Debug, Default)]
 pub(super) struct Choice {
@@ -205,7 +208,9 @@ impl<'c, 's> Chooser<'c, 's> {
         let mut listed = Vec::new();
         for name in order {
             let (cost, text) = (self.name_tokens[name as usize], self.passages.names[name as usize].text);
-            if cost <= run.left && memmem::find(visible.as_bytes(), text.as_bytes()).is_none() {
+            let is_shown = visible.len() <= SEARCHED_BYTES_MAX
+                && memmem::find(visible.as_bytes(), text.as_bytes()).is_some();
+            if cost <= run.left && !is_shown {
                 run.left -= cost;
                 visible.push_str(text);
                 visible.push('\n');

@@ -7,7 +7,7 @@ use super::earlier;
 use crate::ids::CallId;
 use crate::item::{Item, ItemKind};
 use crate::ledger::{command_text, error_line, test_clause};
-use crate::part::{Part, ToolCall, ToolResult};
+use crate::part::{Part, ResultPart, ToolCall, ToolResult};
 use crate::reading::{clipped, text_of};
 use crate::tools::{Action, Outcome, TodoEntry};
 
@@ -98,6 +98,20 @@ const WHY_BYTES_MAX: usize = 100;
 /// As much is quoted of the line that an error begins with.
 const ERROR_BYTES_MAX: usize = 160;
 
+/// What tools answered is read up to this much, the newest first.
+const RESULT_BYTES_MAX: usize = 8 << 20;
+
+/// Whether what tools answered is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Results {
+    Read,
+    Skipped,
+}
+
+fn bytes_of(part: &ResultPart) -> usize {
+    part.as_text().map_or(0, str::len)
+}
+
 /// Everything folded, read once.
 #[derive(Debug, Default)]
 pub(super) struct Sources<'r> {
@@ -112,11 +126,20 @@ pub(super) struct Sources<'r> {
 }
 
 impl<'r> Sources<'r> {
-    /// Reads recorded items, given with their transcript index.
-    pub(super) fn read(items: impl Iterator<Item = (usize, &'r Item)>) -> Self {
+    /// Reads recorded items, given with their transcript index. Of a very long past, what tools
+    /// answered long ago is not read: what was called, said and asked for is.
+    pub(super) fn read(items: &[(usize, &'r Item)]) -> Self {
         let mut sources = Self::default();
-        for (item_index, item) in items {
-            sources.push(item_index, item);
+        let mut left = RESULT_BYTES_MAX;
+        let mut is_within = |item: &Item| {
+            let answers = item.results().flat_map(|(_, result)| &result.content);
+            left = left.saturating_sub(answers.map(bytes_of).sum());
+            left > 0
+        };
+        let recent = items.iter().rev().take_while(|(_, item)| is_within(item)).count();
+        for (position, &(item_index, item)) in items.iter().enumerate() {
+            let results = if position + recent < items.len() { Results::Skipped } else { Results::Read };
+            sources.push(item_index, item, results);
         }
         sources
     }
@@ -125,7 +148,7 @@ impl<'r> Sources<'r> {
         &self.topics[topic.0 as usize]
     }
 
-    fn push(&mut self, item_index: usize, item: &'r Item) {
+    fn push(&mut self, item_index: usize, item: &'r Item, results: Results) {
         if item.summary.is_some() {
             item.parts.iter().for_each(|part| earlier::take_in(self, item_index, text_of(part)));
             return;
@@ -143,6 +166,9 @@ impl<'r> Sources<'r> {
                     self.spoken(item.kind)
                 }
             };
+            if results == Results::Skipped && matches!(part, Part::ToolResult(_)) {
+                continue;
+            }
             let text = text_of(part);
             if !text.trim().is_empty() {
                 self.texts.push(Source { item_index, author, topic, text });

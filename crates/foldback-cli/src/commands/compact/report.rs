@@ -1,6 +1,6 @@
 //! What `foldback compact` did, for scripts and for people.
 
-use foldback_core::{Model, Policy, View};
+use foldback_core::{Model, Policy, Prices, Tokens, View};
 use serde::Serialize;
 
 use super::{Done, Failed, Folded, WINDOW_DEFAULT};
@@ -60,8 +60,25 @@ pub(super) struct FoldedReport {
     dropped: usize,
     first_changed: Option<usize>,
     prefix_tokens_kept: u64,
+    /// When it has paid for the prefix that has to be cached again, where the model's prices are known.
+    break_even: Option<BreakEven>,
     edits: usize,
     repairs: Vec<String>,
+}
+
+#[derive(Serialize)]
+struct BreakEven {
+    calls: u64,
+    prices: &'static str,
+    dated: &'static str,
+}
+
+impl BreakEven {
+    fn of(opened: &Opened, folded: &Folded, after: Tokens) -> Option<Self> {
+        let prices = Prices::of_model(opened.session.model()?)?;
+        let calls = prices.break_even(folded.before.tokens(), after, folded.plan.prefix_tokens_kept())?;
+        Some(Self { calls, prices: prices.name, dated: prices.dated })
+    }
 }
 
 impl FoldedReport {
@@ -76,11 +93,12 @@ impl FoldedReport {
             }
         };
         let after = folded.after.as_ref();
+        let tokens_after = after.map_or(folded.plan.tokens_after(), |view| view.tokens());
         Self {
             name: conversation.name().map(ToOwned::to_owned),
             strategy: folded.plan.strategy().to_owned(),
             tokens_before: folded.before.tokens().0,
-            tokens_after: after.map_or(folded.plan.tokens_after(), |view| view.tokens()).0,
+            tokens_after: tokens_after.0,
             items_before: folded.before.len(),
             items_after: after
                 .map_or_else(|| counts.visible() + folded.plan.folds().count(), |view| view.len()),
@@ -90,6 +108,7 @@ impl FoldedReport {
             dropped: counts.dropped,
             first_changed: folded.plan.first_changed(),
             prefix_tokens_kept: folded.plan.prefix_tokens_kept().0,
+            break_even: BreakEven::of(opened, folded, tokens_after).filter(|_| !folded.plan.is_empty()),
             edits: folded.plan.edits().len(),
             repairs,
         }
@@ -189,6 +208,10 @@ fn tell_one(folded: &Folded, told: &FoldedReport, target: Option<u64>) {
         say(&format!(
             "  first changed item: {first}; {prefix} tokens of prefix stay in the provider's cache"
         ));
+    }
+    if let Some(BreakEven { calls, prices, dated }) = &told.break_even {
+        let calls = counted(usize::try_from(*calls).unwrap_or(usize::MAX), "call");
+        say(&format!("  paid for after {calls}, at the prices of {prices} ({dated})"));
     }
     tell_some("repaired", &told.repairs);
 }

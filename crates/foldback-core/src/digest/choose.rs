@@ -208,14 +208,17 @@ impl<'c, 's> Chooser<'c, 's> {
         let mut listed = Vec::new();
         for name in order {
             let (cost, text) = (self.name_tokens[name as usize], self.passages.names[name as usize].text);
-            let is_shown = visible.len() <= SEARCHED_BYTES_MAX
-                && memmem::find(visible.as_bytes(), text.as_bytes()).is_some();
-            if cost <= run.left && !is_shown {
-                run.left -= cost;
-                visible.push_str(text);
-                visible.push('\n');
-                listed.push(NameIndex(name));
+            if cost > run.left {
+                continue;
             }
+            let is_searched = visible.len() <= SEARCHED_BYTES_MAX;
+            if is_searched && memmem::find(visible.as_bytes(), text.as_bytes()).is_some() {
+                continue;
+            }
+            run.left -= cost;
+            visible.push_str(text);
+            visible.push('\n');
+            listed.push(NameIndex(name));
         }
         listed
     }

@@ -18,6 +18,9 @@ const WORD_BYTES_MAX: usize = 400;
 /// Shorter lines say nothing.
 const LINE_BYTES_MIN: usize = 4;
 
+/// Numbers of lines have no more digits.
+const LINE_DIGITS_MAX: usize = 6;
+
 /// A name, as an index into the names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) struct NameIndex(pub(super) u32);
@@ -64,8 +67,10 @@ impl<'s> Passages<'s> {
             let text = &*source.text;
             for span in spans(text) {
                 let first = passages.listed.len();
-                scan(&text[span.clone()], |found| {
-                    let text = &text[span.clone()][found.span];
+                let line = &text[span.clone()];
+                let line = if source.author == Author::Tool { without_number(line) } else { line };
+                scan(line, |found| {
+                    let text = &line[found.span];
                     passages.mention(text, found.kind, source.item_index, source.author, source.topic);
                 });
                 if passages.listed.len() > first {
@@ -126,6 +131,15 @@ impl<'s> Passages<'s> {
     }
 }
 
+/// A line without the number that tools print before it: no name, and different after every change.
+fn without_number(line: &str) -> &str {
+    let rest = line.trim_start_matches(|character: char| character.is_ascii_digit());
+    let digits = line.len() - rest.len();
+    let is_numbered = (1..=LINE_DIGITS_MAX).contains(&digits)
+        && (rest.is_empty() || rest.starts_with(['\t', '→', '|', ':', ')']) || rest.starts_with("  "));
+    if is_numbered { rest } else { line }
+}
+
 /// The lines of a text without the white space around them, long ones in pieces.
 pub(super) fn spans(text: &str) -> Vec<Range<usize>> {
     let mut spans = Vec::new();
@@ -178,6 +192,16 @@ mod tests {
         assert_eq!(pieces[0], "short line");
         assert!(pieces[1..].iter().all(|piece| piece.len() <= PASSAGE_BYTES + PASSAGE_BYTES_SLACK));
         assert_eq!(pieces[1..].join(" "), line.trim());
+    }
+
+    #[test]
+    fn numbers_of_lines_are_no_names() {
+        for line in ["153", "153\tlet x = 1;", "  12".trim(), "7  fn a()", "88: match", "9→let", "101| x"] {
+            assert!(!without_number(line).starts_with(|c: char| c.is_ascii_digit()), "{line}");
+        }
+        for line in ["404 not found", "2026-01-05 ok", "3.14  pi", "1234567  ms"] {
+            assert_eq!(without_number(line), line);
+        }
     }
 
     #[test]

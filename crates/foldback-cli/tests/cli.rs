@@ -3,8 +3,12 @@
 
 #[path = "cli/history.rs"]
 mod history;
+#[path = "cli/lab.rs"]
+mod lab;
 #[path = "cli/mistakes.rs"]
 mod mistakes;
+#[path = "cli/policies.rs"]
+mod policies;
 #[path = "cli/reports.rs"]
 mod reports;
 

@@ -1,11 +1,6 @@
 //! Policies as a person or a script meets them.
-#![allow(clippy::unwrap_used, reason = "a failed test says where")]
 
-use std::process::{Command, Output, Stdio};
-
-use serde_json::Value;
-
-const SESSION: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../foldback/examples/session.jsonl");
+use super::*;
 
 const NAMES: [&str; 11] = [
     "ladder",
@@ -20,24 +15,6 @@ const NAMES: [&str; 11] = [
     "lcm",
     "truncate",
 ];
-
-fn run(arguments: &[&str]) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_foldback"));
-    for variable in ["FOLDBACK_CONFIG", "FOLDBACK_MODEL", "FOLDBACK_TARGET", "FOLDBACK_WINDOW"] {
-        command.env_remove(variable);
-    }
-    command.env_remove("FOLDBACK_POLICY").env("XDG_CONFIG_HOME", "/nonexistent");
-    command.args(arguments).stdin(Stdio::null()).output().unwrap()
-}
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8(bytes.to_vec()).unwrap()
-}
-
-fn json(output: &Output) -> Value {
-    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
-    serde_json::from_slice(&output.stdout).unwrap()
-}
 
 #[test]
 fn every_policy_is_listed_with_when_to_choose_it() {
@@ -91,7 +68,7 @@ fn a_policy_of_ones_own_needs_a_name_and_a_step() {
 
 #[test]
 fn the_policy_in_the_readme_can_be_used() {
-    let readme = include_str!("../../../README.md");
+    let readme = include_str!("../../../../README.md");
     let (_, rest) = readme.split_once("for `--policy mine.toml`:\n\n```toml\n").unwrap();
     let (own, _) = rest.split_once("```").unwrap();
     let folder = tempfile::tempdir().unwrap();

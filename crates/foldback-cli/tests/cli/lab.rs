@@ -1,41 +1,6 @@
 //! Replay, eval and explain as a person or a script meets them.
-#![allow(clippy::unwrap_used, reason = "a failed test says where")]
 
-use std::process::{Command, Output, Stdio};
-
-use serde_json::Value;
-
-const SESSION: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../foldback/examples/session.jsonl");
-
-fn foldback(arguments: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_foldback"));
-    command.args(arguments).stdin(Stdio::null());
-    // What the machine has configured is not under test.
-    for variable in
-        ["CONFIG", "COUNTER", "MODEL", "POLICY", "TARGET", "WINDOW"].map(|name| format!("FOLDBACK_{name}"))
-    {
-        command.env_remove(variable);
-    }
-    command.env("XDG_CONFIG_HOME", "/nonexistent");
-    command
-}
-
-fn run(arguments: &[&str]) -> Output {
-    foldback(arguments).output().unwrap()
-}
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8(bytes.to_vec()).unwrap()
-}
-
-fn code(output: &Output) -> i32 {
-    output.status.code().unwrap()
-}
-
-fn json(output: &Output) -> Value {
-    assert_eq!(code(output), 0, "{}", text(&output.stderr));
-    serde_json::from_slice(&output.stdout).unwrap()
-}
+use super::*;
 
 #[test]
 fn replay_compares_policies_call_by_call() {

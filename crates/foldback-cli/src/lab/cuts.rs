@@ -10,7 +10,7 @@ use foldback_engine::replay::{ReplayPolicy, Spread};
 use serde::Serialize;
 
 use super::Recording;
-use crate::terminal::{FAINT, STRONG, number, styled};
+use crate::terminal::{FAINT, STRONG, counted, number, styled};
 
 /// What to cut and how much may be kept.
 #[derive(Clone, Copy, Debug)]
@@ -246,7 +246,7 @@ impl Mean {
 pub(crate) fn table(cuts: &[Cut], means: &[Mean]) -> String {
     let mut text = String::new();
     let measured = cuts.iter().map(|cut| cut.tokens).sum();
-    let _ = writeln!(text, "{} conversations, {} tokens", cuts.len(), number(measured));
+    let _ = writeln!(text, "{}, {} tokens", counted(cuts.len(), "conversation"), number(measured));
     let mut budget = None;
     for mean in means {
         if budget != Some(mean.budget_percent) {

@@ -8,7 +8,7 @@ use std::fmt::Write;
 use foldback_core::Prices;
 
 use super::runs::{Compaction, Policy, Session, Total, dollars, share};
-use crate::terminal::number;
+use crate::terminal::{counted, number};
 
 /// Sessions that are drawn; the rest are in the totals.
 const SESSIONS_MAX: usize = 100;
@@ -50,9 +50,9 @@ fn heading(page: &mut String, sessions: &[Session], prices: &Prices) {
     let tokens = sessions.iter().map(|session| session.tokens).sum();
     let _ = writeln!(
         page,
-        "<h1>Replay</h1>\n<p>{} conversations, {} tokens, run again call by call under each policy. \
+        "<h1>Replay</h1>\n<p>{}, {} tokens, run again call by call under each policy. \
          Prices of {} per million tokens, read {} from <a href=\"{}\">{}</a>.</p>",
-        sessions.len(),
+        counted(sessions.len(), "conversation"),
         number(tokens),
         escaped(prices.name),
         prices.dated,

@@ -10,7 +10,7 @@ use foldback_engine::replay::{Losses, Replay, ReplayPolicy, Run, Tally, replay};
 use serde::Serialize;
 
 use super::Recording;
-use crate::terminal::{FAINT, STRONG, number, styled};
+use crate::terminal::{FAINT, STRONG, counted, number, styled};
 
 /// One conversation under every policy.
 #[derive(Debug, Serialize)]
@@ -272,8 +272,8 @@ pub(crate) fn table(sessions: &[Session], totals: &[Total], prices: &Prices) -> 
     let tokens = sessions.iter().map(|session| session.tokens).sum();
     let _ = writeln!(
         text,
-        "{} conversations, {} tokens; prices of {} ({})",
-        sessions.len(),
+        "{}, {} tokens; prices of {} ({})",
+        counted(sessions.len(), "conversation"),
         number(tokens),
         prices.name,
         prices.dated

@@ -78,7 +78,7 @@ pub(crate) fn to_toml(policy: &Policy) -> String {
     let written = serde_json::to_value(policy).expect("a policy is plain data");
     let fields = written.as_object().expect("a policy is a table");
     let mut text = String::new();
-    let plain = ["name", "about", "choose_when", "checked", "target"];
+    let plain = ["name", "about", "choose_when", "checked", "target", "economy"];
     for (name, value) in plain.iter().filter_map(|&name| Some((name, fields.get(name)?))) {
         push_field(&mut text, name, value);
     }

@@ -78,6 +78,14 @@ fn explained(policy: &Policy) -> String {
         Checked::OncePerTurn => "once for each turn, not inside a tool loop",
     };
     let _ = writeln!(text, "{} {}; asked {often}", styled(STRONG, "compacts when"), rules.join(", or "));
+    if let Some(economy) = policy.economy() {
+        let _ = writeln!(
+            text,
+            "{} earlier and to {}, where carrying costs more than rewriting (replay knows prices)",
+            styled(STRONG, "by cost"),
+            economy.target
+        );
+    }
     push_steps(&mut text, "when recorded", policy.when_recorded());
     push_steps(&mut text, "then", policy.steps());
     let size = match aims(policy) {

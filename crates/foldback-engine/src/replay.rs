@@ -2,7 +2,7 @@
 //! it forgets. Returns data; who shows it decides how.
 //!
 //! - [`recall`]: which facts the agent needed after a cut, and which of them a view still holds
-//! - [`measure`]: every policy on the same cuts at the same size
+//! - [`mod@measure`]: every policy on the same cuts at the same size
 //! - [`run`]: a session call by call, with what every call costs
 
 mod equal;

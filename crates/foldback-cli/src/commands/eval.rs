@@ -1,16 +1,14 @@
 //! `foldback eval`: fails where a policy remembers too little of a folder of sessions, so that a
 //! change of policy can be held back.
 
-use foldback_engine::replay::measure::CUT_PERCENTS;
 use serde::Serialize;
 
 use crate::args::Shared;
 use crate::args::lab::Eval;
 use crate::failure::{Exit, Failure};
-use crate::lab::cuts::{self, Cut, Mean, Plan, Shown};
+use crate::lab::cuts::{self, Asked, Cut, Mean, Shown};
 use crate::lab::policies::Chosen;
-use crate::lab::{recordings, room, window};
-use crate::{counting, input, output, terminal};
+use crate::{output, terminal};
 
 #[derive(Serialize)]
 struct Report {
@@ -24,17 +22,14 @@ struct Report {
 
 pub(crate) fn run(shared: &Shared, arguments: &Eval) -> Result<Exit, Failure> {
     let chosen = Chosen::of(std::slice::from_ref(&arguments.policy))?;
-    let counter = counting::counter(shared);
-    let again = counting::counter(shared);
-    let budgets = [arguments.budget];
-    let plan = Plan { cut_percents: &CUT_PERCENTS, budget_percents: &budgets, counter: &*again };
-    let (sessions, exit) = input::in_parallel(shared, &arguments.inputs, |opened| {
-        let policies = chosen.at(room(shared, window(shared, arguments.window, opened), opened))?;
-        let large = recordings(opened, &counter)
-            .filter(|recording| recording.history.tokens() >= arguments.min_tokens);
-        Ok(large.map(|recording| Cut::of(&recording, &policies, &plan)).collect::<Vec<_>>())
-    })?;
-    let sessions: Vec<Cut> = sessions.into_iter().flatten().collect();
+    let asked = Asked {
+        inputs: &arguments.inputs,
+        window: arguments.window,
+        tokens_min: arguments.min_tokens,
+        chosen: &chosen,
+        budget_percents: &[arguments.budget],
+    };
+    let (sessions, exit) = cuts::measured(shared, &asked)?;
     let mean = cuts::means(&sessions).into_iter().next();
     let below = mean.as_ref().map_or_else(Vec::new, |mean| shortfalls(mean, arguments));
     let passed = below.is_empty();

@@ -7,7 +7,7 @@ use serde::Serialize;
 use crate::args::Shared;
 use crate::args::lab::Replay;
 use crate::failure::{Exit, Failure};
-use crate::lab::cuts::{self, Cut, Mean, Plan};
+use crate::lab::cuts::{self, Asked, Cut, Mean};
 use crate::lab::policies::Chosen;
 use crate::lab::runs::{self, Session, Total};
 use crate::lab::{page, recordings, room, window};
@@ -32,20 +32,18 @@ struct CutsReport<'a> {
 /// Every policy on the same cuts at equal tokens.
 fn run_cuts(shared: &Shared, arguments: &Replay) -> Result<Exit, Failure> {
     let chosen = Chosen::of(&arguments.policy)?;
-    let counter = counting::counter(shared);
-    let again = counting::counter(shared);
-    let plan = Plan { cut_percents: &CUT_PERCENTS, budget_percents: &BUDGET_PERCENTS, counter: &*again };
-    let (sessions, exit) = input::in_parallel(shared, &arguments.inputs, |opened| {
-        let policies = chosen.at(room(shared, window(shared, arguments.window, opened), opened))?;
-        let large = recordings(opened, &counter)
-            .filter(|recording| recording.history.tokens() >= arguments.min_tokens);
-        Ok(large.map(|recording| Cut::of(&recording, &policies, &plan)).collect::<Vec<_>>())
-    })?;
-    let sessions: Vec<Cut> = sessions.into_iter().flatten().collect();
+    let asked = Asked {
+        inputs: &arguments.inputs,
+        window: arguments.window,
+        tokens_min: arguments.min_tokens,
+        chosen: &chosen,
+        budget_percents: &BUDGET_PERCENTS,
+    };
+    let (sessions, exit) = cuts::measured(shared, &asked)?;
     let means = cuts::means(&sessions);
     match shared.json {
         true => output::print_json(&CutsReport {
-            counter: counter.name(),
+            counter: counting::counter(shared).name(),
             cut_percents: &CUT_PERCENTS,
             means,
             sessions,

@@ -4,21 +4,49 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use foldback_core::{FactKind, TokenCounter, Tokens};
-use foldback_engine::replay::measure::{Measure, Measurement, measure};
+use foldback_engine::replay::measure::{CUT_PERCENTS, Measure, Measurement, measure};
 use foldback_engine::replay::recall::{HORIZON_ITEMS, Tally};
 use foldback_engine::replay::{ReplayPolicy, Spread};
 use serde::Serialize;
 
-use super::Recording;
+use super::policies::Chosen;
+use super::{Recording, recordings, room, window};
+use crate::args::{Inputs, Shared};
+use crate::failure::{Exit, Failure};
 use crate::terminal::{FAINT, STRONG, counted, number, styled};
+use crate::{counting, input};
+
+/// What to measure, and how much may be kept.
+#[derive(Clone, Copy)]
+pub(crate) struct Asked<'a> {
+    pub(crate) inputs: &'a Inputs,
+    pub(crate) window: Option<Tokens>,
+    pub(crate) tokens_min: Tokens,
+    pub(crate) chosen: &'a Chosen,
+    pub(crate) budget_percents: &'a [u64],
+}
+
+/// Measures every conversation of the inputs that is large enough.
+pub(crate) fn measured(shared: &Shared, asked: &Asked<'_>) -> Result<(Vec<Cut>, Exit), Failure> {
+    let counter = counting::counter(shared);
+    let again = counting::counter(shared);
+    let plan = Plan { cut_percents: &CUT_PERCENTS, budget_percents: asked.budget_percents, counter: &*again };
+    let (sessions, exit) = input::in_parallel(shared, asked.inputs, |opened| {
+        let policies = asked.chosen.at(room(shared, window(shared, asked.window, opened), opened))?;
+        let large =
+            recordings(opened, &counter).filter(|recording| recording.history.tokens() >= asked.tokens_min);
+        Ok(large.map(|recording| Cut::of(&recording, &policies, &plan)).collect::<Vec<_>>())
+    })?;
+    Ok((sessions.into_iter().flatten().collect(), exit))
+}
 
 /// What to cut and how much may be kept.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Plan<'a> {
-    pub(crate) cut_percents: &'a [u64],
-    pub(crate) budget_percents: &'a [u64],
+struct Plan<'a> {
+    cut_percents: &'a [u64],
+    budget_percents: &'a [u64],
     /// Counts the views again.
-    pub(crate) counter: &'a dyn TokenCounter,
+    counter: &'a dyn TokenCounter,
 }
 
 /// One conversation, measured.
@@ -63,7 +91,7 @@ struct Kind {
 }
 
 impl Cut {
-    pub(crate) fn of(recording: &Recording, policies: &[ReplayPolicy], plan: &Plan<'_>) -> Self {
+    fn of(recording: &Recording, policies: &[ReplayPolicy], plan: &Plan<'_>) -> Self {
         let measurements = measure(
             &Measure {
                 history: &recording.history,

@@ -119,7 +119,7 @@ impl Strategy for LadderStrategy {
             let tokens_max = share(target, TAIL_TEXT_PERCENT_MAX).max(Tokens(TAIL_TEXT_TOKENS_MIN));
             let tokens_max = tokens_max.min(TEXT_TOKENS_MAX);
             shorten_large(draft, target, tail_reach(draft, target, tokens_max), tokens_max);
-            self.leave_room(draft, target);
+            leave_room(draft, target);
         } else {
             let reach = reach(draft, target);
             // What stands in a file that was changed since is mostly still true: in the tail it stays.
@@ -309,43 +309,6 @@ impl LadderStrategy {
         draft.drop_summaries(reason);
     }
 
-    /// Shortens what must stay where it would leave too little room for a summary: the first task,
-    /// and what is in flight.
-    fn leave_room(&self, draft: &mut Draft<'_>, target: Tokens) {
-        let floors = Floors::for_target(target);
-        let kernel = Kernel::of(draft);
-        if kernel.task().is_some_and(|task| draft.tokens_at(task) > share(target, TASK_PERCENT_MAX)) {
-            shorten_task(draft, &kernel, &floors);
-        }
-        if kernel.scene_tokens(draft) > share(target, SCENE_PERCENT_MAX) {
-            shorten_scene(draft, &kernel, &floors);
-        }
-        let room = share(target, IN_FLIGHT_PERCENT_MAX);
-        let parts = parts_in_flight(draft);
-        let tokens_of = |draft: &Draft<'_>, (position, part_index): (usize, usize)| {
-            Tokens(u64::from(draft.part_tokens(position, part_index)))
-        };
-        let in_flight: Tokens = parts.iter().map(|&part| tokens_of(draft, part)).sum();
-        if in_flight <= room {
-            return;
-        }
-        // Small parts leave the rest of their share to the large ones.
-        let mut sizes: Vec<Tokens> = parts.iter().map(|&part| tokens_of(draft, part)).collect();
-        sizes.sort_unstable();
-        let (mut left, mut fair) = (room, room);
-        for (position, &size) in sizes.iter().enumerate() {
-            fair = Tokens(left.0 / (sizes.len() - position) as u64);
-            if size > fair {
-                break;
-            }
-            left = left.saturating_sub(size);
-        }
-        let floors = Floors { result: fair.max(floors.result), input: fair.max(floors.input), ..floors };
-        for (position, part_index) in parts {
-            shorten_in_flight(draft, position, part_index, &floors);
-        }
-    }
-
     /// Folds everything before the longest tail that fits beside the kernel and a summary. Returns
     /// whether that brings the draft to the target; where it cannot, nothing changes.
     fn fold_to(&self, draft: &mut Draft<'_>, kernel: &Kernel, target: Tokens) -> bool {
@@ -374,6 +337,43 @@ impl LadderStrategy {
             draft.drop_units(0..split_point, keep, reason);
         }
         draft.tokens() <= target
+    }
+}
+
+/// Shortens what must stay where it would leave too little room for a summary: the first task,
+/// and what is in flight.
+fn leave_room(draft: &mut Draft<'_>, target: Tokens) {
+    let floors = Floors::for_target(target);
+    let kernel = Kernel::of(draft);
+    if kernel.task().is_some_and(|task| draft.tokens_at(task) > share(target, TASK_PERCENT_MAX)) {
+        shorten_task(draft, &kernel, &floors);
+    }
+    if kernel.scene_tokens(draft) > share(target, SCENE_PERCENT_MAX) {
+        shorten_scene(draft, &kernel, &floors);
+    }
+    let room = share(target, IN_FLIGHT_PERCENT_MAX);
+    let parts = parts_in_flight(draft);
+    let tokens_of = |draft: &Draft<'_>, (position, part_index): (usize, usize)| {
+        Tokens(u64::from(draft.part_tokens(position, part_index)))
+    };
+    let in_flight: Tokens = parts.iter().map(|&part| tokens_of(draft, part)).sum();
+    if in_flight <= room {
+        return;
+    }
+    // Small parts leave the rest of their share to the large ones.
+    let mut sizes: Vec<Tokens> = parts.iter().map(|&part| tokens_of(draft, part)).collect();
+    sizes.sort_unstable();
+    let (mut left, mut fair) = (room, room);
+    for (position, &size) in sizes.iter().enumerate() {
+        fair = Tokens(left.0 / (sizes.len() - position) as u64);
+        if size > fair {
+            break;
+        }
+        left = left.saturating_sub(size);
+    }
+    let floors = Floors { result: fair.max(floors.result), input: fair.max(floors.input), ..floors };
+    for (position, part_index) in parts {
+        shorten_in_flight(draft, position, part_index, &floors);
     }
 }
 

@@ -7,7 +7,7 @@
 use std::sync::{Arc, LazyLock};
 
 use foldback_core::{
-    Budget, BudgetTrigger, CompactionPipeline, DefaultCompaction, DropFailedToolResultsStrategy,
+    Budget, BudgetTrigger, StrategyPipeline, DefaultCompaction, DropFailedToolResultsStrategy,
     DropReasoningStrategy, Item, ItemKind, Json, KeepRecentStrategy, LadderStrategy, MutationPoint, Part,
     Strategy, Tokens, ToolCall, ToolInput, ToolResult, Transcript, Trigger, TriggerContext, View, dialect,
     dialect::Dialect, plan,
@@ -20,7 +20,7 @@ const KEEP_RECENT: usize = 8;
 
 /// Drop reasoning, drop failed tool results, keep the recent eight (System and Context stay).
 pub(crate) fn pipeline(transcript: &Transcript) -> Vec<Arc<Item>> {
-    let pipeline = CompactionPipeline::new()
+    let pipeline = StrategyPipeline::new()
         .with_strategy(DropReasoningStrategy::new())
         .with_strategy(DropFailedToolResultsStrategy::new())
         .with_strategy(

@@ -72,8 +72,14 @@ impl Failure {
             Self::Read { .. } | Self::Format { .. } | Self::NoSessions { .. } => Exit::Unreadable,
             Self::Compaction { error, .. } => match **error {
                 CompactionError::BudgetInfeasible(_) => Exit::Infeasible,
-                CompactionError::BudgetRequired { .. } => Exit::Usage,
-                CompactionError::Invalid { .. } | CompactionError::OverTarget { .. } => Exit::Unwritable,
+                CompactionError::BudgetRequired { .. } | CompactionError::MissingBackend { .. } => {
+                    Exit::Usage
+                }
+                CompactionError::Invalid { .. }
+                | CompactionError::OverTarget { .. }
+                | CompactionError::Cancelled
+                | CompactionError::Vetoed { .. }
+                | CompactionError::Failed { .. } => Exit::Unwritable,
             },
             Self::Write { .. } => Exit::Unwritable,
         }
@@ -113,8 +119,12 @@ impl Failure {
                     Some("raise the target, keep less, or shorten the newest message".to_owned())
                 }
                 CompactionError::BudgetRequired { .. }
+                | CompactionError::MissingBackend { .. }
                 | CompactionError::Invalid { .. }
-                | CompactionError::OverTarget { .. } => None,
+                | CompactionError::OverTarget { .. }
+                | CompactionError::Cancelled
+                | CompactionError::Vetoed { .. }
+                | CompactionError::Failed { .. } => None,
             },
         }
     }

@@ -110,7 +110,12 @@ impl<'a> Places<'a> {
                 let named = |violation: &Violation| format!("{}: {violation}", self.of(&violation.item_id));
                 violations.iter().map(named).collect()
             }
-            CompactionError::BudgetRequired { .. } | CompactionError::OverTarget { .. } => Vec::new(),
+            CompactionError::BudgetRequired { .. }
+            | CompactionError::MissingBackend { .. }
+            | CompactionError::OverTarget { .. }
+            | CompactionError::Cancelled
+            | CompactionError::Vetoed { .. }
+            | CompactionError::Failed { .. } => Vec::new(),
         };
         some(lines)
     }

@@ -85,6 +85,10 @@ shared_string! {
     ItemId
 }
 shared_string! {
+    /// Names one session, chosen by its host.
+    SessionId
+}
+shared_string! {
     /// Names one turn; readers assign it at user items.
     TurnId
 }

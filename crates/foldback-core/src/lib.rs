@@ -56,7 +56,7 @@ pub use dialect::{Dialect, Repair, RepairAction, Repaired, Rule, Violation, chec
 pub use draft::{Draft, EmptyItems};
 pub use edit::{Edit, Fold, Reason, Rewrite, SummaryPlacement, SummarySpec};
 pub use handle::Handle;
-pub use ids::{CallId, ItemId, Text, Timestamp, Tokens, TurnId};
+pub use ids::{CallId, ItemId, SessionId, Text, Timestamp, Tokens, TurnId};
 pub use item::{FinishReason, Item, ItemKind, Metadata, Pin, SummaryOrigin, Usage};
 pub use ledger::{Account, Fact, FactFate, FactKind, Ledger};
 pub use models::Model;
@@ -70,11 +70,11 @@ pub use secrets::{Secret, SecretKind, redact};
 pub use sequence::{Anomaly, Entry, Holds, Sequence};
 pub use splice::{Splice, SpliceError};
 pub use strategy::{
-    CapToolOutputsStrategy, ClearToolResultsStrategy, CompactionPipeline, DefaultCompaction,
-    DropFailedToolResultsStrategy, DropMiddleStrategy, DropReasoningStrategy,
-    KeepFirstAndRecentItemsStrategy, KeepFirstAndRecentTurnsStrategy, KeepNewestThatFitStrategy,
-    KeepRecentStrategy, LadderStrategy, PreserveRecentFractionStrategy, PreserveRecentTurnsStrategy,
-    PreserveUserMessagesStrategy, ReplaceMediaStrategy, Strategy, StrategyConfig, SummarizeOlderStrategy,
+    CapToolOutputsStrategy, ClearToolResultsStrategy, DefaultCompaction, DropFailedToolResultsStrategy,
+    DropMiddleStrategy, DropReasoningStrategy, KeepFirstAndRecentItemsStrategy,
+    KeepFirstAndRecentTurnsStrategy, KeepNewestThatFitStrategy, KeepRecentStrategy, LadderStrategy,
+    PreserveRecentFractionStrategy, PreserveRecentTurnsStrategy, PreserveUserMessagesStrategy,
+    ReplaceMediaStrategy, Strategy, StrategyConfig, StrategyPipeline, SummarizeOlderStrategy,
     SupersedeStrategy, TruncateToolInputsStrategy, TruncateToolOutputsStrategy, compact_messages,
 };
 pub use summary::{FoldRequest, SummaryError};

@@ -32,7 +32,7 @@ use crate::budget::{ANSWER_HEADROOM_MAX, Budget, BudgetError, Level, TRIGGER_PER
 use crate::cost::Prices;
 use crate::ids::{Text, Tokens};
 use crate::models::Model;
-use crate::strategy::{CompactionPipeline, Strategy, StrategyConfig};
+use crate::strategy::{Strategy, StrategyConfig, StrategyPipeline};
 use crate::trigger::Trigger;
 
 /// The policy where nobody chooses one.
@@ -379,8 +379,8 @@ impl Default for Policy {
     }
 }
 
-fn pipeline<'a>(steps: impl IntoIterator<Item = &'a StrategyConfig>) -> CompactionPipeline {
-    steps.into_iter().cloned().fold(CompactionPipeline::new(), CompactionPipeline::with_strategy)
+fn pipeline<'a>(steps: impl IntoIterator<Item = &'a StrategyConfig>) -> StrategyPipeline {
+    steps.into_iter().cloned().fold(StrategyPipeline::new(), StrategyPipeline::with_strategy)
 }
 
 #[cfg(test)]

@@ -99,11 +99,11 @@ impl<S: Strategy + ?Sized> Strategy for Arc<S> {
 
 /// Strategies in order, each on the draft left by the one before. Is itself a strategy.
 #[derive(Clone, Default)]
-pub struct CompactionPipeline {
+pub struct StrategyPipeline {
     steps: Vec<Arc<dyn Strategy>>,
 }
 
-impl CompactionPipeline {
+impl StrategyPipeline {
     /// A pipeline without steps, which changes nothing.
     pub fn new() -> Self {
         Self::default()
@@ -122,7 +122,7 @@ impl CompactionPipeline {
     }
 }
 
-impl Strategy for CompactionPipeline {
+impl Strategy for StrategyPipeline {
     fn id(&self) -> &'static str {
         "pipeline"
     }
@@ -143,7 +143,7 @@ impl Strategy for CompactionPipeline {
     }
 }
 
-impl fmt::Debug for CompactionPipeline {
+impl fmt::Debug for StrategyPipeline {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.describe())
     }
@@ -365,7 +365,7 @@ mod tests {
 
     #[test]
     fn a_pipeline_reads_as_what_it_does() {
-        let pipeline = CompactionPipeline::new()
+        let pipeline = StrategyPipeline::new()
             .with_strategy(DropReasoningStrategy::new())
             .with_strategy(KeepRecentStrategy::new(8));
         assert_eq!(format!("{pipeline:?}"), "drop-reasoning → keep-recent(8)");

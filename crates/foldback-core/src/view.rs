@@ -179,6 +179,15 @@ impl View {
         Ok(Self { transcript: transcript.clone(), overlay: overlay.clone(), sequence })
     }
 
+    /// Records one more item, which the model sees. O(that item).
+    pub fn push(&mut self, item: impl Into<Arc<Item>>) {
+        let item = item.into();
+        let tokens = self.transcript.meter().item(&item);
+        let index = self.transcript.len();
+        self.transcript.push_counted(Arc::clone(&item), tokens.clone());
+        self.sequence.push(item, tokens, index..index + 1, index);
+    }
+
     /// What lies behind the view.
     pub fn transcript(&self) -> &Transcript {
         &self.transcript

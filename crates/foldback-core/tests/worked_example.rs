@@ -34,10 +34,10 @@ const CONVERSATION: &str = r#"
     say     I will write one test per error.
 "#;
 
-fn pipeline() -> CompactionPipeline {
+fn pipeline() -> StrategyPipeline {
     let keep_recent =
         KeepRecentStrategy::new(8).preserve_kind(ItemKind::System).preserve_kind(ItemKind::Context);
-    CompactionPipeline::new()
+    StrategyPipeline::new()
         .with_strategy(DropReasoningStrategy::new())
         .with_strategy(DropFailedToolResultsStrategy::new())
         .with_strategy(keep_recent)

@@ -1,10 +1,10 @@
 //! Plan, fill, check, commit: [`compact`].
 
 use foldback_core::{
-    Budget, BudgetInfeasible, Compacted, CompactionReason, Dialect, Plan, PlanError, Repair, Strategy,
-    Timestamp, Tokens, View, Violation, check, plan,
+    Budget, Compacted, CompactionReason, Dialect, Plan, Repair, Strategy, Timestamp, View, check, plan,
 };
 
+use crate::compaction::CompactionError;
 use crate::mend::mend;
 
 /// What to compact, how, and for whom.
@@ -22,51 +22,6 @@ pub struct Execution<'a> {
     pub cause: Option<&'a CompactionReason>,
     /// When it is done.
     pub now: Option<Timestamp>,
-}
-
-/// Why there is no compacted view. The view that was given is what it was (T8).
-#[derive(Clone, Debug, thiserror::Error)]
-pub enum CompactionError {
-    /// What must stay is larger than the target.
-    #[error(transparent)]
-    BudgetInfeasible(BudgetInfeasible),
-    /// The strategy aims at a size, and none was given.
-    #[error("{strategy} works towards a budget; pass one")]
-    BudgetRequired {
-        /// The strategy or pipeline.
-        strategy: String,
-    },
-    /// The result is one that the provider would reject.
-    #[error("{strategy} led to a request that would be rejected: {}", first(.violations))]
-    Invalid {
-        /// The strategy or pipeline.
-        strategy: String,
-        /// Everything that is wrong with it.
-        violations: Vec<Violation>,
-    },
-    /// The result is larger than the target.
-    #[error("{strategy} stopped at {tokens} tokens, the target is {target}")]
-    OverTarget {
-        /// The strategy or pipeline.
-        strategy: String,
-        /// What it came to.
-        tokens: Tokens,
-        /// What was aimed at.
-        target: Tokens,
-    },
-}
-
-fn first(violations: &[Violation]) -> String {
-    violations.first().map_or_else(String::new, ToString::to_string)
-}
-
-impl From<PlanError> for CompactionError {
-    fn from(error: PlanError) -> Self {
-        match error {
-            PlanError::BudgetInfeasible(error) => Self::BudgetInfeasible(error),
-            PlanError::BudgetRequired { strategy } => Self::BudgetRequired { strategy },
-        }
-    }
 }
 
 /// A compaction that was carried out, in memory.
@@ -130,7 +85,7 @@ mod tests {
     use proptest::prelude::{ProptestConfig, prop, prop_assert, prop_assert_eq, proptest};
 
     use super::*;
-    use foldback_core::{CompactionPipeline, DropReasoningStrategy, LadderStrategy, Overlay};
+    use foldback_core::{DropReasoningStrategy, LadderStrategy, Overlay, StrategyPipeline, Tokens};
     use foldback_testkit::{config, recipe};
 
     /// Planning itself has its own properties; here it is the road around it.
@@ -180,7 +135,7 @@ mod tests {
         let view = View::of(&foldback_core::Transcript::default());
         let ladder = LadderStrategy::new();
         assert!(matches!(compact(&request(&view, &ladder)), Err(CompactionError::BudgetRequired { .. })));
-        let structural = CompactionPipeline::new().with_strategy(DropReasoningStrategy::new());
+        let structural = StrategyPipeline::new().with_strategy(DropReasoningStrategy::new());
         let outcome = compact(&request(&view, &structural)).unwrap();
         assert!(outcome.is_unchanged());
         assert_eq!(outcome.compacted.view.overlay(), &Overlay::default());

@@ -5,9 +5,21 @@
 //! that compacts takes this road; what differs is where the view comes from and who stores the
 //! block.
 
+mod backend;
+mod clock;
+mod compaction;
+mod compactor;
+mod event;
 mod executor;
 mod mend;
 pub mod replay;
 
-pub use executor::{CompactionError, Execution, Outcome, compact, dry_run};
+pub use backend::{BackendError, CompactionBackend, SummaryRequest, SummaryResult, SummaryStage};
+pub use clock::{Clock, SystemClock};
+pub use compaction::{
+    CompactionContext, CompactionError, CompactionRequest, CompactionResult, CompactionStrategy,
+};
+pub use compactor::{CompactionTrigger, Compactor, TriggerFn};
+pub use event::{CompactionEvent, CompactionEventKind, CompactionObserver, CompactionReport, SummaryFault};
+pub use executor::{Execution, Outcome, compact, dry_run};
 pub use mend::{Mended, mend};

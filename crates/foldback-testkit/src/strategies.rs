@@ -102,10 +102,9 @@ fn rewriting() -> impl Generator<Value = StrategyConfig> {
 }
 
 /// A pipeline of one to four random strategies.
-pub fn pipeline() -> impl Generator<Value = CompactionPipeline> {
-    prop::collection::vec(strategy(), 1..=4).prop_map(|steps| {
-        steps.into_iter().fold(CompactionPipeline::new(), CompactionPipeline::with_strategy)
-    })
+pub fn pipeline() -> impl Generator<Value = StrategyPipeline> {
+    prop::collection::vec(strategy(), 1..=4)
+        .prop_map(|steps| steps.into_iter().fold(StrategyPipeline::new(), StrategyPipeline::with_strategy))
 }
 
 /// A preset.

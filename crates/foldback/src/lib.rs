@@ -45,12 +45,12 @@
 //!
 //! # Pipelines, pins, undo and recall
 //!
-//! A [`CompactionPipeline`] runs strategies in order, each on what the one before left, and is a
+//! A [`StrategyPipeline`] runs strategies in order, each on what the one before left, and is a
 //! strategy itself. A trigger says when.
 //!
 //! ```
 //! use foldback::{
-//!     CompactionPipeline, CompactionReason, DropFailedToolResultsStrategy, DropReasoningStrategy, Item,
+//!     StrategyPipeline, CompactionReason, DropFailedToolResultsStrategy, DropReasoningStrategy, Item,
 //!     ItemKind, MutationPoint, Part, Recalled, SummarizeOlderStrategy, Transcript, Trigger,
 //!     TriggerContext, View, item_count_trigger, plan,
 //! };
@@ -69,7 +69,7 @@
 //! let context = TriggerContext::new(&transcript, MutationPoint::AfterTurnEnded);
 //! assert_eq!(trigger.fires(&context), Some(CompactionReason::TranscriptTooLong));
 //!
-//! let pipeline = CompactionPipeline::new()
+//! let pipeline = StrategyPipeline::new()
 //!     .with_strategy(DropReasoningStrategy::new())
 //!     .with_strategy(DropFailedToolResultsStrategy::new())
 //!     .with_strategy(SummarizeOlderStrategy::new(8).preserve_kind(ItemKind::System));
@@ -120,9 +120,9 @@ pub use foldback_core::{
 // The conversation.
 pub use foldback_core::{
     Blob, CallId, File, FinishReason, Item, ItemId, ItemKind, Json, Media, Metadata, NativeDocument,
-    NativeError, NativeFault, Opaque, Part, Pin, Reasoning, ResultPart, SummaryOrigin, Text, Timestamp,
-    ToolCall, ToolInput, ToolResult, Transcript, TurnId, TurnMap, TurnRange, TurnRangeError, TurnRanges,
-    Usage,
+    NativeError, NativeFault, Opaque, Part, Pin, Reasoning, ResultPart, SessionId, SummaryOrigin, Text,
+    Timestamp, ToolCall, ToolInput, ToolResult, Transcript, TurnId, TurnMap, TurnRange, TurnRangeError,
+    TurnRanges, Usage,
 };
 
 // What the model sees, and what becomes of it.
@@ -135,11 +135,11 @@ pub use foldback_core::{
 // What to compact.
 pub use foldback_core::strategy::{NewestFailure, TailClamp};
 pub use foldback_core::{
-    CapToolOutputsStrategy, ClearToolResultsStrategy, CompactionPipeline, DefaultCompaction,
-    DropFailedToolResultsStrategy, DropMiddleStrategy, DropReasoningStrategy,
-    KeepFirstAndRecentItemsStrategy, KeepFirstAndRecentTurnsStrategy, KeepNewestThatFitStrategy,
-    KeepRecentStrategy, LadderStrategy, PreserveRecentFractionStrategy, PreserveRecentTurnsStrategy,
-    PreserveUserMessagesStrategy, ReplaceMediaStrategy, Strategy, StrategyConfig, SummarizeOlderStrategy,
+    CapToolOutputsStrategy, ClearToolResultsStrategy, DefaultCompaction, DropFailedToolResultsStrategy,
+    DropMiddleStrategy, DropReasoningStrategy, KeepFirstAndRecentItemsStrategy,
+    KeepFirstAndRecentTurnsStrategy, KeepNewestThatFitStrategy, KeepRecentStrategy, LadderStrategy,
+    PreserveRecentFractionStrategy, PreserveRecentTurnsStrategy, PreserveUserMessagesStrategy,
+    ReplaceMediaStrategy, Strategy, StrategyConfig, StrategyPipeline, SummarizeOlderStrategy,
     SupersedeStrategy, TruncateToolInputsStrategy, TruncateToolOutputsStrategy, compact_messages,
 };
 

@@ -182,7 +182,7 @@ pub fn compact_messages(
 mod tests {
     use super::*;
     use crate::part::{Part, ToolResult};
-    use crate::strategy::CompactionPipeline;
+    use crate::strategy::StrategyPipeline;
     use serde_json::json;
 
     fn turns(count: usize, lines: usize) -> Vec<Arc<Item>> {
@@ -227,7 +227,7 @@ mod tests {
         let budget = Budget::for_target(Tokens(5_000)).unwrap();
         let view = View::of(&transcript);
         assert!(tokens_beside_results(&Draft::new(&view)) > budget.target(), "level 1 is put off");
-        let in_order = CompactionPipeline::new()
+        let in_order = StrategyPipeline::new()
             .with_strategy(TruncateToolOutputsStrategy::default())
             .with_strategy(DefaultCompaction::new());
         let items = |strategy: &dyn Strategy| {

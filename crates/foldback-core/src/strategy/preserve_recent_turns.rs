@@ -294,7 +294,7 @@ mod tests {
         turn(&mut transcript, "old", 3);
         transcript.push(Item::user("u-new", "a long prompt ".repeat(100)));
         let tight = TailClamp::new(25, Tokens(0), Tokens(0)).unwrap();
-        let pipeline = super::super::CompactionPipeline::new()
+        let pipeline = super::super::StrategyPipeline::new()
             .with_strategy(super::super::PreserveUserMessagesStrategy::new())
             .with_strategy(PreserveRecentTurnsStrategy::within_tail().clamp(tight));
         let compacted = plan(&View::of(&transcript), &pipeline, None).unwrap().apply_floor();

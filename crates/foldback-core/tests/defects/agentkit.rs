@@ -65,7 +65,7 @@ fn an_invalid_transcript_is_never_produced() {
 #[test]
 fn one_result_of_two_megabytes_among_the_newest_eight_still_fits() {
     let result = "0123456789abcdef ".repeat(2 * 1024 * 1024 / 17);
-    let pipeline = CompactionPipeline::new()
+    let pipeline = StrategyPipeline::new()
         .with_strategy(KeepRecentStrategy::new(8))
         .with_strategy(LadderStrategy::new());
     let mut transcript = session(3, 2);
@@ -96,7 +96,7 @@ fn whoever_writes_a_summary_is_given_calls_and_results() {
 #[test]
 fn what_a_compaction_keeps_is_shared_and_never_copied() {
     let transcript = session(6, 3);
-    let pipeline = CompactionPipeline::new()
+    let pipeline = StrategyPipeline::new()
         .with_strategy(DropReasoningStrategy::new())
         .with_strategy(DropFailedToolResultsStrategy::new())
         .with_strategy(KeepRecentStrategy::new(20));

@@ -95,7 +95,7 @@ fn images_become_lines_that_recall_them() {
 #[test]
 fn every_hidden_item_can_be_named_with_who_hid_it_and_why() {
     let transcript = session_in_flight(4, 2);
-    let pipeline = CompactionPipeline::new()
+    let pipeline = StrategyPipeline::new()
         .with_strategy(DropFailedToolResultsStrategy::new())
         .with_strategy(SummarizeOlderStrategy::new(8));
     let view = compact(&View::of(&transcript), &pipeline, &budget(1));

@@ -11,7 +11,8 @@ use super::kept::{Keepsakes, Kept};
 use super::lines::History;
 use super::recall::{Needs, Recall};
 use super::{EqualTokensStrategy, ReplayPolicy, Sizing};
-use crate::executor::{CompactionError, Execution, compact};
+use crate::compaction::CompactionError;
+use crate::executor::{Execution, compact};
 
 /// Where a session is cut, as shares of its tokens in percent.
 pub const CUT_PERCENTS: [u64; 3] = [40, 60, 80];

@@ -1,0 +1,1 @@
+//! Model backends: whoever writes summaries over HTTP.

@@ -1,0 +1,253 @@
+//! The port to whoever writes summaries: a model over HTTP, a nested agent, or the digest.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use foldback_core::{
+    CompactionReason, FinishReason, Item, Metadata, Prices, SessionId, Text, Tokens, TurnId, Usage,
+};
+use tokio_util::sync::CancellationToken;
+
+/// Writes summaries.
+///
+/// Implementors guarantee: one call asks the model at most once (the executor retries, so that all
+/// retries are counted in one place); nothing of the answer is made up where the model gave none;
+/// the work ends soon after `cancellation` is cancelled; keys are never part of an error or a log.
+#[async_trait]
+pub trait CompactionBackend: fmt::Debug + Send + Sync {
+    /// Summarises the items of the request.
+    async fn summarize(
+        &self,
+        request: SummaryRequest,
+        cancellation: CancellationToken,
+    ) -> Result<SummaryResult, BackendError>;
+
+    /// The name in events and in `written_by`, such as `openai:gpt-5-mini`.
+    fn name(&self) -> &str;
+
+    /// What its model reads and writes at most together, where known. The executor fits what it
+    /// sends to it, and never learns it from rejected requests.
+    fn window(&self) -> Option<Tokens> {
+        None
+    }
+
+    /// What its tokens cost, where known.
+    fn prices(&self) -> Option<&'static Prices> {
+        None
+    }
+}
+
+/// Which part of a summary is asked for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum SummaryStage {
+    /// All of it.
+    #[default]
+    Whole,
+    /// One of several chunks of a range that is too long for one call.
+    Chunk {
+        /// Which, from zero.
+        index: usize,
+        /// Of how many.
+        count: usize,
+    },
+    /// One summary of the summaries of all chunks, which are the items.
+    Merge,
+}
+
+/// What to summarise.
+#[derive(Clone, Debug)]
+pub struct SummaryRequest {
+    /// Whose conversation it is.
+    pub session_id: SessionId,
+    /// The turn it happens in.
+    pub turn_id: Option<TurnId>,
+    /// What is to be summarised, in order, tool calls and results included.
+    pub items: Vec<Arc<Item>>,
+    /// Why, where known.
+    pub reason: Option<CompactionReason>,
+    /// What the host wants to pass along.
+    pub metadata: Metadata,
+    /// What the summary may cost, overhead included.
+    pub tokens_max: Option<Tokens>,
+    /// What the person asked the summary to attend to.
+    pub focus: Option<Text>,
+    /// Earlier summaries, which this one brings up to date and replaces.
+    pub previous: Vec<Arc<Item>>,
+    /// What must stand in the summary word for word: the user's rules and the files that were
+    /// changed. Found without a model.
+    pub demands: Vec<Text>,
+    /// What the digest says of the same items within the same size. A backend may use it or not; the
+    /// executor falls back to it.
+    pub digest: Option<Arc<Item>>,
+    /// The conversation up to and including the items, as the provider has it in its cache: a backend
+    /// for the same model may send it unchanged with its instruction behind it, and pay for little
+    /// more than the instruction.
+    pub prefix: Option<Vec<Arc<Item>>>,
+    /// Which part of the summary is asked for.
+    pub stage: SummaryStage,
+}
+
+impl SummaryRequest {
+    /// A request outside any turn.
+    pub fn new(session_id: impl Into<SessionId>, items: Vec<Arc<Item>>) -> Self {
+        Self {
+            session_id: session_id.into(),
+            turn_id: None,
+            items,
+            reason: None,
+            metadata: Metadata::new(),
+            tokens_max: None,
+            focus: None,
+            previous: Vec::new(),
+            demands: Vec::new(),
+            digest: None,
+            prefix: None,
+            stage: SummaryStage::Whole,
+        }
+    }
+
+    /// A request inside a turn.
+    pub fn for_turn(
+        session_id: impl Into<SessionId>,
+        turn_id: impl Into<TurnId>,
+        items: Vec<Arc<Item>>,
+    ) -> Self {
+        Self::new(session_id, items).with_turn_id(turn_id)
+    }
+
+    /// The same, inside this turn.
+    #[must_use]
+    pub fn with_turn_id(mut self, turn_id: impl Into<TurnId>) -> Self {
+        self.turn_id = Some(turn_id.into());
+        self
+    }
+
+    /// The same, with metadata.
+    #[must_use]
+    pub fn with_metadata(mut self, metadata: Metadata) -> Self {
+        self.metadata = metadata;
+        self
+    }
+}
+
+/// A summary.
+#[derive(Clone, Debug, Default)]
+pub struct SummaryResult {
+    /// The summary. Text with the authority of context: other kinds and parts are refused.
+    pub items: Vec<Item>,
+    /// What the backend has to say about it.
+    pub metadata: Metadata,
+    /// What was reported for the call.
+    pub usage: Option<Usage>,
+    /// Why the model stopped, where it said: an answer that was cut off is not taken.
+    pub finish: Option<FinishReason>,
+}
+
+/// Why there is no summary. The digest answers instead.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum BackendError {
+    /// The compaction was cancelled.
+    #[error("cancelled")]
+    Cancelled,
+    /// The request is longer than the model's window.
+    #[error("the request is too long for the model{}", in_tokens(.limit))]
+    Overflow {
+        /// The window, where the answer named it.
+        limit: Option<Tokens>,
+    },
+    /// Too many requests, or too many tokens.
+    #[error("rate limited{}", after(.retry_after))]
+    RateLimited {
+        /// How long the server asks to wait.
+        retry_after: Option<Duration>,
+    },
+    /// The server is overloaded or failed.
+    #[error("the server failed with status {status}{}", after(.retry_after))]
+    Server {
+        /// What it answered with.
+        status: u16,
+        /// How long it asks to wait.
+        retry_after: Option<Duration>,
+    },
+    /// No connection, or one that broke.
+    #[error("the connection failed: {why}")]
+    Connection {
+        /// What happened, without addresses that carry credentials.
+        why: String,
+    },
+    /// No answer in time.
+    #[error("no answer within {} ms", .after.as_millis())]
+    Timeout {
+        /// How long it was waited for.
+        after: Duration,
+    },
+    /// The key is missing, wrong, or may not do this.
+    #[error("the server refused the key with status {status}; check it")]
+    Unauthorized {
+        /// What it answered with.
+        status: u16,
+    },
+    /// The server refused the request for another reason.
+    #[error("the server refused the request with status {status}: {message}")]
+    Rejected {
+        /// What it answered with.
+        status: u16,
+        /// What it said, shortened.
+        message: String,
+    },
+    /// The answer is not what the protocol says.
+    #[error("the answer could not be read: {why}")]
+    Malformed {
+        /// What is wrong with it.
+        why: String,
+    },
+    /// The backend is not asked for now: it failed too often or has cost enough.
+    #[error("the backend is not asked: {why}")]
+    Unavailable {
+        /// Why not.
+        why: String,
+    },
+}
+
+impl BackendError {
+    /// Whether asking again may help.
+    pub fn is_transient(&self) -> bool {
+        match self {
+            Self::RateLimited { .. }
+            | Self::Server { .. }
+            | Self::Connection { .. }
+            | Self::Timeout { .. }
+            | Self::Malformed { .. } => true,
+            Self::Cancelled
+            | Self::Overflow { .. }
+            | Self::Unauthorized { .. }
+            | Self::Rejected { .. }
+            | Self::Unavailable { .. } => false,
+        }
+    }
+
+    /// How long the server asks to wait before the next request.
+    pub fn retry_after(&self) -> Option<Duration> {
+        match self {
+            Self::RateLimited { retry_after } | Self::Server { retry_after, .. } => *retry_after,
+            Self::Cancelled
+            | Self::Overflow { .. }
+            | Self::Connection { .. }
+            | Self::Timeout { .. }
+            | Self::Unauthorized { .. }
+            | Self::Rejected { .. }
+            | Self::Malformed { .. }
+            | Self::Unavailable { .. } => None,
+        }
+    }
+}
+
+fn in_tokens(limit: &Option<Tokens>) -> String {
+    limit.map_or_else(String::new, |limit| format!(", which holds {limit} tokens"))
+}
+
+fn after(retry_after: &Option<Duration>) -> String {
+    retry_after.map_or_else(String::new, |wait| format!("; asks to wait {} ms", wait.as_millis()))
+}

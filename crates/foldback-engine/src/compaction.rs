@@ -1,0 +1,206 @@
+//! What a host asks of a compaction, what it gets, and the seam for compactions of its own.
+
+use std::fmt;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use foldback_core::{
+    Budget, BudgetInfeasible, CompactionReason, Dialect, Metadata, PlanError, SessionId, Strategy, Tokens,
+    TurnId, View, Violation,
+};
+use tokio_util::sync::CancellationToken;
+
+use crate::backend::CompactionBackend;
+
+/// What to compact, and why. Clones are cheap: the transcript is shared, never copied.
+#[derive(Clone, Debug)]
+pub struct CompactionRequest {
+    /// Whose conversation it is.
+    pub session_id: SessionId,
+    /// The turn it happens in.
+    pub turn_id: Option<TurnId>,
+    /// What the model sees now; the record is behind it.
+    pub transcript: View,
+    /// Why.
+    pub reason: CompactionReason,
+    /// What the host wants to pass along.
+    pub metadata: Metadata,
+    /// How much room there is. Without one, strategies that work towards a size are refused.
+    pub budget: Option<Budget>,
+    /// Whose rules the result must keep. Without one, those that all providers share.
+    pub dialect: Option<Dialect>,
+}
+
+impl CompactionRequest {
+    /// A request outside any turn.
+    pub fn new(session_id: impl Into<SessionId>, transcript: View, reason: CompactionReason) -> Self {
+        Self {
+            session_id: session_id.into(),
+            turn_id: None,
+            transcript,
+            reason,
+            metadata: Metadata::new(),
+            budget: None,
+            dialect: None,
+        }
+    }
+
+    /// A request inside a turn.
+    pub fn for_turn(
+        session_id: impl Into<SessionId>,
+        turn_id: impl Into<TurnId>,
+        transcript: View,
+        reason: CompactionReason,
+    ) -> Self {
+        Self::new(session_id, transcript, reason).with_turn_id(turn_id)
+    }
+
+    /// The same, inside this turn.
+    #[must_use]
+    pub fn with_turn_id(mut self, turn_id: impl Into<TurnId>) -> Self {
+        self.turn_id = Some(turn_id.into());
+        self
+    }
+
+    /// The same, with metadata.
+    #[must_use]
+    pub fn with_metadata(mut self, metadata: Metadata) -> Self {
+        self.metadata = metadata;
+        self
+    }
+
+    /// The same, towards a budget.
+    #[must_use]
+    pub fn with_budget(mut self, budget: Budget) -> Self {
+        self.budget = Some(budget);
+        self
+    }
+
+    /// The same, for a provider.
+    #[must_use]
+    pub fn with_dialect(mut self, dialect: Dialect) -> Self {
+        self.dialect = Some(dialect);
+        self
+    }
+}
+
+/// What a compaction led to.
+#[derive(Clone, Debug)]
+pub struct CompactionResult {
+    /// What the model sees now. Its overlay holds the blocks of this compaction behind those of the
+    /// request; the recorded items are the request's.
+    pub transcript: View,
+    /// How many items were removed or changed.
+    pub replaced_items: usize,
+    /// What the strategies have to say about it.
+    pub metadata: Metadata,
+}
+
+impl CompactionResult {
+    /// Nothing to do.
+    pub fn unchanged(transcript: View) -> Self {
+        Self { transcript, replaced_items: 0, metadata: Metadata::new() }
+    }
+}
+
+/// What a strategy may use while it works.
+#[derive(Clone, Debug, Default)]
+pub struct CompactionContext {
+    /// Writes summaries.
+    pub backend: Option<Arc<dyn CompactionBackend>>,
+    /// What the host passes to every compaction.
+    pub metadata: Metadata,
+    /// Ends the compaction when it is cancelled; the view stays as it was (T8).
+    pub cancellation: CancellationToken,
+}
+
+/// An arbitrary transformation of a transcript: the seam for hosts. Every pure [`Strategy`] is one.
+///
+/// Implementors guarantee: recorded items are not changed, only hidden, rewritten or replaced by a
+/// summary ([`diff`](crate::diff) makes such a view from a list of items); the work ends soon after
+/// `context.cancellation` is cancelled. The executor checks what comes back against the dialect.
+#[async_trait]
+pub trait CompactionStrategy: fmt::Debug + Send + Sync {
+    /// Compacts what the model sees.
+    async fn compact(
+        &self,
+        request: CompactionRequest,
+        context: &CompactionContext,
+    ) -> Result<CompactionResult, CompactionError>;
+
+    /// The name in events and records, such as `keep-recent(8)`.
+    fn describe(&self) -> String;
+
+    /// The pure strategy behind it, if it is one: pure steps in a row share one draft.
+    fn as_pure(&self) -> Option<&dyn Strategy> {
+        None
+    }
+}
+
+/// Why there is no compacted view. The view that was given is what it was (T8).
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum CompactionError {
+    /// The host ended it.
+    #[error("the compaction was cancelled")]
+    Cancelled,
+    /// A strategy asks for a summary, and nobody writes any.
+    #[error("{strategy} asks for a summary; give the compactor a backend, or use a policy")]
+    MissingBackend {
+        /// The strategy or pipeline.
+        strategy: String,
+    },
+    /// A hook said no.
+    #[error("the compaction was vetoed: {why}")]
+    Vetoed {
+        /// What the hook said.
+        why: String,
+    },
+    /// A strategy of the host's own failed.
+    #[error("{strategy} failed: {why}")]
+    Failed {
+        /// The strategy.
+        strategy: String,
+        /// What it said.
+        why: String,
+    },
+    /// What must stay is larger than the target.
+    #[error(transparent)]
+    BudgetInfeasible(BudgetInfeasible),
+    /// The strategy aims at a size, and none was given.
+    #[error("{strategy} works towards a budget; pass one")]
+    BudgetRequired {
+        /// The strategy or pipeline.
+        strategy: String,
+    },
+    /// The result is one that the provider would reject.
+    #[error("{strategy} led to a request that would be rejected: {}", first(.violations))]
+    Invalid {
+        /// The strategy or pipeline.
+        strategy: String,
+        /// Everything that is wrong with it.
+        violations: Vec<Violation>,
+    },
+    /// The result is larger than the target.
+    #[error("{strategy} stopped at {tokens} tokens, the target is {target}")]
+    OverTarget {
+        /// The strategy or pipeline.
+        strategy: String,
+        /// What it came to.
+        tokens: Tokens,
+        /// What was aimed at.
+        target: Tokens,
+    },
+}
+
+fn first(violations: &[Violation]) -> String {
+    violations.first().map_or_else(String::new, ToString::to_string)
+}
+
+impl From<PlanError> for CompactionError {
+    fn from(error: PlanError) -> Self {
+        match error {
+            PlanError::BudgetInfeasible(error) => Self::BudgetInfeasible(error),
+            PlanError::BudgetRequired { strategy } => Self::BudgetRequired { strategy },
+        }
+    }
+}

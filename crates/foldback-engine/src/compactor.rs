@@ -1,0 +1,53 @@
+//! What a host registers: it says when to compact, and compacts.
+
+use std::fmt;
+
+use async_trait::async_trait;
+use foldback_core::{CompactionReason, MutationPoint, SessionId, Trigger, TriggerContext, TurnId, View};
+
+use crate::compaction::{CompactionContext, CompactionError, CompactionRequest, CompactionResult};
+
+/// A closure that says when: over what the model sees, and where in its work the agent is.
+pub type TriggerFn = dyn Fn(&View, MutationPoint) -> Option<CompactionReason> + Send + Sync;
+
+/// Says when, and may remember sessions and turns. Every pure [`Trigger`] is one.
+pub trait CompactionTrigger: fmt::Debug + Send + Sync {
+    /// The reason to compact now, or none. Must be cheap: it is asked at every mutation point.
+    fn should_compact(
+        &self,
+        session_id: &SessionId,
+        turn_id: Option<&TurnId>,
+        context: &TriggerContext<'_>,
+    ) -> Option<CompactionReason>;
+}
+
+impl<T: Trigger> CompactionTrigger for T {
+    fn should_compact(
+        &self,
+        _session_id: &SessionId,
+        _turn_id: Option<&TurnId>,
+        context: &TriggerContext<'_>,
+    ) -> Option<CompactionReason> {
+        self.fires(context)
+    }
+}
+
+/// Decides when and compacts: for hosts that own both decisions, and for the agent loop.
+#[async_trait]
+pub trait Compactor: fmt::Debug + Send + Sync {
+    /// The reason to compact now, or none. Must be cheap: it is asked at every mutation point.
+    fn should_compact(
+        &self,
+        session_id: &SessionId,
+        turn_id: Option<&TurnId>,
+        view: &View,
+        context: &TriggerContext<'_>,
+    ) -> Option<CompactionReason>;
+
+    /// Compacts. An error leaves the host with the view it had (T8).
+    async fn compact(
+        &self,
+        request: CompactionRequest,
+        context: &CompactionContext,
+    ) -> Result<CompactionResult, CompactionError>;
+}

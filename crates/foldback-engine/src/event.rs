@@ -1,0 +1,150 @@
+//! What happens in a compaction, as it happens.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use foldback_core::{CompactionReason, Metadata, SessionId, Tokens, TurnId};
+
+use crate::backend::BackendError;
+
+/// One step of a compaction.
+#[derive(Clone, Debug)]
+pub struct CompactionEvent {
+    /// Whose conversation it is.
+    pub session_id: SessionId,
+    /// The turn it happens in.
+    pub turn_id: Option<TurnId>,
+    /// What happened.
+    pub kind: CompactionEventKind,
+}
+
+/// What happened.
+#[derive(Clone, Debug)]
+pub enum CompactionEventKind {
+    /// A compaction begins.
+    CompactionStarted {
+        /// Why.
+        reason: CompactionReason,
+        /// The strategy or pipeline.
+        strategy: String,
+        /// What the view costs.
+        tokens_before: Tokens,
+    },
+    /// A backend is asked for a summary.
+    SummaryAsked {
+        /// Which backend.
+        backend: String,
+        /// Which attempt at this summary, from one.
+        attempt: u32,
+        /// What is sent, as counted here.
+        tokens: Tokens,
+    },
+    /// A backend failed or gave an answer that is not taken.
+    SummaryRefused {
+        /// Which backend.
+        backend: String,
+        /// Why.
+        why: SummaryFault,
+        /// How long it is waited before it is asked again; none if it is not.
+        retry_in: Option<Duration>,
+    },
+    /// A summary was taken.
+    SummaryTaken {
+        /// Who wrote it: a backend, or the digest.
+        written_by: String,
+        /// What it costs.
+        tokens: Tokens,
+    },
+    /// The compaction is over.
+    CompactionEnded(CompactionReport),
+    /// There is no compacted view; the view is what it was (T8).
+    CompactionFailed {
+        /// Why, as the error says it.
+        why: String,
+        /// What the view costs.
+        tokens: Tokens,
+        /// Whether it fits its budget as it is; unknown without a budget.
+        fits: Option<bool>,
+        /// How long it took to find out.
+        duration: Duration,
+    },
+}
+
+/// Why an answer was not taken.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SummaryFault {
+    /// There was none.
+    #[error(transparent)]
+    Backend(#[from] BackendError),
+    /// There was nothing in it.
+    #[error("the answer is empty")]
+    Empty,
+    /// It was cut off.
+    #[error("the answer was cut off at the output limit")]
+    Truncated,
+    /// The model would not.
+    #[error("the model refused")]
+    Refused,
+    /// It is longer than asked for, or longer than what it stands for.
+    #[error("the answer costs {tokens} tokens, {tokens_max} were asked for")]
+    Inflated {
+        /// What it costs.
+        tokens: Tokens,
+        /// What was asked for.
+        tokens_max: Tokens,
+    },
+    /// It leaves out what must stand in it.
+    #[error("the answer leaves out {missing} of {demanded} facts that must stand in it")]
+    Incomplete {
+        /// How many are missing.
+        missing: usize,
+        /// How many were demanded.
+        demanded: usize,
+    },
+    /// It has items or parts that no summary may have.
+    #[error("the answer is no text: {what}")]
+    NotText {
+        /// What it is.
+        what: String,
+    },
+}
+
+/// What a compaction did, for people, recorders and dashboards.
+#[derive(Clone, Debug)]
+pub struct CompactionReport {
+    /// Why it was made.
+    pub reason: CompactionReason,
+    /// The strategy or pipeline.
+    pub strategy: String,
+    /// What the view cost before.
+    pub tokens_before: Tokens,
+    /// What it costs now.
+    pub tokens_after: Tokens,
+    /// How many items were removed or changed.
+    pub replaced_items: usize,
+    /// The first position of the view that changed; none if nothing did.
+    pub first_changed: Option<usize>,
+    /// What the unchanged prefix costs: how much of the prompt cache survives.
+    pub prefix_tokens_kept: Tokens,
+    /// How long it took.
+    pub duration: Duration,
+    /// What the summary calls cost in dollars, where prices are known.
+    pub cost: Option<f64>,
+    /// Who wrote each summary.
+    pub written_by: Vec<String>,
+    /// What the strategies have to say.
+    pub metadata: Metadata,
+}
+
+/// Sees events as they happen. Called between awaits: it must not block.
+pub trait CompactionObserver: fmt::Debug + Send + Sync {
+    /// Takes note.
+    fn on_event(&self, event: &CompactionEvent);
+}
+
+impl<O: CompactionObserver + ?Sized> CompactionObserver for Arc<O> {
+    fn on_event(&self, event: &CompactionEvent) {
+        (**self).on_event(event);
+    }
+}

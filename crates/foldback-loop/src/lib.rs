@@ -1,0 +1,1 @@
+//! A small agent loop with seams for compaction.

@@ -13,6 +13,7 @@ mod event;
 mod executor;
 mod mend;
 pub mod replay;
+pub mod store;
 
 pub use backend::{BackendError, CompactionBackend, SummaryRequest, SummaryResult, SummaryStage};
 pub use clock::{Clock, SystemClock};
@@ -23,3 +24,4 @@ pub use compactor::{CompactionTrigger, Compactor, TriggerFn};
 pub use event::{CompactionEvent, CompactionEventKind, CompactionObserver, CompactionReport, SummaryFault};
 pub use executor::{Execution, Outcome, compact, dry_run};
 pub use mend::{Mended, mend};
+pub use store::{Store, StoreError};

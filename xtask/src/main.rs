@@ -8,6 +8,8 @@ mod cargo;
 mod edges;
 mod fuzz;
 mod generate;
+mod kill;
+mod postgres;
 mod purity;
 mod sessions;
 mod suite;
@@ -23,6 +25,9 @@ commands:
   edges                           only the rules: which crate may use which, what core may contain
   fuzz [--seconds N] [target]     fuzz one target or all, N seconds each (default 20)
   props --cases N                 the property tests with N cases each
+  postgres COMMAND…               a PostgreSQL server of our own, and a command beside it
+  kill --rounds N --store STORE   end writers at random moments; STORE is sqlite or postgres
+  workers [--seconds N]           three processes on one PostgreSQL, ended at random (default 60)
   generate --megabytes N FILE     a Claude Code session of that size, the same each time
   sessions [--megabytes N]        the command line on such a session, beside Python's json
   peers [filter…]                 compare with other compaction libraries (release build of benches/)
@@ -47,6 +52,9 @@ enum Command {
     Edges,
     Fuzz { seconds: u32, target: Option<String> },
     Props { cases: u32 },
+    Postgres { words: Vec<String> },
+    Kill { rounds: u32, store: kill::Store },
+    Workers { seconds: u32 },
     Peers { filters: Vec<String> },
     Generate { megabytes: u32, path: PathBuf },
     Sessions { megabytes: u32 },
@@ -81,6 +89,9 @@ fn run(command: Command) -> Result<(), Failure> {
                 .args(PROPERTY_TESTS.iter().flat_map(|target| ["--test", target]))
                 .env("PROPTEST_CASES", cases.to_string()),
         ),
+        Command::Postgres { words } => postgres::run(&words),
+        Command::Kill { rounds, store } => kill::run(rounds, store),
+        Command::Workers { seconds } => kill::run_workers(seconds),
         Command::Generate { megabytes, path } => generate::run(megabytes, &path),
         Command::Sessions { megabytes } => sessions::run(megabytes),
         Command::Peers { filters } => cargo::run(
@@ -109,6 +120,13 @@ fn parse(arguments: &[String]) -> Result<Command, Failure> {
             Ok(Command::Generate { megabytes: positive(flag, Some(size))?, path: path.into() })
         }
         ("generate", _) => Err(Failure::Misuse("generate wants --megabytes, a number and a file".to_owned())),
+        ("postgres", words) => Ok(Command::Postgres { words: words.to_vec() }),
+        ("kill", rest) => kill::parse(rest).map(|(rounds, store)| Command::Kill { rounds, store }),
+        ("workers", []) => Ok(Command::Workers { seconds: kill::WORKER_SECONDS_DEFAULT }),
+        ("workers", [flag, seconds]) if flag == "--seconds" => {
+            Ok(Command::Workers { seconds: positive(flag, Some(seconds))? })
+        }
+        ("workers", _) => Err(Failure::Misuse("workers takes --seconds and a number".to_owned())),
         ("sessions", []) => Ok(Command::Sessions { megabytes: sessions::MEGABYTES_DEFAULT }),
         ("sessions", [flag, size]) if flag == "--megabytes" => {
             Ok(Command::Sessions { megabytes: positive(flag, Some(size))? })
@@ -166,9 +184,18 @@ mod tests {
 
     #[test]
     fn misuse_is_told_apart_from_failure() {
-        for line in
-            ["", "tset", "test now", "props", "props --cases 0", "fuzz --seconds", "fuzz a b", "fuzz --fast"]
-        {
+        for line in [
+            "",
+            "tset",
+            "test now",
+            "props",
+            "props --cases 0",
+            "fuzz --seconds",
+            "fuzz a b",
+            "fuzz --fast",
+            "kill",
+            "workers 3",
+        ] {
             assert!(matches!(parse_line(line), Err(Failure::Misuse(_))), "{line}");
         }
     }

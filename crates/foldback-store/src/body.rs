@@ -180,6 +180,13 @@ pub(crate) struct Packed {
     pub(crate) length: i64,
 }
 
+/// A pack as it is stored, and the bodies in it.
+#[derive(Debug)]
+pub(crate) struct ClosedPack {
+    pub(crate) data: Vec<u8>,
+    pub(crate) bodies: Vec<Packed>,
+}
+
 /// Bodies that will be one pack.
 #[derive(Debug, Default)]
 pub(crate) struct OpenPack {
@@ -200,14 +207,14 @@ impl OpenPack {
         self.bytes.len() >= PACK_BYTES
     }
 
-    /// The pack as it is stored, and the bodies in it; nothing where it is empty.
-    pub(crate) fn close(&mut self) -> Result<Option<(Vec<u8>, Vec<Packed>)>, StoreError> {
+    /// The pack; nothing where it is empty.
+    pub(crate) fn close(&mut self) -> Result<Option<ClosedPack>, StoreError> {
         if self.bodies.is_empty() {
             return Ok(None);
         }
-        let sealed = seal(&self.bytes)?;
+        let data = seal(&self.bytes)?;
         self.bytes.clear();
-        Ok(Some((sealed, std::mem::take(&mut self.bodies))))
+        Ok(Some(ClosedPack { data, bodies: std::mem::take(&mut self.bodies) }))
     }
 }
 

@@ -9,7 +9,7 @@ use foldback_engine::StoreError;
 
 use super::error::Fault;
 use super::{BODY_LOCK, query};
-use crate::body::{self, BodyHash, BodyKind, ORIGINAL_BYTES, OpenPack, corrupt};
+use crate::body::{self, BodyHash, BodyKind, ClosedPack, ORIGINAL_BYTES, OpenPack, corrupt};
 use crate::rows::{LoopRow, as_row, index};
 
 /// Items that go to the server in one message.
@@ -77,7 +77,7 @@ async fn stored(
 
 /// Writes a pack and its bodies. A body that another writer stored meanwhile stays where that put it.
 async fn close(db: &Transaction<'_>, kind: BodyKind, open: &mut OpenPack) -> Result<(), Fault> {
-    let Some((data, bodies)) = open.close()? else { return Ok(()) };
+    let Some(ClosedPack { data, bodies }) = open.close()? else { return Ok(()) };
     let rows = query(db, "INSERT INTO packs (data) VALUES ($1) RETURNING id", &[&data]).await?;
     let pack: i64 = rows.first().map(|row| row.get(0)).ok_or_else(|| corrupt("no pack".to_owned()))?;
     let hashes: Vec<&[u8]> = bodies.iter().map(|body| body.hash.as_slice()).collect();

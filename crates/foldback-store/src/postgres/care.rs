@@ -7,7 +7,7 @@ use super::error::Fault;
 use super::read::{BodyRow, with_bodies};
 use super::sessions::remove;
 use super::{BODY_LOCK, query, query_opt};
-use crate::body::{self, OpenPack, PACK_BYTES, Packed};
+use crate::body::{self, ClosedPack, OpenPack, PACK_BYTES};
 use crate::rows::{JOB_RUNNING, index};
 
 /// Small packs that are moved together in one change, so that nobody waits long for it.
@@ -74,15 +74,16 @@ pub(super) async fn gather(db: &Transaction<'_>, after: i64, last: i64) -> Resul
     })
     .await?;
     closed.extend(open.close()?);
-    for (data, bodies) in closed {
-        write_pack(db, &data, &bodies).await?;
+    for pack in closed {
+        write_pack(db, &pack).await?;
     }
     query(db, "DELETE FROM packs WHERE id = ANY ($1)", &[&small]).await?;
     Ok((bodies.len(), reached))
 }
 
-async fn write_pack(db: &Transaction<'_>, data: &[u8], bodies: &[Packed]) -> Result<(), Fault> {
-    let row = query_opt(db, "INSERT INTO packs (data) VALUES ($1) RETURNING id", &[&data]).await?;
+async fn write_pack(db: &Transaction<'_>, closed: &ClosedPack) -> Result<(), Fault> {
+    let ClosedPack { data, bodies } = closed;
+    let row = query_opt(db, "INSERT INTO packs (data) VALUES ($1) RETURNING id", &[data]).await?;
     let pack: i64 = row.map_or(0, |row| row.get(0));
     let ids: Vec<i64> = bodies.iter().map(|body| body.id).collect();
     let starts: Vec<i64> = bodies.iter().map(|body| body.start).collect();

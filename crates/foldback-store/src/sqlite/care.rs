@@ -7,7 +7,7 @@ use rusqlite::{Connection, Transaction, TransactionBehavior, params};
 use super::error::Fault;
 use super::packs::{BodyReader, BodyRow};
 use super::sessions::remove;
-use crate::body::{self, BodyKind, OpenPack, PACK_BYTES};
+use crate::body::{self, BodyKind, ClosedPack, OpenPack, PACK_BYTES};
 use crate::rows::{JOB_RUNNING, index};
 
 /// Bytes that are moved together in one change, so that nobody waits long for it.
@@ -139,7 +139,7 @@ fn small_packs(change: &Transaction<'_>, after: i64, last: i64) -> Result<Vec<(i
 }
 
 fn write_pack(change: &Transaction<'_>, open: &mut OpenPack) -> Result<(), Fault> {
-    let Some((data, bodies)) = open.close()? else { return Ok(()) };
+    let Some(ClosedPack { data, bodies }) = open.close()? else { return Ok(()) };
     change.prepare_cached("INSERT INTO packs (data) VALUES (?1)")?.execute([data])?;
     let pack = change.last_insert_rowid();
     let mut update =

@@ -7,7 +7,7 @@ use foldback_engine::StoreError;
 use rusqlite::{Connection, OptionalExtension, Transaction, params};
 
 use super::error::Fault;
-use crate::body::{self, BodyHash, BodyKind, OpenPack, corrupt};
+use crate::body::{self, BodyHash, BodyKind, ClosedPack, OpenPack, corrupt};
 
 /// Packs that are kept open while items are read; repeated items lie in old packs.
 const PACKS_OPEN_MAX: usize = 32;
@@ -65,7 +65,7 @@ impl<'c> BodyWriter<'c> {
 
     /// Writes what is still open.
     pub(super) fn close(&mut self) -> Result<(), Fault> {
-        let Some((data, bodies)) = self.open.close()? else { return Ok(()) };
+        let Some(ClosedPack { data, bodies }) = self.open.close()? else { return Ok(()) };
         let pack = self.next_pack;
         self.next_pack += 1;
         self.change

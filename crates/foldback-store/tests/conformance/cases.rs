@@ -66,11 +66,11 @@ async fn fold(store: &dyn Store, version: Version, recent: usize) -> (Version, A
 }
 
 fn folded_handle(block: &CompactionBlock) -> Handle {
-    let handles = block.edits.iter().filter_map(|edit| match edit {
+    let mut handles = block.edits.iter().filter_map(|edit| match edit {
         foldback_core::Edit::Fold(fold) => Some(fold.handle.clone()),
         foldback_core::Edit::Drop(_) | foldback_core::Edit::Rewrite(_) => None,
     });
-    handles.last().expect("it folds")
+    handles.next_back().expect("it folds")
 }
 
 pub(crate) async fn a_session_that_is_not_there_is_a_typed_error(store: &dyn Store, _: &HandClock) {

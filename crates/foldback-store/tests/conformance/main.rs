@@ -1,4 +1,5 @@
 //! What every store promises, asked of each of them.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 mod cases;
 mod damage;

@@ -1,0 +1,270 @@
+//! What the store costs: appends beside bare inserts, opening a long session beside a short one,
+//! searching, bytes on disk.
+//!
+//! `cargo run --release --manifest-path benches/Cargo.toml --bin store -- [--quick] [SESSIONS]`
+//!
+//! SESSIONS is a folder of session files; without it, stored size is not measured. Everything is written to a temporary folder and durable, as in use.
+#![allow(clippy::print_stdout, reason = "it reports by printing")]
+
+use std::error::Error;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use foldback_core::{CompactionBlock, Edit, Handle, Item, LoopId, Metadata, Part, Reason, SessionId, Tokens};
+use foldback_engine::Store;
+use foldback_engine::store::{At, NewLoop, NewSession, Origin, Retention, SearchQuery, Version};
+use foldback_formats::Session;
+use foldback_store::SqliteStore;
+
+/// Rounds of each comparison; the sides take turns.
+const ROUNDS: usize = 7;
+
+/// Items of a batch, and how many batches and single items are timed.
+const BATCH: usize = 100;
+const BATCHES: usize = 40;
+const SINGLES: usize = 150;
+
+/// Items that stay visible: about 100K tokens of them.
+const VISIBLE: usize = 400;
+
+type Outcome<T> = Result<T, Box<dyn Error>>;
+
+/// An item of about a kilobyte, unlike every other.
+fn item(number: usize) -> Arc<Item> {
+    let mut words = String::new();
+    for step in 0..24_usize {
+        let mixed = number.wrapping_mul(31).wrapping_add(step).wrapping_mul(0x9e37_79b9) >> 7;
+        words.push_str(&format!(
+            "step {step} of {number} took {} ms in module_{}; ",
+            mixed % 977,
+            mixed % 53
+        ));
+    }
+    Arc::new(match number % 2 {
+        0 => Item::user(format!("u{number}"), words),
+        _ => Item::assistant(format!("a{number}"), vec![Part::text(words)]),
+    })
+}
+
+fn names() -> (SessionId, LoopId) {
+    ("bench".into(), "main".into())
+}
+
+async fn begin(path: &Path) -> Outcome<(SqliteStore, Version)> {
+    let store = SqliteStore::open(path).await?;
+    let (session, loop_id) = names();
+    let version = store.create(&NewSession::new(session, loop_id)).await?;
+    Ok((store, version))
+}
+
+async fn append(store: &SqliteStore, version: Version, items: &[Arc<Item>]) -> Outcome<Version> {
+    let (session, loop_id) = names();
+    Ok(store.append(&At { session: &session, loop_id: &loop_id, version }, items).await?)
+}
+
+/// Bare inserts of the same JSON with the same pragmas: the least that a durable list can do.
+fn bare(path: &Path) -> Outcome<rusqlite::Connection> {
+    let db = rusqlite::Connection::open(path)?;
+    db.execute_batch(
+        "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA cache_size = -32768;
+         CREATE TABLE items (position INTEGER PRIMARY KEY, body BLOB NOT NULL)",
+    )?;
+    Ok(db)
+}
+
+fn insert(db: &mut rusqlite::Connection, items: &[Arc<Item>]) -> Outcome<()> {
+    let change = db.transaction()?;
+    {
+        let mut statement = change.prepare_cached("INSERT INTO items (body) VALUES (?1)")?;
+        for item in items {
+            statement.execute([serde_json::to_vec(&**item)?])?;
+        }
+    }
+    change.commit()?;
+    Ok(())
+}
+
+fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values[values.len() / 2]
+}
+
+async fn compare_appends(folder: &Path, batch: usize, batches: usize) -> Outcome<()> {
+    let (mut ours, mut theirs) = (Vec::new(), Vec::new());
+    for round in 0..ROUNDS {
+        let items: Vec<Arc<Item>> =
+            (0..batch * batches).map(|number| item(round * 100_000 + number)).collect();
+        let (store, mut version) = begin(&folder.join(format!("ours-{batch}-{round}.db"))).await?;
+        let mut db = bare(&folder.join(format!("bare-{batch}-{round}.db")))?;
+        let (mut our_time, mut bare_time) = (Duration::ZERO, Duration::ZERO);
+        for items in items.chunks(batch) {
+            let started = Instant::now();
+            version = append(&store, version, items).await?;
+            our_time += started.elapsed();
+            let started = Instant::now();
+            insert(&mut db, items)?;
+            bare_time += started.elapsed();
+        }
+        ours.push(items.len() as f64 / our_time.as_secs_f64());
+        theirs.push(items.len() as f64 / bare_time.as_secs_f64());
+    }
+    let (ours, theirs) = (median(ours), median(theirs));
+    println!("append-{batch} foldback={ours:.0}/s bare={theirs:.0}/s share={:.0}%", 100.0 * ours / theirs);
+    Ok(())
+}
+
+/// Hides everything before an index.
+fn hide(range: std::ops::Range<usize>) -> CompactionBlock {
+    let reason = Reason::new("bench", "older");
+    CompactionBlock {
+        edits: vec![Edit::Drop(foldback_core::edit::Drop { range, reason })],
+        summaries: Vec::new(),
+        strategy: "bench".into(),
+        cause: None,
+        tokens_before: Tokens(1),
+        tokens_after: Tokens(1),
+        created_at: None,
+    }
+}
+
+/// A session of so many items, compacted as it grew, of which the newest stay visible.
+async fn long_session(path: &Path, count: usize) -> Outcome<SqliteStore> {
+    let (store, mut version) = begin(path).await?;
+    let (session, loop_id) = names();
+    let step = (count / 100).max(1_000);
+    let mut hidden = 0;
+    for start in (0..count).step_by(step) {
+        let items: Vec<Arc<Item>> = (start..(start + step).min(count)).map(item).collect();
+        version = append(&store, version, &items).await?;
+        let end = start + items.len();
+        if end > VISIBLE + hidden {
+            let at = At { session: &session, loop_id: &loop_id, version };
+            version = store.commit(&at, &hide(hidden..end - VISIBLE)).await?;
+            hidden = end - VISIBLE;
+        }
+    }
+    Ok(store)
+}
+
+async fn timed_contexts(store: &SqliteStore) -> Outcome<f64> {
+    let (session, loop_id) = names();
+    let mut times = Vec::new();
+    for _ in 0..ROUNDS * 3 {
+        let started = Instant::now();
+        let context = store.head(&session, &loop_id).await?.context();
+        times.push(started.elapsed().as_secs_f64() * 1e3);
+        assert_eq!(context.len(), VISIBLE);
+    }
+    Ok(median(times))
+}
+
+async fn timed_search(store: &SqliteStore, text: &str) -> Outcome<(f64, usize)> {
+    let mut times = Vec::new();
+    let mut hits = 0;
+    for _ in 0..ROUNDS {
+        let started = Instant::now();
+        hits = store.search(&SearchQuery::text(text)).await?.hits.len();
+        times.push(started.elapsed().as_secs_f64() * 1e3);
+    }
+    Ok((median(times), hits))
+}
+
+async fn compare_lengths(folder: &Path, long: usize) -> Outcome<()> {
+    let short_store = long_session(&folder.join("short.db"), 10_000).await?;
+    let short = timed_contexts(&short_store).await?;
+    let store = long_session(&folder.join("long.db"), long).await?;
+    let reopened = timed_contexts(&store).await?;
+    println!(
+        "context items=10000 {short:.1} ms, items={long} {reopened:.1} ms, ratio={:.2}",
+        reopened / short
+    );
+    let started = Instant::now();
+    while store.index(20_000).await? > 0 {}
+    println!("index items={long} {:.1} s", started.elapsed().as_secs_f64());
+    let size = store.size().await?;
+    println!("size items={long} data={} MB search={} MB", size.data_bytes >> 20, size.search_bytes >> 20);
+    let rare = format!("\"step 3 of {}\"", long / 2);
+    for text in [rare.as_str(), "module_7 took", "step", "\"took 13 ms in module_5\""] {
+        let (millis, hits) = timed_search(&store, text).await?;
+        println!("search items={long} {text:?} {millis:.1} ms, {hits} hits");
+    }
+    let handle = Handle::of_item(long / 2, &item(long / 2).id);
+    let (session, loop_id) = names();
+    let started = Instant::now();
+    store.locate(&session, &loop_id, &handle).await?;
+    println!("locate items={long} {:.1} ms", started.elapsed().as_secs_f64() * 1e3);
+    Ok(())
+}
+
+/// Every file below a folder, in order.
+fn files(folder: &Path) -> Outcome<Vec<PathBuf>> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(folder)? {
+        let path = entry?.path();
+        if path.is_dir() {
+            found.extend(files(&path)?);
+        } else {
+            found.push(path);
+        }
+    }
+    found.sort();
+    Ok(found)
+}
+
+/// Stores sessions and the files they come from, and says what that takes. A file of several
+/// conversations has a loop for each.
+async fn measure_size(folder: &Path, sessions: &Path) -> Outcome<()> {
+    let store = SqliteStore::open(folder.join("sessions.db")).await?;
+    let (mut file_count, mut file_bytes, mut item_count) = (0, 0, 0);
+    for path in files(sessions)? {
+        let Ok(read) = Session::read(std::fs::read(&path)?) else { continue };
+        let (session, loop_id): (SessionId, LoopId) = (path.display().to_string().into(), "0".into());
+        let mut version = store.create(&NewSession::new(session.clone(), loop_id.clone())).await?;
+        let at = At { session: &session, loop_id: &loop_id, version };
+        version = store.append_original(&at, 0, read.bytes()).await?;
+        for (number, conversation) in read.conversations().iter().chain(read.branches()).enumerate() {
+            let loop_id = LoopId::from(number.to_string());
+            if number > 0 {
+                let begun = NewLoop { id: loop_id.clone(), origin: Origin::Root, metadata: Metadata::new() };
+                version = store.begin_loop(&session, version, &begun).await?;
+            }
+            let items: Vec<Arc<Item>> =
+                conversation.recorded().iter().map(|recorded| Arc::clone(&recorded.item)).collect();
+            version = store.append(&At { session: &session, loop_id: &loop_id, version }, &items).await?;
+            item_count += items.len();
+        }
+        file_count += 1;
+        file_bytes += read.bytes().len();
+    }
+    store.gc(&Retention::default()).await?;
+    while store.index(20_000).await? > 0 {}
+    let size = store.size().await?;
+    println!(
+        "stored files={file_count} items={item_count} file_bytes={file_bytes} data={} ({:.1}%) search={} ({:.1}%)",
+        size.data_bytes,
+        100.0 * size.data_bytes as f64 / file_bytes as f64,
+        size.search_bytes,
+        100.0 * size.search_bytes as f64 / file_bytes as f64,
+    );
+    Ok(())
+}
+
+fn main() -> Outcome<()> {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let is_quick = arguments.iter().any(|argument| argument == "--quick");
+    let sessions = arguments.iter().find(|argument| !argument.starts_with("--"));
+    let folder = std::env::temp_dir().join(format!("foldback-bench-{}", std::process::id()));
+    std::fs::create_dir_all(&folder)?;
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
+    let done = runtime.block_on(async {
+        if let Some(sessions) = sessions {
+            measure_size(&folder, Path::new(sessions)).await?;
+        }
+        compare_appends(&folder, BATCH, BATCHES).await?;
+        compare_appends(&folder, 1, SINGLES).await?;
+        compare_lengths(&folder, if is_quick { 100_000 } else { 1_000_000 }).await
+    });
+    std::fs::remove_dir_all(&folder)?;
+    done
+}

@@ -5,12 +5,16 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use foldback_core::{
-    Budget, BudgetInfeasible, CompactionReason, Dialect, Metadata, PlanError, SessionId, Strategy, Tokens,
-    TurnId, View, Violation,
+    Budget, BudgetInfeasible, CompactionReason, Dialect, DiffError, Item, Metadata, PlanError, SessionId,
+    Strategy, Text, Timestamp, Tokens, TurnId, View, Violation, diff,
 };
 use tokio_util::sync::CancellationToken;
 
+use crate::ask::{BackendGuard, SummaryLimits};
 use crate::backend::CompactionBackend;
+use crate::change::Change;
+use crate::event::CompactionObserver;
+use crate::executor;
 
 /// What to compact, and why. Clones are cheap: the transcript is shared, never copied.
 #[derive(Clone, Debug)]
@@ -29,6 +33,8 @@ pub struct CompactionRequest {
     pub budget: Option<Budget>,
     /// Whose rules the result must keep. Without one, those that all providers share.
     pub dialect: Option<Dialect>,
+    /// What its summaries are to attend to: what the person said who asked for it.
+    pub focus: Option<Text>,
 }
 
 impl CompactionRequest {
@@ -42,6 +48,7 @@ impl CompactionRequest {
             metadata: Metadata::new(),
             budget: None,
             dialect: None,
+            focus: None,
         }
     }
 
@@ -82,6 +89,13 @@ impl CompactionRequest {
         self.dialect = Some(dialect);
         self
     }
+
+    /// The same, with its summaries attending to something.
+    #[must_use]
+    pub fn with_focus(mut self, focus: impl Into<Text>) -> Self {
+        self.focus = Some(focus.into());
+        self
+    }
 }
 
 /// What a compaction led to.
@@ -101,6 +115,28 @@ impl CompactionResult {
     pub fn unchanged(transcript: View) -> Self {
         Self { transcript, replaced_items: 0, metadata: Metadata::new() }
     }
+
+    /// What a strategy of the host's own made of the items of the request, as edits that can be
+    /// explained and undone. See [`diff`] for what it may do.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use foldback_core::{CompactionReason, Item, Transcript, View};
+    /// use foldback_engine::{CompactionRequest, CompactionResult};
+    ///
+    /// let transcript: Transcript = (0..9).map(|n| Item::user(format!("u{n}"), "hello")).collect();
+    /// let request = CompactionRequest::new("session", View::of(&transcript), CompactionReason::Manual);
+    /// let newest: Vec<Arc<Item>> = request.transcript.items().skip(6).cloned().collect();
+    /// let result = CompactionResult::from_items(&request, &newest)?;
+    /// assert_eq!((result.transcript.len(), result.replaced_items), (3, 6));
+    /// assert_eq!(result.transcript.transcript().len(), 9);
+    /// # Ok::<(), foldback_core::DiffError>(())
+    /// ```
+    pub fn from_items(request: &CompactionRequest, items: &[Arc<Item>]) -> Result<Self, DiffError> {
+        let transcript = diff(&request.transcript, items)?.compacted.view;
+        let replaced_items = Change::between(&request.transcript, &transcript).replaced_items;
+        Ok(Self { transcript, replaced_items, metadata: Metadata::new() })
+    }
 }
 
 /// What a strategy may use while it works.
@@ -112,13 +148,21 @@ pub struct CompactionContext {
     pub metadata: Metadata,
     /// Ends the compaction when it is cancelled; the view stays as it was (T8).
     pub cancellation: CancellationToken,
+    /// How summaries are asked for.
+    pub limits: SummaryLimits,
+    /// Whether the backend is asked at all; clones share what they know.
+    pub guard: BackendGuard,
+    /// Sees what happens.
+    pub observer: Option<Arc<dyn CompactionObserver>>,
+    /// When the compaction is made, for its record.
+    pub now: Option<Timestamp>,
 }
 
 /// An arbitrary transformation of a transcript: the seam for hosts. Every pure [`Strategy`] is one.
 ///
 /// Implementors guarantee: recorded items are not changed, only hidden, rewritten or replaced by a
-/// summary ([`diff`](crate::diff) makes such a view from a list of items); the work ends soon after
-/// `context.cancellation` is cancelled. The executor checks what comes back against the dialect.
+/// summary ([`CompactionResult::from_items`] makes such a view from a list of items); the work can be
+/// dropped at any await. The executor checks what comes back: recorded items, overlay, dialect, size.
 #[async_trait]
 pub trait CompactionStrategy: fmt::Debug + Send + Sync {
     /// Compacts what the model sees.
@@ -134,6 +178,36 @@ pub trait CompactionStrategy: fmt::Debug + Send + Sync {
     /// The pure strategy behind it, if it is one: pure steps in a row share one draft.
     fn as_pure(&self) -> Option<&dyn Strategy> {
         None
+    }
+
+    /// The steps it is made of, if it is a pipeline: the executor takes them one by one.
+    fn steps(&self) -> &[Arc<dyn CompactionStrategy>] {
+        &[]
+    }
+
+    /// Whether it aims at a size, so that it is an error to run it without a budget, and for its
+    /// result to be larger.
+    fn needs_budget(&self) -> bool {
+        self.as_pure().is_some_and(Strategy::needs_budget)
+    }
+}
+
+#[async_trait]
+impl<S: Strategy> CompactionStrategy for S {
+    async fn compact(
+        &self,
+        request: CompactionRequest,
+        context: &CompactionContext,
+    ) -> Result<CompactionResult, CompactionError> {
+        Ok(executor::run(self, request, context).await?.result)
+    }
+
+    fn describe(&self) -> String {
+        Strategy::describe(self)
+    }
+
+    fn as_pure(&self) -> Option<&dyn Strategy> {
+        Some(self)
     }
 }
 
@@ -194,6 +268,12 @@ pub enum CompactionError {
 
 fn first(violations: &[Violation]) -> String {
     violations.first().map_or_else(String::new, ToString::to_string)
+}
+
+impl From<DiffError> for CompactionError {
+    fn from(error: DiffError) -> Self {
+        Self::Failed { strategy: foldback_core::diff::CUSTOM.to_owned(), why: error.to_string() }
+    }
 }
 
 impl From<PlanError> for CompactionError {

@@ -1,11 +1,15 @@
 //! Plan, fill, check, commit: [`compact`].
 
+mod run;
+
 use foldback_core::{
-    Budget, Compacted, CompactionReason, Dialect, Plan, Repair, Strategy, Timestamp, View, check, plan,
+    Budget, Compacted, CompactionReason, Dialect, Plan, Repair, Strategy, Timestamp, Tokens, View, check,
+    plan,
 };
 
 use crate::compaction::CompactionError;
 use crate::mend::mend;
+pub(crate) use run::{Ran, run};
 
 /// What to compact, how, and for whom.
 #[derive(Clone, Copy, Debug)]
@@ -45,38 +49,54 @@ impl Outcome {
 /// Plans, and stops there.
 pub fn dry_run(request: &Execution<'_>) -> Result<(Plan, Vec<Repair>), CompactionError> {
     let mended = mend(request.view, request.dialect);
-    let mut plan = plan(&mended.view, request.strategy, request.budget)?;
+    Ok((planned(request, &mended.view)?, mended.repairs))
+}
+
+/// Plans, fills, checks, commits. For callers that cannot wait: the digest writes the summaries.
+pub fn compact(request: &Execution<'_>) -> Result<Outcome, CompactionError> {
+    let (plan, repairs) = dry_run(request)?;
+    let compacted = plan.apply_digest();
+    let target = request.budget.filter(|_| request.strategy.needs_budget()).map(Budget::target);
+    judge(plan.strategy(), plan.view(), &compacted.view, target, request.dialect)?;
+    Ok(Outcome { plan, compacted, repairs })
+}
+
+/// The plan for a view that has been mended.
+fn planned(request: &Execution<'_>, view: &View) -> Result<Plan, CompactionError> {
+    let mut plan = plan(view, request.strategy, request.budget)?;
     if let Some(cause) = request.cause {
         plan = plan.caused_by(cause.clone());
     }
     if let Some(now) = request.now {
         plan = plan.made_at(now);
     }
-    Ok((plan, mended.repairs))
+    Ok(plan)
 }
 
-/// Plans, fills, checks, commits.
-pub fn compact(request: &Execution<'_>) -> Result<Outcome, CompactionError> {
-    let (plan, repairs) = dry_run(request)?;
-    let compacted = plan.apply_digest();
-    judge(request, &plan, &compacted)?;
-    Ok(Outcome { plan, compacted, repairs })
-}
-
-/// The last look before a commit: valid for the dialect, and within the budget where the strategy
-/// works towards one.
-fn judge(request: &Execution<'_>, plan: &Plan, compacted: &Compacted) -> Result<(), CompactionError> {
-    let strategy = || plan.strategy().to_owned();
-    let violations = check(compacted.view.items(), request.dialect);
+/// The last look before a commit: valid for the dialect, no larger than before (T7), and within the
+/// target where the strategy works towards one.
+fn judge(
+    strategy: &str,
+    before: &View,
+    after: &View,
+    target: Option<Tokens>,
+    dialect: Option<Dialect>,
+) -> Result<(), CompactionError> {
+    let strategy = || strategy.to_owned();
+    let violations = check(after.items(), dialect);
     if !violations.is_empty() {
         return Err(CompactionError::Invalid { strategy: strategy(), violations });
     }
-    let target = request.budget.filter(|_| request.strategy.needs_budget()).map(Budget::target);
+    let tokens = after.tokens();
+    if tokens > before.tokens() {
+        let why = format!("the view would grow from {} to {tokens} tokens", before.tokens());
+        return Err(CompactionError::Failed { strategy: strategy(), why });
+    }
     match target {
-        Some(target) if compacted.view.tokens() > target => {
-            Err(CompactionError::OverTarget { strategy: strategy(), tokens: compacted.view.tokens(), target })
+        Some(target) if tokens > target => {
+            Err(CompactionError::OverTarget { strategy: strategy(), tokens, target })
         }
-        _ => Ok(()),
+        Some(_) | None => Ok(()),
     }
 }
 
@@ -85,7 +105,7 @@ mod tests {
     use proptest::prelude::{ProptestConfig, prop, prop_assert, prop_assert_eq, proptest};
 
     use super::*;
-    use foldback_core::{DropReasoningStrategy, LadderStrategy, Overlay, StrategyPipeline, Tokens};
+    use foldback_core::{DropReasoningStrategy, LadderStrategy, Overlay, StrategyPipeline};
     use foldback_testkit::{config, recipe};
 
     /// Planning itself has its own properties; here it is the road around it.

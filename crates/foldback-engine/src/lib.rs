@@ -7,12 +7,15 @@
 
 mod ask;
 mod backend;
+mod change;
 mod clock;
 mod compaction;
 mod compactor;
 mod event;
 mod executor;
 mod mend;
+mod pipeline;
+mod rebase;
 pub mod replay;
 
 pub use ask::{BackendGuard, DigestBackend, GuardLimits, Spend, SummaryLimits};
@@ -25,3 +28,5 @@ pub use compactor::{CompactionTrigger, Compactor, TriggerFn};
 pub use event::{CompactionEvent, CompactionEventKind, CompactionObserver, CompactionReport, SummaryFault};
 pub use executor::{Execution, Outcome, compact, dry_run};
 pub use mend::{Mended, mend};
+pub use pipeline::CompactionPipeline;
+pub use rebase::{RebaseError, rebase};

@@ -5,6 +5,7 @@
 //! that compacts takes this road; what differs is where the view comes from and who stores the
 //! block.
 
+mod announce;
 mod ask;
 mod backend;
 mod change;
@@ -17,6 +18,7 @@ mod mend;
 mod pipeline;
 mod rebase;
 pub mod replay;
+pub mod telemetry;
 
 pub use ask::{BackendGuard, DigestBackend, GuardLimits, Spend, SummaryLimits};
 pub use backend::{BackendError, CompactionBackend, SummaryRequest, SummaryResult, SummaryStage};
@@ -24,7 +26,10 @@ pub use clock::{Clock, SystemClock};
 pub use compaction::{
     CompactionContext, CompactionError, CompactionRequest, CompactionResult, CompactionStrategy,
 };
-pub use compactor::{CompactionTrigger, Compactor, TriggerFn};
+pub use compactor::{
+    CompactionTrigger, Compactor, StrategyCompactor, StrategyCompactorBuildError, StrategyCompactorBuilder,
+    TriggerFn,
+};
 pub use event::{CompactionEvent, CompactionEventKind, CompactionObserver, CompactionReport, SummaryFault};
 pub use executor::{Execution, Outcome, compact, dry_run};
 pub use mend::{Mended, mend};

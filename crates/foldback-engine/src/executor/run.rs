@@ -86,10 +86,7 @@ async fn walk(
     Ok(ran)
 }
 
-fn target(
-    strategy: &dyn CompactionStrategy,
-    request: &CompactionRequest,
-) -> Option<foldback_core::Tokens> {
+fn target(strategy: &dyn CompactionStrategy, request: &CompactionRequest) -> Option<foldback_core::Tokens> {
     request.budget.filter(|_| strategy.needs_budget()).map(|budget| budget.target())
 }
 
@@ -202,9 +199,7 @@ async fn run_custom(
 ) -> Result<(), CompactionError> {
     let result = step.compact(request.clone(), context).await?;
     let (before, after) = (&request.transcript, &result.transcript);
-    let failed = |why: &str| {
-        Err(CompactionError::Failed { strategy: step.describe(), why: why.to_owned() })
-    };
+    let failed = |why: &str| Err(CompactionError::Failed { strategy: step.describe(), why: why.to_owned() });
     if !begins_with(after, before) {
         return failed("it changed recorded items");
     }
@@ -224,9 +219,8 @@ fn signed(
     view: View,
 ) -> View {
     let known = request.transcript.overlay().blocks().len();
-    let is_signed = |block: &foldback_core::CompactionBlock| {
-        block.cause.is_some() && block.strategy.as_str() != CUSTOM
-    };
+    let is_signed =
+        |block: &foldback_core::CompactionBlock| block.cause.is_some() && block.strategy.as_str() != CUSTOM;
     if view.overlay().blocks()[known..].iter().all(|block| is_signed(block)) {
         return view;
     }

@@ -4,7 +4,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use foldback_core::cost::Call;
-use foldback_core::{Metadata, Prices, Tokens, Usage};
+use foldback_core::{Prices, Tokens, Usage};
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, sleep, timeout};
 
@@ -25,12 +25,11 @@ pub(super) struct Calls<'a> {
     bill: Mutex<Bill>,
 }
 
-/// What the calls took and said.
+/// What the calls took.
 #[derive(Debug, Default)]
 struct Bill {
     usage: Usage,
     dollars: f64,
-    metadata: Metadata,
 }
 
 impl<'a> Calls<'a> {
@@ -47,12 +46,7 @@ impl<'a> Calls<'a> {
     pub(super) fn into_filled(self) -> Filled {
         let bill = self.bill.into_inner().unwrap_or_else(PoisonError::into_inner);
         let cost = self.asking.backend.prices().map(|_| bill.dollars);
-        Filled { cost, usage: bill.usage, metadata: bill.metadata, ..Filled::default() }
-    }
-
-    /// Notes something beside the summaries.
-    pub(super) fn note(&self, metadata: Metadata) {
-        self.bill.lock().unwrap_or_else(PoisonError::into_inner).metadata.extend(metadata);
+        Filled { cost, usage: bill.usage, ..Filled::default() }
     }
 
     /// Says that an answer, or the want of one, was no use.
@@ -141,7 +135,7 @@ impl<'a> Calls<'a> {
 
     fn charge(&self, usage: &Usage, dollars: f64) {
         let mut bill = self.bill.lock().unwrap_or_else(PoisonError::into_inner);
-        let Bill { usage: all, .. } = &mut *bill;
+        let all = &mut bill.usage;
         all.input_tokens += usage.input_tokens;
         all.cached_tokens += usage.cached_tokens;
         all.cache_write_tokens += usage.cache_write_tokens;

@@ -60,7 +60,13 @@ pub(crate) fn call_span(backend: &str, attempt: u32) -> Span {
         "gen_ai.usage.output_tokens" = Empty,
     );
     #[cfg(not(feature = "otel"))]
-    let span = tracing::info_span!("foldback.summary_call", backend, attempt, input_tokens = Empty, output_tokens = Empty);
+    let span = tracing::info_span!(
+        "foldback.summary_call",
+        backend,
+        attempt,
+        input_tokens = Empty,
+        output_tokens = Empty
+    );
     span
 }
 

@@ -132,7 +132,9 @@ impl StrategyCompactor {
         request.budget = self.sessions.with(&request.session_id, |progress| {
             let budget = given.or(progress.budget).or(self.budget);
             match budget.filter(|_| was_rejected) {
-                Some(budget) => Some(lowered(budget, progress.target_after_rejection(tokens, budget.target()))),
+                Some(budget) => {
+                    Some(lowered(budget, progress.target_after_rejection(tokens, budget.target())))
+                }
                 None => {
                     progress.went_on();
                     budget
@@ -279,10 +281,7 @@ impl Compactor for StrategyCompactor {
                 let why = error.to_string();
                 telemetry::failed(&why);
                 let duration = started.elapsed();
-                context.emit(
-                    &request,
-                    CompactionEventKind::CompactionFailed { why, tokens, fits, duration },
-                );
+                context.emit(&request, CompactionEventKind::CompactionFailed { why, tokens, fits, duration });
             }
         }
         result

@@ -56,7 +56,7 @@ pub use dialect::{Dialect, Repair, RepairAction, Repaired, Rule, Violation, chec
 pub use draft::{Draft, EmptyItems};
 pub use edit::{Edit, Fold, Reason, Rewrite, SummaryPlacement, SummarySpec};
 pub use handle::Handle;
-pub use ids::{CallId, ItemId, SessionId, Text, Timestamp, Tokens, TurnId};
+pub use ids::{CallId, ItemId, LoopId, SessionId, Text, Timestamp, Tokens, TurnId};
 pub use item::{FinishReason, Item, ItemKind, Metadata, Pin, SummaryOrigin, Usage};
 pub use ledger::{Account, Fact, FactFate, FactKind, Ledger};
 pub use models::Model;

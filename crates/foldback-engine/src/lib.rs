@@ -13,6 +13,7 @@ mod event;
 mod executor;
 mod mend;
 pub mod replay;
+pub mod session;
 
 pub use backend::{BackendError, CompactionBackend, SummaryRequest, SummaryResult, SummaryStage};
 pub use clock::{Clock, SystemClock};

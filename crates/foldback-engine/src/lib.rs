@@ -29,6 +29,8 @@ mod mend;
 mod pipeline;
 mod rebase;
 pub mod replay;
+pub mod session;
+pub mod store;
 mod telemetry;
 
 pub use ask::{BackendGuard, DigestBackend, GuardLimits, Spend, SummaryLimits};
@@ -46,3 +48,4 @@ pub use executor::{Execution, Outcome, compact, dry_run};
 pub use mend::{Mended, mend};
 pub use pipeline::CompactionPipeline;
 pub use rebase::{RebaseError, rebase};
+pub use store::{Store, StoreError};

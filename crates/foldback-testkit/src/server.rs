@@ -15,6 +15,7 @@
 //! ```
 
 mod answer;
+mod protocol;
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -30,6 +31,7 @@ use tokio::sync::watch;
 use tokio::task::AbortHandle;
 
 pub use answer::{Answer, Gate, Step};
+pub use protocol::{Said, Spoken};
 
 /// The longest body that is read and recorded.
 const BODY_BYTES_MAX: usize = 64 * 1024 * 1024;

@@ -1,0 +1,1 @@
+//! Streams and whole answers of every protocol.

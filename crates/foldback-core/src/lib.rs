@@ -53,6 +53,7 @@ pub mod view;
 pub use budget::{Budget, BudgetBuilder, BudgetError, Level};
 pub use cost::{Cost, Prices};
 pub use dialect::{Dialect, Repair, RepairAction, Repaired, Rule, Violation, check, check_request, repair};
+pub use digest::digest_of;
 pub use draft::{Draft, EmptyItems};
 pub use edit::{Edit, Fold, Reason, Rewrite, SummaryPlacement, SummarySpec};
 pub use handle::Handle;

@@ -5,6 +5,7 @@
 //! that compacts takes this road; what differs is where the view comes from and who stores the
 //! block.
 
+mod ask;
 mod backend;
 mod clock;
 mod compaction;
@@ -14,6 +15,7 @@ mod executor;
 mod mend;
 pub mod replay;
 
+pub use ask::{BackendGuard, DigestBackend, GuardLimits, Spend, SummaryLimits};
 pub use backend::{BackendError, CompactionBackend, SummaryRequest, SummaryResult, SummaryStage};
 pub use clock::{Clock, SystemClock};
 pub use compaction::{

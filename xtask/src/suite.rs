@@ -4,7 +4,9 @@ use std::process::Command;
 use std::time::Instant;
 
 use crate::cargo::{answers, cargo, complaint, read, root, run as run_command};
-use crate::{Failure, edges, fuzz};
+use crate::fuzz::{self, Effort};
+use crate::llama::{self, Llama};
+use crate::{Failure, edges};
 
 /// Workspaces of their own: what they need, a normal build should not pay for.
 const EXCLUDED: [&str; 2] = ["benches/Cargo.toml", "fuzz/Cargo.toml"];
@@ -20,14 +22,14 @@ const STEPS: [Step; 9] = [
         let arguments = ["clippy", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"];
         run_command(&mut cargo(&arguments))
     }),
-    ("tests", || run_command(&mut cargo(&["test", "--workspace", "--locked"]))),
+    ("tests", run_tests),
     ("docs", || {
         let mut command = cargo(&["doc", "--workspace", "--no-deps", "--locked"]);
         run_command(command.env("RUSTDOCFLAGS", "-D warnings"))
     }),
     ("first command", run_first_command),
     ("example", run_example),
-    ("fuzz", || fuzz::run(fuzz::SECONDS_DEFAULT, None)),
+    ("fuzz", || fuzz::run(Effort::Repeatable, None)),
 ];
 
 /// Runs the steps in order and stops at the first that fails.
@@ -69,6 +71,13 @@ fn check_format() -> Result<(), Failure> {
         run_command(&mut cargo(&["fmt", "--check", "--manifest-path", manifest]))?;
     }
     Ok(())
+}
+
+/// All tests, with the servers that they need.
+fn run_tests() -> Result<(), Failure> {
+    let llama = Llama::start(&llama::Options::default())?;
+    eprintln!("a llama.cpp server runs at {} until the tests are over", llama.url());
+    run_command(cargo(&["test", "--workspace", "--locked"]).env(llama::URL_VARIABLE, llama.url()))
 }
 
 /// Runs the README's first command; what it prints is what the README says it prints.

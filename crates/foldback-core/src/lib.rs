@@ -59,7 +59,7 @@ pub use digest::digest_of;
 pub use draft::{Draft, EmptyItems};
 pub use edit::{Edit, Fold, Reason, Rewrite, SummaryPlacement, SummarySpec};
 pub use handle::Handle;
-pub use ids::{CallId, ItemId, SessionId, Text, Timestamp, Tokens, TurnId};
+pub use ids::{CallId, ItemId, LoopId, SessionId, Text, Timestamp, Tokens, TurnId};
 pub use item::{FinishReason, Item, ItemKind, Metadata, Pin, SummaryOrigin, Usage};
 pub use ledger::{Account, Fact, FactFate, FactKind, Ledger};
 pub use models::Model;

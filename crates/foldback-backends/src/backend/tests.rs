@@ -1,0 +1,1 @@
+//! What a backend sends, and what it makes of an answer.

@@ -1,0 +1,1 @@
+//! Streams cut into pieces.

@@ -1,8 +1,10 @@
 //! What a host registers: it says when to compact, and compacts.
 
+mod background;
 mod builder;
-mod progress;
+mod sessions;
 mod strategy_compactor;
+mod when;
 
 use std::fmt;
 
@@ -10,7 +12,6 @@ use async_trait::async_trait;
 use foldback_core::{CompactionReason, MutationPoint, SessionId, Trigger, TriggerContext, TurnId, View};
 
 use crate::compaction::{CompactionContext, CompactionError, CompactionRequest, CompactionResult};
-
 pub use builder::{StrategyCompactorBuildError, StrategyCompactorBuilder};
 pub use strategy_compactor::StrategyCompactor;
 

@@ -18,8 +18,10 @@
 //! # Ok::<(), foldback_engine::StrategyCompactorBuildError>(())
 //! ```
 
+mod announce;
 mod ask;
 mod backend;
+mod change;
 mod clock;
 mod compaction;
 mod compactor;
@@ -31,7 +33,7 @@ mod rebase;
 pub mod replay;
 pub mod session;
 pub mod store;
-mod telemetry;
+pub mod telemetry;
 
 pub use ask::{BackendGuard, DigestBackend, GuardLimits, Spend, SummaryLimits};
 pub use backend::{BackendError, CompactionBackend, SummaryRequest, SummaryResult, SummaryStage};

@@ -82,7 +82,9 @@ async fn a_failing_server_is_asked_again_after_growing_waits_and_then_left_alone
         let all = 500 << number;
         assert!((all / 2..=all).contains(wait), "{waits:?}");
     }
-    assert_eq!(run.took.as_millis(), waits.iter().flatten().sum::<u128>());
+    // Timers go by whole milliseconds.
+    let waited: u128 = waits.iter().flatten().sum();
+    assert!((waited..waited + 10).contains(&run.took.as_millis()), "{waits:?} took {:?}", run.took);
 }
 
 #[tokio::test(start_paused = true)]

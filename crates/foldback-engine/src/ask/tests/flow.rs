@@ -34,7 +34,7 @@ async fn a_summary_names_its_handle_and_has_every_demand_and_no_secret() {
 async fn an_answer_that_is_a_little_too_long_is_cut_at_a_line_and_keeps_the_demands() {
     let transcript = session(30);
     let plan = fold(&transcript, 400);
-    let prose = "a sentence about the parser and parse_rule_1() in it\n".repeat(28);
+    let prose = "a sentence about the parser and parse_rule_1() in it\n".repeat(26);
     let backend = Scripted::new([Reply::Give(said(format!("{prose}{GOOD}")))]);
     let run = run(&plan, &backend).await;
     assert_eq!(run.written_by(), "scripted", "{:?}", run.faults());

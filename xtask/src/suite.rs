@@ -4,7 +4,8 @@ use std::process::Command;
 use std::time::Instant;
 
 use crate::cargo::{answers, cargo, complaint, read, root, run as run_command};
-use crate::{Failure, edges, fuzz};
+use crate::fuzz::{self, Effort};
+use crate::{Failure, edges};
 
 /// Workspaces of their own: what they need, a normal build should not pay for.
 const EXCLUDED: [&str; 2] = ["benches/Cargo.toml", "fuzz/Cargo.toml"];
@@ -27,7 +28,7 @@ const STEPS: [Step; 9] = [
     }),
     ("first command", run_first_command),
     ("example", run_example),
-    ("fuzz", || fuzz::run(fuzz::SECONDS_DEFAULT, None)),
+    ("fuzz", || fuzz::run(Effort::Repeatable, None)),
 ];
 
 /// Runs the steps in order and stops at the first that fails.

@@ -16,7 +16,8 @@ async fn answers_that_cannot_be_taken_end_in_the_digest_and_in_the_events() {
     let transcript = session(30);
     let plan = fold(&transcript, 900);
     let thought = Item::new("s", ItemKind::Context, vec![Part::reasoning("hm")]);
-    let cases: Vec<(Reply, fn(&SummaryFault) -> bool, usize)> = vec![
+    type IsExpected = fn(&SummaryFault) -> bool;
+    let cases: Vec<(Reply, IsExpected, usize)> = vec![
         (Reply::Say(" \n"), |fault| *fault == SummaryFault::Empty, 2),
         (Reply::Finish(GOOD, FinishReason::Length), |fault| *fault == SummaryFault::Truncated, 2),
         (Reply::Finish("", FinishReason::ContentFilter), |fault| *fault == SummaryFault::Refused, 1),

@@ -1,1 +1,31 @@
 //! A small agent loop with seams for compaction.
+//!
+//! An [`Agent`] asks its [`Model`], runs the [`Tool`]s that it calls, and asks again until there is
+//! an answer. Where the conversation may change, it lets its [`LoopMutator`]s change it, each in a
+//! transaction that is checked before it counts. What the model is sent is the session's view and
+//! nothing else.
+
+mod agent;
+mod calls;
+mod compaction;
+mod error;
+mod event;
+mod model;
+mod mutating;
+mod mutator;
+mod session;
+mod state;
+mod stopping;
+mod tool;
+mod turn;
+
+pub use agent::{Agent, AgentBuilder, AgentLimits};
+pub use compaction::{AgentBuilderCompactorExt, COMPACTOR_LABEL, CompactorMutator};
+pub use error::{AgentBuildError, LoopError, MutationFault, Recovery};
+pub use event::{AgentEvent, AgentObserver};
+pub use foldback_core::MutationPoint;
+pub use model::{Delta, Model, ModelAnswer, ModelRequest, ToolSpec};
+pub use mutating::MutationRound;
+pub use mutator::{LoopMutator, Mutation, MutationContext, MutatorError, Staged};
+pub use session::{AgentSession, TurnResult, TurnStream};
+pub use tool::{TOOL_NAME_BYTES_MAX, Tool, ToolContext, ToolError, ToolOutput};

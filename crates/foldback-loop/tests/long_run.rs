@@ -262,7 +262,7 @@ impl Tool for Shell {
             1 => "{\"level\":\"info\",\"target\":\"migrate\",\"rows\":1024,\"took_ms\":17}",
             _ => "test parser::tests::accepts_trailing_commas ... ok",
         };
-        let lines = if round % 41 == 7 { 900 } else { 12 + round % 60 };
+        let lines = if round % 41 == 7 { 300 } else { 6 + round % 24 };
         let output: Vec<String> = (0..lines).map(|n| format!("{n:04} {line}")).collect();
         Ok(output.join("\n").into())
     }

@@ -3,17 +3,17 @@
 use std::cmp::Reverse;
 use std::fmt::Write;
 
-use foldback_core::{CallId, Fate, Handle, Item, ItemKind, Part, View};
+use foldback_core::{CallId, Entry, Fate, Handle, Item, ItemKind, Part, View};
 
 use super::{RECALL_TOOL_NAME, show};
 
-/// Items that are listed.
+/// Units that are listed.
 const HITS_MAX: usize = 8;
 
 /// Words of a query that are looked for.
 const WORDS_MAX: usize = 16;
 
-/// Occurrences of one word that count in one item: a log that repeats itself is not more about it.
+/// Occurrences of one word that count in one unit: a log that repeats itself is not more about it.
 const OCCURRENCES_MAX: usize = 16;
 
 /// What the words say together counts for more than each of them.
@@ -25,7 +25,7 @@ const SEARCHED_BYTES_MAX: usize = 64 * 1024 * 1024;
 /// Characters of a snippet before and after what was found.
 const CONTEXT_CHARACTERS: usize = 120;
 
-/// One item that mentions what was looked for.
+/// A unit that mentions what was looked for: what a tool was given and what it answered belong together.
 #[derive(Debug)]
 pub(super) struct Hit {
     handle: Handle,
@@ -44,16 +44,18 @@ pub(super) fn search(view: &View, query: &str) -> Vec<Hit> {
     let fates = view.fates();
     let mut searched_bytes = 0;
     let mut hits = Vec::new();
-    for (index, item) in (0..transcript.len()).rev().zip(transcript.items().rev()) {
-        if matches!(fates.get(index), Some(Fate::Visible)) || is_recall(view, item) {
-            continue;
-        }
-        let text = item.parts.iter().map(show::text).collect::<Vec<_>>().join("\n");
+    for start in (0..transcript.len()).rev().filter(|&index| transcript.unit_start(index) == index) {
+        let hidden = transcript.unit_members(start).filter(|&index| !matches!(fates[index], Fate::Visible));
+        let items = hidden.filter_map(|index| transcript.get(index)).map(Entry::item);
+        let items = items.filter(|item| !is_recall(view, item));
+        let texts: Vec<String> = items.flat_map(|item| &item.parts).map(show::text).collect();
+        let text = texts.join("\n");
         searched_bytes += text.len();
         if searched_bytes > SEARCHED_BYTES_MAX {
             break;
         }
-        hits.extend(hit(index, item, &text, &words, &phrase));
+        let Some(first) = transcript.get(start).map(Entry::item) else { continue };
+        hits.extend(hit(start, first, &text, &words, &phrase));
     }
     hits.sort_by_key(|hit| Reverse(hit.rank));
     hits.truncate(HITS_MAX);

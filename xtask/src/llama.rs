@@ -139,10 +139,11 @@ fn install(folder: &Path) -> Result<PathBuf, Failure> {
     eprintln!("installing llama.cpp from PyPI into {}", venv.display());
     ensure_venv()?;
     read(Command::new("python3").args(["-m", "venv", "--clear"]).arg(&venv))?;
-    let pip = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--requirement"];
+    let pip = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check"];
     run_command(
         Command::new(&python)
             .args(pip)
+            .args(["--no-deps", "--only-binary", ":all:", "--requirement"])
             .arg(root().join(REQUIREMENTS))
             .env("PIP_CACHE_DIR", folder.join("pip")),
     )?;

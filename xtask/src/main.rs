@@ -9,12 +9,15 @@ mod edges;
 mod fuzz;
 mod generate;
 mod llama;
+mod mutate;
 mod purity;
 mod sessions;
 mod suite;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
+
+use fuzz::Effort;
 
 const USAGE: &str = "\
 usage: cargo xtask <command>
@@ -23,6 +26,7 @@ commands:
   test                            everything that must pass before a merge; the one command to run
   edges                           only the rules: which crate may use which, what core may contain
   fuzz [--seconds N] [target]     fuzz one target or all, N seconds each (default 20)
+  fuzz --repeatable [target]      the same inputs each time, as `test` does
   props --cases N                 the property tests with N cases each
   generate --megabytes N FILE     a Claude Code session of that size, the same each time
   sessions [--megabytes N]        the command line on such a session, beside Python's json
@@ -53,7 +57,7 @@ enum Command {
     Help,
     Test,
     Edges,
-    Fuzz { seconds: u32, target: Option<String> },
+    Fuzz { effort: Effort, target: Option<String> },
     Props { cases: u32 },
     Peers { filters: Vec<String> },
     Generate { megabytes: u32, path: PathBuf },
@@ -85,7 +89,7 @@ fn run(command: Command) -> Result<(), Failure> {
         }
         Command::Test => suite::run(),
         Command::Edges => edges::run(),
-        Command::Fuzz { seconds, target } => fuzz::run(seconds, target.as_deref()),
+        Command::Fuzz { effort, target } => fuzz::run(effort, target.as_deref()),
         Command::Props { cases } => cargo::run(
             cargo::cargo(&["test", "--workspace", "--locked"])
                 .args(PROPERTY_TESTS.iter().flat_map(|target| ["--test", target]))
@@ -142,11 +146,12 @@ fn parse(arguments: &[String]) -> Result<Command, Failure> {
 }
 
 fn parse_fuzz(arguments: &[String]) -> Result<Command, Failure> {
-    let (mut seconds, mut target) = (fuzz::SECONDS_DEFAULT, None);
+    let (mut effort, mut target) = (Effort::Seconds(fuzz::SECONDS_DEFAULT), None);
     let mut arguments = arguments.iter();
     while let Some(argument) = arguments.next() {
         match argument.as_str() {
-            "--seconds" => seconds = positive(argument, arguments.next())?,
+            "--seconds" => effort = Effort::Seconds(positive(argument, arguments.next())?),
+            "--repeatable" => effort = Effort::Repeatable,
             flag if flag.starts_with('-') => {
                 return Err(Failure::Misuse(format!("fuzz has no option {flag}")));
             }
@@ -156,7 +161,7 @@ fn parse_fuzz(arguments: &[String]) -> Result<Command, Failure> {
             }
         }
     }
-    Ok(Command::Fuzz { seconds, target })
+    Ok(Command::Fuzz { effort, target })
 }
 
 fn parse_faults(arguments: &[String]) -> Result<Command, Failure> {
@@ -204,9 +209,12 @@ mod tests {
     #[test]
     fn command_lines_are_understood() {
         assert_eq!(parse_line("test"), Ok(Command::Test));
-        assert_eq!(parse_line("fuzz"), Ok(Command::Fuzz { seconds: 20, target: None }));
+        assert_eq!(parse_line("fuzz"), Ok(Command::Fuzz { effort: Effort::Seconds(20), target: None }));
         let target = Some("native".to_owned());
-        assert_eq!(parse_line("fuzz native --seconds 3"), Ok(Command::Fuzz { seconds: 3, target }));
+        let effort = Effort::Seconds(3);
+        assert_eq!(parse_line("fuzz native --seconds 3"), Ok(Command::Fuzz { effort, target }));
+        let repeatable = Command::Fuzz { effort: Effort::Repeatable, target: None };
+        assert_eq!(parse_line("fuzz --repeatable"), Ok(repeatable));
         assert_eq!(parse_line("props --cases 9"), Ok(Command::Props { cases: 9 }));
         assert_eq!(parse_line("peers codex"), Ok(Command::Peers { filters: vec!["codex".to_owned()] }));
         assert_eq!(parse_line("fuzz --help"), Ok(Command::Help));

@@ -4,8 +4,9 @@ use std::process::Command;
 use std::time::Instant;
 
 use crate::cargo::{answers, cargo, complaint, read, root, run as run_command};
+use crate::fuzz::{self, Effort};
 use crate::llama::{self, Llama};
-use crate::{Failure, edges, fuzz};
+use crate::{Failure, edges};
 
 /// Workspaces of their own: what they need, a normal build should not pay for.
 const EXCLUDED: [&str; 2] = ["benches/Cargo.toml", "fuzz/Cargo.toml"];
@@ -28,7 +29,7 @@ const STEPS: [Step; 9] = [
     }),
     ("first command", run_first_command),
     ("example", run_example),
-    ("fuzz", || fuzz::run(fuzz::SECONDS_DEFAULT, None)),
+    ("fuzz", || fuzz::run(Effort::Repeatable, None)),
 ];
 
 /// Runs the steps in order and stops at the first that fails.

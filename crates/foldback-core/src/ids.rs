@@ -85,6 +85,10 @@ shared_string! {
     ItemId
 }
 shared_string! {
+    /// Names one loop, a run of the agent; unique within its session.
+    LoopId
+}
+shared_string! {
     /// Names one session, chosen by its host.
     SessionId
 }

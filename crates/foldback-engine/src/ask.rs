@@ -3,26 +3,37 @@
 //! A failure of a backend is no failure of the compaction (T8): whatever goes wrong, every fold gets
 //! a summary before the deadline, and the events say what went wrong.
 
+mod candidates;
+mod chunk;
+mod demands;
 mod digest_backend;
+mod fit;
+mod folding;
 mod guard;
+mod judge;
 mod retry;
+#[cfg(test)]
+mod tests;
 
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
-use foldback_core::summary::ModelSummary;
-use foldback_core::{
-    CompactionReason, FoldRequest, Item, Metadata, Meter, Plan, SessionId, Tokens, TurnId, Usage, redact,
-};
+use foldback_core::{CompactionReason, FoldRequest, Item, Metadata, Plan, SessionId, TurnId, Usage};
 use futures_util::future::join_all;
+use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
-use crate::backend::{CompactionBackend, SummaryRequest};
+use crate::backend::CompactionBackend;
 use crate::compaction::CompactionError;
-use crate::event::{CompactionEventKind, SummaryFault};
+use crate::event::CompactionEventKind;
 pub use digest_backend::DigestBackend;
+use folding::Folding;
 pub use guard::{BackendGuard, GuardLimits, Spend};
 use retry::Calls;
+
+/// Under which key the metadata say how each summary that a backend wrote came about.
+const REPORTS_KEY: &str = "summaries";
 
 /// How summaries are asked for.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -96,7 +107,7 @@ pub(crate) struct Filled {
     pub(crate) written_by: Vec<String>,
     /// What the calls cost in dollars, where prices are known.
     pub(crate) cost: Option<f64>,
-    /// What was reported for all calls together.
+    /// What all calls took together: as reported, or as counted here where nothing was.
     pub(crate) usage: Usage,
     /// What backends and the choice of candidates have to say.
     pub(crate) metadata: Metadata,
@@ -108,66 +119,44 @@ pub(crate) async fn fill(plan: &Plan, asking: &Asking<'_>) -> Result<Filled, Com
     let calls = Calls::new(asking);
     let requests: Vec<FoldRequest<'_>> = plan.requests().collect();
     let folds = requests.iter().enumerate().map(|(index, request)| fill_one(&calls, *request, index));
-    let items = tokio::select! {
+    let summaries = tokio::select! {
         biased;
         () = asking.cancellation.cancelled() => return Err(CompactionError::Cancelled),
-        items = join_all(folds) => items,
+        summaries = join_all(folds) => summaries,
     };
-    let written_by = |item: &Item| item.summary.as_ref().map_or("", |origin| &origin.written_by).to_owned();
+    if asking.cancellation.is_cancelled() {
+        return Err(CompactionError::Cancelled);
+    }
     let mut filled = calls.into_filled();
-    filled.written_by = items.iter().map(written_by).collect();
-    filled.summaries = items.into_iter().map(|item| vec![item]).collect();
+    let mut reports = Vec::new();
+    for (item, report) in summaries {
+        filled.written_by.push(written_by(&item));
+        filled.summaries.push(vec![item]);
+        reports.extend(report);
+    }
+    if !reports.is_empty() {
+        filled.metadata.insert(REPORTS_KEY.to_owned(), Value::Array(reports));
+    }
     Ok(filled)
 }
 
-/// The summary of one fold, whoever writes it.
-async fn fill_one(calls: &Calls<'_>, request: FoldRequest<'_>, index: usize) -> Item {
+/// The summary of one fold, whoever writes it, and what there is to say about how it came about.
+async fn fill_one(calls: &Calls<'_>, request: FoldRequest<'_>, index: usize) -> (Item, Option<Value>) {
     let asking = calls.asking;
-    let item = match asking.backend.reads_items() {
-        true => ask_for(calls, request, index).await,
+    let digest = Arc::new(request.digest());
+    let taken = match asking.backend.reads_items() {
+        true => Folding::new(calls, request, Arc::clone(&digest), index).summary().await,
         false => None,
     };
-    let item = item.unwrap_or_else(|| request.digest());
-    let origin = item.summary.as_ref().expect("the summary item of a fold says who wrote it");
-    let written_by = origin.written_by.as_str().to_owned();
-    let tokens = asking_meter(&request).item(&item).total;
-    (asking.emit)(CompactionEventKind::SummaryTaken { written_by, tokens });
-    item
+    let (item, report) = match taken {
+        Some(taken) => (taken.item, Some(taken.report)),
+        None => (Arc::unwrap_or_clone(digest), None),
+    };
+    let tokens = request.view().transcript().meter().item(&item).total;
+    (asking.emit)(CompactionEventKind::SummaryTaken { written_by: written_by(&item), tokens });
+    (item, report)
 }
 
-fn asking_meter<'p>(request: &FoldRequest<'p>) -> &'p Meter {
-    request.view().transcript().meter()
-}
-
-/// What the backend makes of one fold; `None` where that is no use.
-async fn ask_for(calls: &Calls<'_>, request: FoldRequest<'_>, index: usize) -> Option<Item> {
-    let asking = calls.asking;
-    let meter = asking_meter(&request);
-    let spec = &request.fold().spec;
-    let items: Vec<_> = request.entries().filter(|entry| entry.item().summary.is_none()).collect();
-    let tokens = items.iter().map(|entry| entry.tokens().total).sum();
-    let header = request.header();
-    let mut summary =
-        SummaryRequest::new(asking.session_id.clone(), items.iter().map(|e| e.item().clone()).collect());
-    summary.turn_id = asking.turn_id.cloned();
-    summary.reason = asking.reason.cloned();
-    summary.metadata = asking.metadata.clone();
-    summary.tokens_max = Some(spec.tokens_max.saturating_sub(Tokens(meter.text(&header))));
-    summary.focus.clone_from(&spec.focus);
-    summary.previous = request.previous().map(|entry| entry.item().clone()).collect();
-    let answered = calls.ask(&summary, tokens, index as u64).await.ok()?;
-    let texts = answered.result.items.iter().flat_map(|item| &item.parts);
-    let answer: String = texts.map(|part| foldback_core::reading::text_of(part).into_owned()).collect();
-    if answer.trim().is_empty() {
-        calls.refuse(SummaryFault::Empty, None);
-        return None;
-    }
-    let text = ModelSummary { answer: &answer, ..ModelSummary::default() }.text(&header);
-    let item = request.item(redact(&text).into_owned(), asking.backend.name());
-    let cost = meter.item(&item).total;
-    if cost > spec.tokens_max {
-        calls.refuse(SummaryFault::Inflated { tokens: cost, tokens_max: spec.tokens_max }, None);
-        return None;
-    }
-    Some(item)
+fn written_by(item: &Item) -> String {
+    item.summary.as_ref().map_or("", |origin| &origin.written_by).to_owned()
 }

@@ -1,6 +1,7 @@
 //! Files of one JSON record per line: read on all cores, line by line, whatever single lines hold.
 
 use std::num::NonZero;
+use std::ops::Range;
 use std::panic::resume_unwind;
 use std::thread;
 
@@ -17,6 +18,15 @@ pub(crate) struct Line<'a, T> {
     pub(crate) text: &'a str,
     /// What it says.
     pub(crate) record: T,
+}
+
+impl<T> Line<'_, T> {
+    /// Where the text stands among the bytes it was read from.
+    pub(crate) fn range_in(&self, bytes: &[u8]) -> Range<usize> {
+        let start = (self.text.as_ptr() as usize).wrapping_sub(bytes.as_ptr() as usize);
+        debug_assert!(start + self.text.len() <= bytes.len(), "the text is borrowed from the bytes");
+        start..start + self.text.len()
+    }
 }
 
 /// Fewer bytes than this are read on the calling thread.

@@ -4,14 +4,16 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use foldback_core::cost::Call;
-use foldback_core::{Metadata, Prices, Tokens, Usage};
+use foldback_core::{Prices, Tokens, Usage};
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, sleep, timeout};
+use tracing::Instrument;
 
 use super::guard::Spend;
 use super::{Asking, Filled};
 use crate::backend::{BackendError, SummaryRequest, SummaryResult};
 use crate::event::{CompactionEventKind, SummaryFault};
+use crate::telemetry;
 
 /// Doublings of the wait that are computed; the wait has reached its cap long before.
 const DOUBLINGS_MAX: u32 = 20;
@@ -25,12 +27,11 @@ pub(super) struct Calls<'a> {
     bill: Mutex<Bill>,
 }
 
-/// What the calls took and said.
+/// What the calls took.
 #[derive(Debug, Default)]
 struct Bill {
     usage: Usage,
     dollars: f64,
-    metadata: Metadata,
 }
 
 impl<'a> Calls<'a> {
@@ -47,12 +48,7 @@ impl<'a> Calls<'a> {
     pub(super) fn into_filled(self) -> Filled {
         let bill = self.bill.into_inner().unwrap_or_else(PoisonError::into_inner);
         let cost = self.asking.backend.prices().map(|_| bill.dollars);
-        Filled { cost, usage: bill.usage, metadata: bill.metadata, ..Filled::default() }
-    }
-
-    /// Notes something beside the summaries.
-    pub(super) fn note(&self, metadata: Metadata) {
-        self.bill.lock().unwrap_or_else(PoisonError::into_inner).metadata.extend(metadata);
+        Filled { cost, usage: bill.usage, ..Filled::default() }
     }
 
     /// Says that an answer, or the want of one, was no use.
@@ -123,10 +119,13 @@ impl<'a> Calls<'a> {
         // Whatever the backend has started ends when its answer is no longer waited for.
         let _stop = token.clone().drop_guard();
         let after = limits.timeout.min(left);
-        let answer = timeout(after, backend.summarize(request.clone(), token)).await;
+        let span = telemetry::call_span(backend.name(), attempt);
+        let asked = backend.summarize(request.clone(), token).instrument(span.clone());
+        let answer = timeout(after, asked).await;
         match answer.unwrap_or(Err(BackendError::Timeout { after })) {
             Ok(result) => {
                 let usage = result.usage.unwrap_or(usage_most);
+                telemetry::used(&span, &usage);
                 let spend = spend(&usage, prices);
                 admission.answered(spend);
                 self.charge(&usage, spend.dollars);
@@ -141,7 +140,7 @@ impl<'a> Calls<'a> {
 
     fn charge(&self, usage: &Usage, dollars: f64) {
         let mut bill = self.bill.lock().unwrap_or_else(PoisonError::into_inner);
-        let Bill { usage: all, .. } = &mut *bill;
+        let all = &mut bill.usage;
         all.input_tokens += usage.input_tokens;
         all.cached_tokens += usage.cached_tokens;
         all.cache_write_tokens += usage.cache_write_tokens;

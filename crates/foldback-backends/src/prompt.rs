@@ -37,7 +37,7 @@ const SECTIONS: &str = "\
 ## Questions: what is still open.";
 
 /// The items to send for a summary: the rules, and the conversation as a quotation.
-pub(crate) fn quoted(request: &SummaryRequest) -> Vec<Arc<Item>> {
+pub fn quoted(request: &SummaryRequest) -> Vec<Arc<Item>> {
     let rendered = |seal: &Seal| {
         let demands = list_of(&request.demands, seal);
         [render::items(&request.items, seal), render::items(&request.previous, seal), demands]

@@ -103,6 +103,7 @@
 //!
 //! | feature | default | adds |
 //! |---|---|---|
+//! | `agent` | no | the module `agent`: a small agent loop with compaction in it |
 //! | `backends` | no | the module `backends`: summaries from models over HTTP |
 //! | `engine` | yes | the module `engine`: the executor that mends, plans, fills, checks and commits |
 //! | `formats` | yes | the module `formats`: requests of providers and session files of agents |
@@ -171,6 +172,12 @@ pub use foldback_core::{Cost, FactKind, Prices, Secret, SecretKind, redact};
 pub use foldback_core::{
     Dialect, Model, Repair, RepairAction, Repaired, Rule, Violation, check, check_request, repair,
 };
+
+/// A small agent loop: sessions, tools, interrupts, and compaction where the conversation may change.
+#[cfg(feature = "agent")]
+pub mod agent {
+    pub use foldback_loop::*;
+}
 
 /// Models over HTTP, and summaries from them.
 #[cfg(feature = "backends")]

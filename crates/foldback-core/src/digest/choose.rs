@@ -41,6 +41,8 @@ pub(super) struct Chooser<'c, 's> {
     passage_tokens: Vec<f64>,
     /// What there is to choose from at the start.
     candidates: Vec<Candidate>,
+    /// None of them costs less, whatever is chosen before.
+    cost_min: f64,
     name_tokens: Vec<f64>,
     headings: Vec<Heading>,
 }
@@ -100,6 +102,7 @@ impl<'c, 's> Chooser<'c, 's> {
             weights,
             passage_tokens: vec![0.0; passages.passages.len()],
             candidates: Vec::new(),
+            cost_min: f64::INFINITY,
             name_tokens: name_tokens.collect(),
             headings: headings.iter().zip(&sources.topics).map(heading_of).collect(),
         };
@@ -126,6 +129,8 @@ impl<'c, 's> Chooser<'c, 's> {
             if let Some(text) = text {
                 self.passage_tokens[index as usize] = tokens(text) + LINE_TOKENS;
             }
+            let alone = self.passage_tokens.get(index as usize).copied();
+            self.cost_min = self.cost_min.min(alone.unwrap_or_else(|| self.cost(index, &run)));
             candidates.push(Candidate { ratio: gain / self.cost(index, &run), index });
         }
         self.candidates = candidates;
@@ -199,7 +204,7 @@ impl<'c, 's> Chooser<'c, 's> {
         let passage_count = self.passages.passages.len() as u32;
         let mut heap: BinaryHeap<Candidate> = self.candidates.iter().copied().collect();
         let mut chosen = Vec::new();
-        while let Some(candidate) = heap.pop() {
+        while let Some(candidate) = heap.pop().filter(|_| run.left >= self.cost_min) {
             let index = candidate.index;
             let (gain, cost) = (self.gain(index, run), self.cost(index, run));
             if gain <= 0.0 || cost > run.left {

@@ -38,7 +38,7 @@ const SECTIONS: &str = "\
 ## Questions: what is still open.";
 
 /// The items to send for a summary: the rules, and the conversation as a quotation.
-pub(crate) fn quoted(request: &SummaryRequest) -> Vec<Arc<Item>> {
+pub fn quoted(request: &SummaryRequest) -> Vec<Arc<Item>> {
     let rendered = |mark: &str| {
         let demands = list_of(&request.demands, mark);
         [render::items(&request.items, mark), render::items(&request.previous, mark), demands]

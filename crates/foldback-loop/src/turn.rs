@@ -185,7 +185,7 @@ impl<'s> Turn<'s> {
         let items = self.next_request()?;
         let parts = &self.shared.parts;
         let request =
-            ModelRequest { items: &items, tools: &parts.specs, tokens_max: parts.limits.answer_tokens_max };
+            ModelRequest::new(&items).tools(&parts.specs).tokens_max(parts.limits.answer_tokens_max);
         let tokens = self.shared.state().context();
         self.emitter.emit(AgentEvent::ModelAsked { round, item_count: items.len(), tokens });
         let mut partial = String::new();

@@ -103,6 +103,7 @@
 //!
 //! | feature | default | adds |
 //! |---|---|---|
+//! | `agent` | no | the module `agent`: a small agent loop with compaction in it |
 //! | `engine` | yes | the module `engine`: the executor that mends, plans, fills, checks and commits |
 //! | `formats` | yes | the module `formats`: requests of providers and session files of agents |
 //! | `tokens` | yes | the module `counters`: exact counts for OpenAI's encodings, counting in parallel, a counter that remembers |
@@ -170,6 +171,12 @@ pub use foldback_core::{Cost, FactKind, Prices, Secret, SecretKind, redact};
 pub use foldback_core::{
     Dialect, Model, Repair, RepairAction, Repaired, Rule, Violation, check, check_request, repair,
 };
+
+/// A small agent loop: sessions, tools, interrupts, and compaction where the conversation may change.
+#[cfg(feature = "agent")]
+pub mod agent {
+    pub use foldback_loop::*;
+}
 
 /// The executor: mends a view, plans, fills the summaries, checks, commits.
 #[cfg(feature = "engine")]

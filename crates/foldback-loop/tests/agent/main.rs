@@ -1,0 +1,9 @@
+//! The loop with a scripted model: what reaches the model, and what stays in the transcript.
+
+mod agentkit;
+mod calls;
+mod interrupts;
+mod mutators;
+mod overflow;
+mod rounds;
+mod support;

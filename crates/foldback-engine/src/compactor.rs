@@ -2,9 +2,8 @@
 
 mod background;
 mod builder;
-mod sessions;
+mod progress;
 mod strategy_compactor;
-mod when;
 
 use std::fmt;
 
@@ -12,6 +11,7 @@ use async_trait::async_trait;
 use foldback_core::{CompactionReason, MutationPoint, SessionId, Trigger, TriggerContext, TurnId, View};
 
 use crate::compaction::{CompactionContext, CompactionError, CompactionRequest, CompactionResult};
+
 pub use builder::{StrategyCompactorBuildError, StrategyCompactorBuilder};
 pub use strategy_compactor::StrategyCompactor;
 

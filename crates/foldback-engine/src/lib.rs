@@ -18,7 +18,6 @@
 //! # Ok::<(), foldback_engine::StrategyCompactorBuildError>(())
 //! ```
 
-mod announce;
 mod ask;
 mod backend;
 mod change;
@@ -33,7 +32,7 @@ mod rebase;
 pub mod replay;
 pub mod session;
 pub mod store;
-pub mod telemetry;
+mod telemetry;
 
 pub use ask::{BackendGuard, DigestBackend, GuardLimits, Spend, SummaryLimits};
 pub use backend::{BackendError, CompactionBackend, SummaryRequest, SummaryResult, SummaryStage};

@@ -7,11 +7,13 @@ use foldback_core::cost::Call;
 use foldback_core::{Prices, Tokens, Usage};
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, sleep, timeout};
+use tracing::Instrument;
 
 use super::guard::Spend;
 use super::{Asking, Filled};
 use crate::backend::{BackendError, SummaryRequest, SummaryResult};
 use crate::event::{CompactionEventKind, SummaryFault};
+use crate::telemetry;
 
 /// Doublings of the wait that are computed; the wait has reached its cap long before.
 const DOUBLINGS_MAX: u32 = 20;
@@ -117,10 +119,13 @@ impl<'a> Calls<'a> {
         // Whatever the backend has started ends when its answer is no longer waited for.
         let _stop = token.clone().drop_guard();
         let after = limits.timeout.min(left);
-        let answer = timeout(after, backend.summarize(request.clone(), token)).await;
+        let span = telemetry::call_span(backend.name(), attempt);
+        let asked = backend.summarize(request.clone(), token).instrument(span.clone());
+        let answer = timeout(after, asked).await;
         match answer.unwrap_or(Err(BackendError::Timeout { after })) {
             Ok(result) => {
                 let usage = result.usage.unwrap_or(usage_most);
+                telemetry::used(&span, &usage);
                 let spend = spend(&usage, prices);
                 admission.answered(spend);
                 self.charge(&usage, spend.dollars);

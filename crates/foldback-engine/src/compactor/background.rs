@@ -8,8 +8,10 @@ use tokio::runtime::Handle;
 use tokio::time::timeout;
 use tokio_util::task::AbortOnDropHandle;
 
-use crate::compaction::{CompactionContext, CompactionError, CompactionRequest, CompactionStrategy};
-use crate::executor::{Ran, run};
+use crate::compaction::{
+    CompactionContext, CompactionError, CompactionRequest, CompactionResult, CompactionStrategy,
+};
+use crate::pipeline::run_any;
 use crate::rebase::{is_same_overlay, rebase};
 
 /// How long a compaction that is needed now waits for one that is being prepared. The digest takes
@@ -20,14 +22,14 @@ const WAIT_MAX: Duration = Duration::from_secs(10);
 #[derive(Debug)]
 pub(super) struct Job {
     base: View,
-    task: AbortOnDropHandle<Result<Ran, CompactionError>>,
+    task: AbortOnDropHandle<Result<CompactionResult, CompactionError>>,
 }
 
 /// What became of one.
 #[derive(Debug)]
 pub(super) enum Prepared {
     /// It is ready, with everything that was pushed since.
-    Ready(Box<Ran>),
+    Ready(Box<CompactionResult>),
     /// It is no use: it failed, or the conversation is not the one it was made for.
     Useless,
     /// It takes too long.
@@ -43,7 +45,7 @@ impl Job {
     ) -> Option<Self> {
         let runtime = Handle::try_current().ok()?;
         let base = request.transcript.clone();
-        let task = runtime.spawn(async move { run(&*strategy, request, &context).await });
+        let task = runtime.spawn(async move { run_any(&*strategy, request, &context).await });
         Some(Self { base, task: AbortOnDropHandle::new(task) })
     }
 
@@ -57,16 +59,15 @@ impl Job {
         if !self.is_for(view) {
             return Prepared::Useless;
         }
-        let ran = match timeout(WAIT_MAX, self.task).await {
-            Ok(Ok(Ok(ran))) => ran,
+        let mut result = match timeout(WAIT_MAX, self.task).await {
+            Ok(Ok(Ok(result))) => result,
             Ok(Ok(Err(_)) | Err(_)) => return Prepared::Useless,
             Err(_) => return Prepared::Late,
         };
-        match rebase(&self.base, &ran.result, view) {
+        match rebase(&self.base, &result.transcript, view) {
             Ok(rebased) => {
-                let mut ran = ran;
-                ran.result.transcript = rebased;
-                Prepared::Ready(Box::new(ran))
+                result.transcript = rebased;
+                Prepared::Ready(Box::new(result))
             }
             Err(_) => Prepared::Useless,
         }

@@ -1,44 +1,69 @@
-//! Putting a compactor together.
+//! How a compactor is put together, and what cannot be.
 
+use std::fmt;
 use std::sync::Arc;
 
 use foldback_core::{
-    Budget, BudgetError, Dialect, Level, Metadata, Policy, Room, Tokens, TriggerError,
-    context_window_trigger, item_count_trigger,
+    Budget, BudgetError, Dialect, ItemCountTrigger, Level, Metadata, Policy, Room, Tokens, TriggerError,
+    context_window_trigger,
 };
 
-use super::strategy_compactor::{AfterHook, BeforeHook, Parts, StrategyCompactor};
-use super::when::When;
+use super::strategy_compactor::{StrategyCompactor, When};
 use super::{CompactionTrigger, TriggerFn};
 use crate::ask::{BackendGuard, DigestBackend, SummaryLimits};
 use crate::backend::CompactionBackend;
 use crate::clock::{Clock, SystemClock};
 use crate::compaction::{CompactionRequest, CompactionResult, CompactionStrategy};
 use crate::event::CompactionObserver;
+use crate::pipeline::shared;
 
-/// Why a compactor cannot be.
+/// May say no before a compaction begins: `Err` with the reason is a veto. The place to index what is
+/// about to be folded.
+pub(super) type BeforeHook = dyn Fn(&CompactionRequest) -> Result<(), String> + Send + Sync;
+
+/// Sees what a compaction led to.
+pub(super) type AfterHook = dyn Fn(&CompactionRequest, &CompactionResult) + Send + Sync;
+
+/// What a [`StrategyCompactor`] is made of.
+pub struct StrategyCompactorBuilder {
+    pub(super) when: Option<Result<When, TriggerError>>,
+    pub(super) strategy: Option<Arc<dyn CompactionStrategy>>,
+    pub(super) backend: Option<Arc<dyn CompactionBackend>>,
+    pub(super) budget: Option<Result<Budget, BudgetError>>,
+    pub(super) dialect: Option<Dialect>,
+    pub(super) metadata: Metadata,
+    pub(super) observer: Option<Arc<dyn CompactionObserver>>,
+    pub(super) clock: Arc<dyn Clock>,
+    pub(super) limits: SummaryLimits,
+    pub(super) guard: BackendGuard,
+    pub(super) before: Option<Box<BeforeHook>>,
+    pub(super) after: Option<Box<AfterHook>>,
+    pub(super) soft: Option<Level>,
+}
+
+/// Why there is no compactor.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum StrategyCompactorBuildError {
-    /// It would never compact.
-    #[error("the compactor has no trigger; give it one, or a policy")]
-    NoTrigger,
-    /// It would not know what to do.
-    #[error("the compactor has no strategy; give it one, or a policy")]
-    NoStrategy,
-    /// The strategy aims at a size, and none was given.
-    #[error("{strategy} works towards a budget; give the compactor one")]
-    BudgetRequired {
-        /// The strategy or pipeline.
-        strategy: String,
-    },
+    /// Nothing says when.
+    #[error("no trigger; call item_count_trigger, context_window_trigger, trigger or policy")]
+    MissingTrigger,
+    /// Nothing says what.
+    #[error("no strategy; call strategy or policy")]
+    MissingStrategy,
     /// The trigger cannot be.
     #[error(transparent)]
     Trigger(#[from] TriggerError),
     /// The budget cannot be.
     #[error(transparent)]
     Budget(#[from] BudgetError),
-    /// Nothing says when to begin.
-    #[error("preparing in the background begins at a level of a budget; give the compactor one")]
+    /// The strategy aims at a size, and none was given.
+    #[error("{strategy} works towards a budget; call budget or policy")]
+    MissingBudget {
+        /// The strategy or pipeline.
+        strategy: String,
+    },
+    /// Nothing says where preparing ahead begins.
+    #[error("preparing in the background begins at a level of a budget; call budget or policy")]
     BackgroundWithoutBudget,
     /// There would be no time to prepare anything.
     #[error("the soft level ({soft}) is not below the trigger ({trigger})")]
@@ -50,58 +75,65 @@ pub enum StrategyCompactorBuildError {
     },
 }
 
-/// Puts a [`StrategyCompactor`] together. What is wrong with it is said by
-/// [`build`](Self::build); of two triggers or strategies the later counts.
-#[derive(Debug, Default)]
-pub struct StrategyCompactorBuilder {
-    when: Option<When>,
-    strategy: Option<Arc<dyn CompactionStrategy>>,
-    backend: Option<Arc<dyn CompactionBackend>>,
-    is_policy: bool,
-    budget: Option<Budget>,
-    dialect: Option<Dialect>,
-    metadata: Metadata,
-    observer: Option<Arc<dyn CompactionObserver>>,
-    clock: Option<Arc<dyn Clock>>,
-    limits: SummaryLimits,
-    guard: BackendGuard,
-    before: Option<BeforeHook>,
-    after: Option<AfterHook>,
-    soft: Option<Level>,
-    error: Option<StrategyCompactorBuildError>,
+impl Default for StrategyCompactorBuilder {
+    fn default() -> Self {
+        Self {
+            when: None,
+            strategy: None,
+            backend: None,
+            budget: None,
+            dialect: None,
+            metadata: Metadata::new(),
+            observer: None,
+            clock: Arc::new(SystemClock),
+            limits: SummaryLimits::default(),
+            guard: BackendGuard::default(),
+            before: None,
+            after: None,
+            soft: None,
+        }
+    }
+}
+
+impl fmt::Debug for StrategyCompactorBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("StrategyCompactorBuilder")
+            .field("when", &self.when)
+            .field("strategy", &self.strategy)
+            .field("backend", &self.backend)
+            .field("budget", &self.budget)
+            .field("dialect", &self.dialect)
+            .finish_non_exhaustive()
+    }
 }
 
 impl StrategyCompactorBuilder {
-    /// When a closure says so.
+    /// Compacts when the closure says so.
     #[must_use]
     pub fn trigger(mut self, trigger: Box<TriggerFn>) -> Self {
-        self.when = Some(When::Fn(trigger));
+        self.when = Some(Ok(When::Closure(trigger)));
         self
     }
 
-    /// When there are more than `max_items`.
-    #[must_use]
-    pub fn item_count_trigger(self, max_items: usize) -> Self {
-        self.compaction_trigger(item_count_trigger(max_items))
-    }
-
-    /// When the reported input tokens, cached ones included, reach `window × percent / 100`, and when
-    /// a request was rejected for its length; inside tool loops as well as after a turn.
-    #[must_use]
-    pub fn context_window_trigger(mut self, window: Tokens, percent: f64) -> Self {
-        match context_window_trigger(window, percent) {
-            Ok(trigger) => self.compaction_trigger(trigger),
-            Err(error) => {
-                self.refuse(error.into());
-                self
-            }
-        }
-    }
-
-    /// When a trigger says so: any [`Trigger`](foldback_core::Trigger), or one that knows sessions.
+    /// Compacts when this says so: a stateful trigger, or any of core's.
     #[must_use]
     pub fn compaction_trigger(mut self, trigger: impl CompactionTrigger + 'static) -> Self {
-        self.when = Some(When::Trigger(Box::new(trigger)));
+        self.when = Some(Ok(When::Trigger(Arc::new(trigger))));
+        self
+    }
+
+    /// Compacts when the model sees more than `max_items`.
+    #[must_use]
+    pub fn item_count_trigger(self, max_items: usize) -> Self {
+        self.compaction_trigger(ItemCountTrigger::new(max_items))
+    }
+
+    /// Compacts when what was reported as input, cached tokens included, reaches a share of the window
+    /// in percent; at every point of the loop.
+    #[must_use]
+    pub fn context_window_trigger(mut self, window: Tokens, percent: f64) -> Self {
+        let trigger = context_window_trigger(window, percent);
+        self.when = Some(trigger.map(|trigger| When::Trigger(Arc::new(trigger))));
         self
     }
 
@@ -112,20 +144,19 @@ impl StrategyCompactorBuilder {
         self
     }
 
-    /// When, what and down to which size, as a policy has it for the room that a model leaves. Its
-    /// summaries are digests unless there is a backend.
+    /// When, what and down to which size, as the policy says for this room. Its summaries are digests
+    /// unless a backend is given.
     #[must_use]
     pub fn policy(mut self, policy: &Policy, room: Room) -> Self {
-        match policy.budget(room) {
-            Ok(budget) => {
-                let trigger = policy.trigger_in(room, &budget);
-                self.when = Some(When::Policy { policy: policy.clone(), trigger });
-                self.budget = Some(budget);
-            }
-            Err(error) => self.refuse(error.into()),
+        let budget = policy.budget(room);
+        if let Ok(budget) = &budget {
+            let trigger: Arc<dyn CompactionTrigger> = Arc::new(policy.trigger_in(room, budget));
+            self.when = Some(Ok(When::Trigger(trigger)));
         }
-        self.is_policy = true;
-        self.strategy(policy.strategy())
+        self.strategy = Some(shared(policy.strategy()));
+        self.budget = Some(budget);
+        self.backend = self.backend.or_else(|| Some(Arc::new(DigestBackend)));
+        self
     }
 
     /// Who writes summaries.
@@ -134,45 +165,45 @@ impl StrategyCompactorBuilder {
         self.shared_backend(Arc::new(backend))
     }
 
-    /// Who writes summaries, for others as well.
+    /// Who writes summaries, for several compactors.
     #[must_use]
     pub fn shared_backend(mut self, backend: Arc<dyn CompactionBackend>) -> Self {
         self.backend = Some(backend);
         self
     }
 
-    /// What every strategy and backend is told.
-    #[must_use]
-    pub fn metadata(mut self, metadata: Metadata) -> Self {
-        self.metadata = metadata;
-        self
-    }
-
-    /// How much room there is, unless a request says otherwise.
+    /// How much room there is, for requests that do not say.
     #[must_use]
     pub fn budget(mut self, budget: Budget) -> Self {
-        self.budget = Some(budget);
+        self.budget = Some(Ok(budget));
         self
     }
 
-    /// Whose rules results must keep, unless a request says otherwise.
+    /// Whose rules results must keep, for requests that do not say.
     #[must_use]
     pub fn dialect(mut self, dialect: Dialect) -> Self {
         self.dialect = Some(dialect);
         self
     }
 
-    /// Who sees what happens.
+    /// What is passed along with every compaction.
+    #[must_use]
+    pub fn metadata(mut self, metadata: Metadata) -> Self {
+        self.metadata = metadata;
+        self
+    }
+
+    /// Sees what happens.
     #[must_use]
     pub fn observer(mut self, observer: impl CompactionObserver + 'static) -> Self {
         self.observer = Some(Arc::new(observer));
         self
     }
 
-    /// Who tells the time.
+    /// Tells the time.
     #[must_use]
     pub fn clock(mut self, clock: impl Clock + 'static) -> Self {
-        self.clock = Some(Arc::new(clock));
+        self.clock = Arc::new(clock);
         self
     }
 
@@ -183,84 +214,65 @@ impl StrategyCompactorBuilder {
         self
     }
 
-    /// When the backend is not asked any more. Clones of a guard share what they know.
+    /// Whether the backend is asked at all. Clones of a guard share what they know.
     #[must_use]
     pub fn guard(mut self, guard: BackendGuard) -> Self {
         self.guard = guard;
         self
     }
 
-    /// Called before each compaction; an error vetoes it. Must not block.
+    /// Runs before a compaction, and may say no to it.
     #[must_use]
     pub fn before_compaction_start(
         mut self,
         hook: impl Fn(&CompactionRequest) -> Result<(), String> + Send + Sync + 'static,
     ) -> Self {
-        self.before = Some(BeforeHook(Box::new(hook)));
+        self.before = Some(Box::new(hook));
         self
     }
 
-    /// Called after each compaction that was made. Must not block.
+    /// Runs after a compaction.
     #[must_use]
     pub fn after_compaction_end(
         mut self,
         hook: impl Fn(&CompactionRequest, &CompactionResult) + Send + Sync + 'static,
     ) -> Self {
-        self.after = Some(AfterHook(Box::new(hook)));
+        self.after = Some(Box::new(hook));
         self
     }
 
     /// Prepares ahead: at this level a compaction of what is there then is begun in the background,
-    /// and swapped in when the trigger fires, so that nobody waits for it. Needs a budget, and a
-    /// tokio runtime around [`should_compact`](super::Compactor::should_compact).
+    /// and swapped in when the trigger fires, so that nobody waits for it. Needs a budget, and a tokio
+    /// runtime around [`should_compact`](super::Compactor::should_compact); on a runtime of one thread,
+    /// planning shares it with the turn.
     #[must_use]
     pub fn background(mut self, soft: Level) -> Self {
         self.soft = Some(soft);
         self
     }
 
-    fn refuse(&mut self, error: StrategyCompactorBuildError) {
-        self.error.get_or_insert(error);
-    }
-
-    /// The compactor, or what is wrong with it.
+    /// The compactor.
     pub fn build(self) -> Result<StrategyCompactor, StrategyCompactorBuildError> {
-        if let Some(error) = self.error {
-            return Err(error);
-        }
-        let when = self.when.ok_or(StrategyCompactorBuildError::NoTrigger)?;
-        let strategy = self.strategy.ok_or(StrategyCompactorBuildError::NoStrategy)?;
-        if strategy.needs_budget() && self.budget.is_none() {
-            return Err(StrategyCompactorBuildError::BudgetRequired { strategy: strategy.describe() });
+        let budget = self.budget.clone().transpose()?;
+        let Some(strategy) = self.strategy.clone() else {
+            return Err(StrategyCompactorBuildError::MissingStrategy);
+        };
+        if budget.is_none() && strategy.needs_budget() {
+            return Err(StrategyCompactorBuildError::MissingBudget { strategy: strategy.describe() });
         }
         if let Some(soft) = self.soft {
-            let budget = self.budget.ok_or(StrategyCompactorBuildError::BackgroundWithoutBudget)?;
-            let (soft, trigger) = (soft_tokens(soft, &budget)?, budget.trigger());
+            let budget = budget.ok_or(StrategyCompactorBuildError::BackgroundWithoutBudget)?;
+            let (soft, trigger) = (level_in(soft, &budget)?, budget.trigger());
             if soft >= trigger {
                 return Err(StrategyCompactorBuildError::SoftLevelTooHigh { soft, trigger });
             }
         }
-        let digest = || self.is_policy.then(|| Arc::new(DigestBackend) as Arc<dyn CompactionBackend>);
-        Ok(StrategyCompactor::new(Parts {
-            when,
-            strategy,
-            backend: self.backend.clone().or_else(digest),
-            budget: self.budget,
-            dialect: self.dialect,
-            metadata: self.metadata,
-            observer: self.observer,
-            clock: self.clock.unwrap_or_else(|| Arc::new(SystemClock)),
-            limits: self.limits,
-            guard: self.guard,
-            before: self.before,
-            after: self.after,
-            soft: self.soft,
-        }))
+        StrategyCompactor::new(self, strategy, budget)
     }
 }
 
 /// A level in tokens of a budget.
-pub(super) fn soft_tokens(level: Level, budget: &Budget) -> Result<Tokens, BudgetError> {
+pub(super) fn level_in(level: Level, budget: &Budget) -> Result<Tokens, BudgetError> {
     let same_room = Budget::builder(budget.window())
         .output_reserve(budget.output_reserve())
         .overhead(budget.overhead())

@@ -1,128 +1,192 @@
-//! A compactor made of a trigger, a strategy and, perhaps, a backend.
+//! The compactor that hosts register: trigger, strategy, backend.
 
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use async_trait::async_trait;
 use foldback_core::{
-    Budget, BudgetTrigger, CompactionReason, Dialect, Level, Metadata, SessionId, Trigger, TriggerContext,
-    TurnId, View, check,
+    Budget, CompactionReason, LastCompaction, SessionId, Tokens, TriggerContext, TurnId, View, check,
 };
 use tokio::time::Instant;
 use tracing::Instrument;
 
-use super::Compactor;
 use super::background::{Job, Prepared};
-use super::builder::{StrategyCompactorBuilder, soft_tokens};
-use super::sessions::{Answer, Sessions};
-use super::when::When;
-use crate::announce::Announced;
-use crate::ask::{BackendGuard, DigestBackend, SummaryLimits};
-use crate::backend::CompactionBackend;
-use crate::clock::Clock;
+use super::builder::{StrategyCompactorBuildError, StrategyCompactorBuilder, level_in};
+use super::progress::Sessions;
+use super::{CompactionTrigger, Compactor, TriggerFn};
+use crate::ask::DigestBackend;
+use crate::change::Change;
 use crate::compaction::{
     CompactionContext, CompactionError, CompactionRequest, CompactionResult, CompactionStrategy,
 };
-use crate::event::CompactionObserver;
-use crate::executor::{Ran, run};
+use crate::event::{CompactionEventKind, CompactionReport};
+use crate::pipeline::run_any;
 use crate::telemetry;
 
-/// Decides by a trigger and compacts by a strategy; see [`StrategyCompactorBuilder`] for what else it
-/// can be given.
-///
-/// It remembers what came of earlier compactions of each session: one that was in vain is not
-/// repeated before the view has grown, a rejected request is answered with a lower target each time,
-/// and after a few of them not any more.
+/// When to compact.
+pub(super) enum When {
+    /// The host's closure.
+    Closure(Box<TriggerFn>),
+    /// A trigger.
+    Trigger(Arc<dyn CompactionTrigger>),
+}
+
+impl fmt::Debug for When {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Closure(_) => f.write_str("closure"),
+            Self::Trigger(trigger) => trigger.fmt(f),
+        }
+    }
+}
+
+/// A trigger, a strategy and optionally a backend: the thing a host registers.
 ///
 /// ```
-/// use foldback_core::{DropReasoningStrategy, ItemKind, KeepRecentStrategy};
-/// use foldback_engine::{CompactionPipeline, StrategyCompactor};
+/// use foldback_core::{Policy, Room, Tokens};
+/// use foldback_engine::StrategyCompactor;
 ///
-/// let strategy = CompactionPipeline::new()
-///     .with_strategy(DropReasoningStrategy::new())
-///     .with_strategy(KeepRecentStrategy::new(8).preserve_kind(ItemKind::System));
-/// let compactor = StrategyCompactor::builder().item_count_trigger(12).strategy(strategy).build()?;
-/// # drop(compactor);
+/// let ladder = Policy::named("ladder").expect("the default policy");
+/// let compactor = StrategyCompactor::builder().policy(&ladder, Room::new(Tokens(200_000))).build()?;
+/// # let _ = compactor;
 /// # Ok::<(), foldback_engine::StrategyCompactorBuildError>(())
 /// ```
-#[derive(Debug)]
 pub struct StrategyCompactor {
-    parts: Parts,
-    state: Mutex<State>,
-}
-
-/// What it was built from.
-#[derive(Debug)]
-pub(super) struct Parts {
-    pub(super) when: When,
-    pub(super) strategy: Arc<dyn CompactionStrategy>,
-    pub(super) backend: Option<Arc<dyn CompactionBackend>>,
-    pub(super) budget: Option<Budget>,
-    pub(super) dialect: Option<Dialect>,
-    pub(super) metadata: Metadata,
-    pub(super) observer: Option<Arc<dyn CompactionObserver>>,
-    pub(super) clock: Arc<dyn Clock>,
-    pub(super) limits: SummaryLimits,
-    pub(super) guard: BackendGuard,
-    pub(super) before: Option<BeforeHook>,
-    pub(super) after: Option<AfterHook>,
-    pub(super) soft: Option<Level>,
-}
-
-/// Asked before each compaction.
-pub(super) struct BeforeHook(pub(super) Box<dyn Fn(&CompactionRequest) -> Result<(), String> + Send + Sync>);
-
-impl fmt::Debug for BeforeHook {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a closure")
-    }
-}
-
-/// Told after each.
-pub(super) struct AfterHook(pub(super) Box<dyn Fn(&CompactionRequest, &CompactionResult) + Send + Sync>);
-
-impl fmt::Debug for AfterHook {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a closure")
-    }
-}
-
-#[derive(Debug, Default)]
-struct State {
+    when: When,
+    strategy: Arc<dyn CompactionStrategy>,
+    budget: Option<Budget>,
+    parts: StrategyCompactorBuilder,
     sessions: Sessions,
-    /// The trigger at the levels of the model that was switched to, if one was.
-    switched_when: Option<Arc<When>>,
+}
+
+impl fmt::Debug for StrategyCompactor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("StrategyCompactor")
+            .field("when", &self.when)
+            .field("strategy", &self.strategy)
+            .field("backend", &self.parts.backend)
+            .field("budget", &self.budget)
+            .finish_non_exhaustive()
+    }
 }
 
 impl StrategyCompactor {
-    /// Begins to put one together.
+    /// Puts one together.
     pub fn builder() -> StrategyCompactorBuilder {
         StrategyCompactorBuilder::default()
     }
 
-    pub(super) fn new(parts: Parts) -> Self {
-        let mut state = State::default();
-        state.sessions.budget = parts.budget;
-        Self { parts, state: Mutex::new(state) }
+    pub(super) fn new(
+        mut parts: StrategyCompactorBuilder,
+        strategy: Arc<dyn CompactionStrategy>,
+        budget: Option<Budget>,
+    ) -> Result<Self, StrategyCompactorBuildError> {
+        let when = parts.when.take().ok_or(StrategyCompactorBuildError::MissingTrigger)??;
+        Ok(Self { when, strategy, budget, parts, sessions: Sessions::default() })
     }
 
-    /// The next requests go to a model that leaves this much room: a session over its trigger level
-    /// is compacted when it is asked about next.
-    pub fn model_switched(&self, budget: Budget) {
-        let mut state = self.lock();
-        state.switched_when = self.parts.when.at_levels_of(&budget).map(Arc::new);
-        state.sessions.budget = Some(budget);
-        state.sessions.switches += 1;
+    /// The next requests of this session go to a model with another window: from now on this budget
+    /// holds, and a view over its level is compacted at the next point.
+    pub fn model_switched(&self, session_id: &SessionId, budget: Budget) {
+        self.sessions.with(session_id, |progress| progress.budget = Some(budget));
     }
 
-    /// The strategy or pipeline, as events and records name it.
-    pub fn describe(&self) -> String {
-        self.parts.strategy.describe()
+    /// What is remembered of the last compaction of a session, for hosts that make their own
+    /// [`TriggerContext`].
+    pub fn last_compaction(&self, session_id: &SessionId) -> Option<LastCompaction> {
+        self.sessions.with(session_id, |progress| progress.last)
     }
 
-    /// Nothing in here panics while the lock is held, and what is remembered only saves work.
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    fn fires(
+        &self,
+        session_id: &SessionId,
+        turn_id: Option<&TurnId>,
+        view: &View,
+        context: &TriggerContext<'_>,
+    ) -> Option<CompactionReason> {
+        match &self.when {
+            When::Closure(decide) => decide(view, context.point),
+            When::Trigger(trigger) => trigger.should_compact(session_id, turn_id, context),
+        }
+    }
+
+    /// What the strategies are given: the host's context, completed with what the compactor was built
+    /// with.
+    fn context(&self, given: &CompactionContext) -> CompactionContext {
+        let mut metadata = self.parts.metadata.clone();
+        metadata.extend(given.metadata.clone());
+        CompactionContext {
+            backend: given.backend.clone().or_else(|| self.parts.backend.clone()),
+            metadata,
+            cancellation: given.cancellation.clone(),
+            limits: self.parts.limits,
+            guard: self.parts.guard.clone(),
+            observer: given.observer.clone().or_else(|| self.parts.observer.clone()),
+            clock: Arc::clone(&self.parts.clock),
+        }
+    }
+
+    /// The request, completed with what the compactor was built with.
+    fn complete(&self, mut request: CompactionRequest) -> CompactionRequest {
+        let given = request.budget.take();
+        let tokens = request.transcript.tokens();
+        let was_rejected = request.reason == CompactionReason::OverflowRejected;
+        request.budget = self.sessions.with(&request.session_id, |progress| {
+            let budget = given.or(progress.budget).or(self.budget);
+            match budget.filter(|_| was_rejected) {
+                Some(budget) => {
+                    Some(lowered(budget, progress.target_after_rejection(tokens, budget.target())))
+                }
+                None => {
+                    progress.went_on();
+                    budget
+                }
+            }
+        });
+        request.dialect = request.dialect.or(self.parts.dialect);
+        let mut metadata = self.parts.metadata.clone();
+        metadata.append(&mut request.metadata);
+        request.metadata = metadata;
+        request
+    }
+
+    async fn attempt(
+        &self,
+        request: &CompactionRequest,
+        context: &CompactionContext,
+    ) -> Result<CompactionResult, CompactionError> {
+        if let Some(before) = &self.parts.before {
+            before(request).map_err(|why| CompactionError::Vetoed { why })?;
+        }
+        context.go_on()?;
+        let result = self.carry_out(request, context).await?;
+        context.go_on()?;
+        Ok(result)
+    }
+
+    /// What was prepared ahead, if it is of use; else a compaction here and now.
+    async fn carry_out(
+        &self,
+        request: &CompactionRequest,
+        context: &CompactionContext,
+    ) -> Result<CompactionResult, CompactionError> {
+        let job = self.sessions.with(&request.session_id, |progress| progress.job.take());
+        // Who asks for something asks for it now.
+        let is_asked_for = request.focus.is_some() || request.reason == CompactionReason::Manual;
+        let prepared = match job.filter(|_| !is_asked_for) {
+            Some(job) => job.finish(&request.transcript).await,
+            None => Prepared::Useless,
+        };
+        match prepared {
+            Prepared::Ready(result) if is_of_use(&result.transcript, request) => Ok(*result),
+            Prepared::Ready(_) | Prepared::Useless => {
+                run_any(&*self.strategy, request.clone(), context).await
+            }
+            Prepared::Late => {
+                let context = context.clone().with_backend(DigestBackend);
+                run_any(&*self.strategy, request.clone(), &context).await
+            }
+        }
     }
 
     /// Prepares ahead if it is time to.
@@ -134,81 +198,78 @@ impl StrategyCompactor {
         context: &TriggerContext<'_>,
     ) {
         let Some(soft) = self.parts.soft else { return };
-        let mut state = self.lock();
-        let Some(budget) = state.sessions.budget else { return };
-        let tokens = context.tokens.upper;
-        let Ok(level) = soft_tokens(soft, &budget) else { return };
-        let session = state.sessions.of(session_id);
-        let is_preparing = session.job.as_ref().is_some_and(|job| job.is_for(view));
-        if tokens < level || is_preparing || session.is_held_back(view) {
-            return;
-        }
-        let reason = CompactionReason::BudgetReached { tokens, level };
-        let mut request = CompactionRequest::new(session_id.clone(), view.clone(), reason);
-        (request.turn_id, request.budget, request.dialect) =
-            (turn_id.cloned(), Some(budget), self.parts.dialect);
-        let context = self.completed_context(&CompactionContext::default());
-        session.job = Job::start(Arc::clone(&self.parts.strategy), request, context);
+        self.sessions.with(session_id, |progress| {
+            let Some(budget) = progress.budget.or(self.budget) else { return };
+            let Ok(level) = level_in(soft, &budget) else { return };
+            let tokens = context.tokens.upper;
+            let is_preparing = progress.job.as_ref().is_some_and(|job| job.is_for(view));
+            if tokens < level || is_preparing || !progress.is_worth_it(context) {
+                return;
+            }
+            let reason = CompactionReason::BudgetReached { tokens, level };
+            let mut request = CompactionRequest::new(session_id.clone(), view.clone(), reason);
+            request.turn_id = turn_id.cloned();
+            request.budget = Some(budget);
+            request.dialect = self.parts.dialect;
+            request.metadata = self.parts.metadata.clone();
+            let context = self.context(&CompactionContext::default());
+            progress.job = Job::start(Arc::clone(&self.strategy), request, context);
+        });
     }
 
-    /// The request with what the compactor knows and the host did not say.
-    fn completed(&self, mut request: CompactionRequest) -> CompactionRequest {
-        let mut state = self.lock();
-        request.dialect = request.dialect.or(self.parts.dialect);
-        request.budget = request.budget.or(state.sessions.budget);
-        if request.reason == CompactionReason::OverflowRejected {
-            let session = state.sessions.of(&request.session_id);
-            // A target that cannot be is no reason to do nothing.
-            let aim = |budget: Budget| session.aim(budget, &request.transcript).unwrap_or(budget);
-            request.budget = request.budget.map(aim);
-        }
-        request
-    }
-
-    fn completed_context(&self, given: &CompactionContext) -> CompactionContext {
-        let mut metadata = self.parts.metadata.clone();
-        metadata.extend(given.metadata.clone());
-        CompactionContext {
-            backend: given.backend.clone().or_else(|| self.parts.backend.clone()),
-            metadata,
-            cancellation: given.cancellation.clone(),
-            limits: self.parts.limits,
-            guard: self.parts.guard.clone(),
-            observer: given.observer.clone().or_else(|| self.parts.observer.clone()),
-            now: Some(given.now.unwrap_or_else(|| self.parts.clock.now())),
-        }
-    }
-
-    /// What was prepared, if it is of use; else a compaction here and now.
-    async fn carry_out(
+    /// Takes note of what a compaction led to, and tells.
+    fn ended(
         &self,
         request: &CompactionRequest,
-        context: &mut CompactionContext,
-        job: Option<Job>,
-    ) -> Result<Ran, CompactionError> {
-        // Who asks for something asks for it now.
-        let is_asked_for = request.focus.is_some() || request.reason == CompactionReason::Manual;
-        if let Some(job) = job.filter(|_| !is_asked_for) {
-            let prepared = tokio::select! {
-                biased;
-                () = context.cancellation.cancelled() => return Err(CompactionError::Cancelled),
-                prepared = job.finish(&request.transcript) => prepared,
-            };
-            match prepared {
-                Prepared::Ready(ran) if is_of_use(&ran.result.transcript, request) => return Ok(*ran),
-                Prepared::Ready(_) | Prepared::Useless => {}
-                Prepared::Late => context.backend = Some(Arc::new(DigestBackend)),
-            }
+        context: &CompactionContext,
+        result: &CompactionResult,
+        started: Instant,
+    ) {
+        let (before, after) = (&request.transcript, &result.transcript);
+        let last = LastCompaction {
+            tokens_after: after.tokens(),
+            at: Some(context.clock.now()),
+            item_count: after.len(),
+        };
+        self.sessions.with(&request.session_id, |progress| progress.compacted(before.tokens(), last));
+        let Change { first_changed, prefix_tokens_kept, .. } = Change::between(before, after);
+        let report = CompactionReport {
+            reason: request.reason.clone(),
+            strategy: self.strategy.describe(),
+            tokens_before: before.tokens(),
+            tokens_after: after.tokens(),
+            replaced_items: result.replaced_items,
+            first_changed,
+            prefix_tokens_kept,
+            duration: started.elapsed(),
+            cost: result.cost,
+            written_by: result.written_by.clone(),
+            metadata: result.metadata.clone(),
+        };
+        telemetry::ended(&report);
+        context.emit(request, CompactionEventKind::CompactionEnded(report));
+        if let Some(after) = &self.parts.after {
+            after(request, result);
         }
-        run(&*self.parts.strategy, request.clone(), context).await
     }
+}
+
+/// The same budget with another target; the budget itself where no such budget can be.
+fn lowered(budget: Budget, target: Tokens) -> Budget {
+    let built = Budget::builder(budget.window())
+        .output_reserve(budget.output_reserve())
+        .overhead(budget.overhead())
+        .trigger(budget.trigger().max(target))
+        .target(target)
+        .build();
+    built.or_else(|_| Budget::for_target(target)).unwrap_or(budget)
 }
 
 /// Whether a view that was prepared is what is needed now.
 fn is_of_use(view: &View, request: &CompactionRequest) -> bool {
-    let fits = |budget: Budget| match &request.reason {
-        CompactionReason::OverflowRejected => view.tokens() <= budget.target(),
-        _ => view.tokens() < budget.trigger(),
+    let fits = |budget: Budget| match request.reason == CompactionReason::OverflowRejected {
+        true => view.tokens() <= budget.target(),
+        false => view.tokens() < budget.trigger(),
     };
     view.tokens() < request.transcript.tokens()
         && request.budget.is_none_or(fits)
@@ -224,31 +285,27 @@ impl Compactor for StrategyCompactor {
         view: &View,
         context: &TriggerContext<'_>,
     ) -> Option<CompactionReason> {
-        let mut context = context.clone();
-        let now = *context.now.get_or_insert_with(|| self.parts.clock.now());
-        let mut state = self.lock();
-        let (budget, switches) = (state.sessions.budget, state.sessions.switches);
-        let switched_when = state.switched_when.clone();
-        let session = state.sessions.of(session_id);
-        context.last_firing = context.last_firing.or(session.last_firing);
-        context.last_compaction = context.last_compaction.or(session.last_compaction);
-        let answer = session.answer(view, &context, budget.as_ref(), switches);
-        drop(state);
-        let reason = match answer {
-            Answer::Now(reason) => Some(reason),
-            Answer::NotNow => return None,
-            Answer::AskTrigger => {
-                let when = switched_when.as_deref().unwrap_or(&self.parts.when);
-                let by_level = || {
-                    let budget = budget.filter(|_| switches > 0)?;
-                    BudgetTrigger::new(&budget).fires(&context)
-                };
-                when.fires(session_id, turn_id, view, &context).or_else(by_level)
-            }
-        };
+        let mut known = context.clone();
+        let now = *known.now.get_or_insert_with(|| self.parts.clock.now());
+        // The host's trigger is not asked under the lock: it may ask the compactor something.
+        let (decided, is_worth_it) = self.sessions.with(session_id, |progress| {
+            known.last_compaction = known.last_compaction.or(progress.last);
+            known.last_firing = known.last_firing.or(progress.last_firing);
+            let is_over = |budget: Budget| context.tokens.upper > budget.trigger();
+            let decided = if context.was_rejected() {
+                Some(progress.can_recover().then_some(CompactionReason::OverflowRejected))
+            } else if progress.budget.is_some_and(is_over) {
+                Some(Some(CompactionReason::ModelSwitched))
+            } else {
+                None
+            };
+            (decided, context.was_rejected() || progress.is_worth_it(context))
+        });
+        let decided = decided.unwrap_or_else(|| self.fires(session_id, turn_id, view, &known));
+        let reason = decided.filter(|_| is_worth_it);
         match &reason {
-            Some(_) => self.lock().sessions.of(session_id).last_firing = Some(now),
-            None => self.prepare(session_id, turn_id, view, &context),
+            Some(_) => self.sessions.with(session_id, |progress| progress.last_firing = Some(now)),
+            None => self.prepare(session_id, turn_id, view, &known),
         }
         reason
     }
@@ -258,40 +315,42 @@ impl Compactor for StrategyCompactor {
         request: CompactionRequest,
         context: &CompactionContext,
     ) -> Result<CompactionResult, CompactionError> {
-        let request = self.completed(request);
-        let mut context = self.completed_context(context);
-        let started_at = Instant::now();
-        let announced = Announced::new(&request, context.observer.clone(), started_at);
-        if let Some(Err(why)) = self.parts.before.as_ref().map(|BeforeHook(hook)| hook(&request)) {
-            let error = CompactionError::Vetoed { why };
-            announced.failed(&error);
-            return Err(error);
-        }
-        let strategy = self.describe();
-        announced.started(&strategy);
-        let backend = context.backend.as_ref().map(|backend| backend.name().to_owned());
-        let span = telemetry::span(&request, &strategy, backend.as_deref());
-        let job = self.lock().sessions.of(&request.session_id).job.take();
-        let outcome = self.carry_out(&request, &mut context, job).instrument(span.clone()).await;
-        let (before, now) = (&request.transcript, self.parts.clock.now());
-        match outcome {
-            Ok(ran) => {
-                self.lock().sessions.of(&request.session_id).compacted(before, &ran.result.transcript, now);
-                let report = announced.ended(&ran, strategy);
-                telemetry::record_report(&span, &report, &ran.usage);
-                if let Some(AfterHook(hook)) = &self.parts.after {
-                    hook(&request, &ran.result);
-                }
-                Ok(ran.result)
+        let started = Instant::now();
+        let context = self.context(context);
+        let request = self.complete(request);
+        let strategy = self.strategy.describe();
+        let tokens = request.transcript.tokens();
+        let span = telemetry::span(&request, &strategy);
+        context.emit(
+            &request,
+            CompactionEventKind::CompactionStarted {
+                reason: request.reason.clone(),
+                strategy,
+                tokens_before: tokens,
+            },
+        );
+        let attempt = async {
+            tokio::select! {
+                biased;
+                () = context.cancellation.cancelled() => Err(CompactionError::Cancelled),
+                result = self.attempt(&request, &context) => result,
             }
+        };
+        let result = attempt.instrument(span.clone()).await;
+        let _entered = span.enter();
+        match &result {
+            Ok(result) => self.ended(&request, &context, result, started),
             Err(error) => {
-                if !matches!(error, CompactionError::Cancelled) {
-                    self.lock().sessions.of(&request.session_id).in_vain(before.tokens());
+                if !matches!(error, CompactionError::Cancelled | CompactionError::Vetoed { .. }) {
+                    self.sessions.with(&request.session_id, |progress| progress.failed(&request.transcript));
                 }
-                announced.failed(&error);
-                telemetry::record_error(&span, &error);
-                Err(error)
+                let fits = request.budget.map(|budget| tokens <= budget.usable());
+                let why = error.to_string();
+                telemetry::failed(&why);
+                let duration = started.elapsed();
+                context.emit(&request, CompactionEventKind::CompactionFailed { why, tokens, fits, duration });
             }
         }
+        result
     }
 }

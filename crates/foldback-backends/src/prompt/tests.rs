@@ -7,6 +7,7 @@ use foldback_core::{
 use foldback_testkit::config;
 use foldback_testkit::recipe::recipe;
 use proptest::prelude::*;
+use proptest::test_runner::Config;
 use serde_json::json;
 
 use super::*;
@@ -77,6 +78,14 @@ proptest! {
         prop_assert_eq!(asked.matches(&seal.heading_end).count(), 5, "{}", asked);
         prop_assert_eq!(asked.matches(tag).count(), 6, "{}", asked);
     }
+
+}
+
+/// Each case looks for every text of a conversation in all of it.
+const CONVERSATIONS: u32 = 48;
+
+proptest! {
+    #![proptest_config(Config { cases: CONVERSATIONS, ..config() })]
 
     #[test]
     fn everything_said_stands_in_the_prompt(recipe in recipe()) {

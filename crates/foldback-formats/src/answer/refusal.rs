@@ -182,7 +182,7 @@ impl ErrorBody {
             // What was paid for is used up, which no waiting changes.
             429 if !self.is("insufficient_quota") => Refusal::RateLimited { retry_after },
             408 | 500.. => Refusal::Server { status, retry_after },
-            300..400 => Refusal::Rejected { status, message: REDIRECTED.to_owned() },
+            300..=399 => Refusal::Rejected { status, message: REDIRECTED.to_owned() },
             _ => Refusal::Rejected { status, message: shortened(&self.message) },
         }
     }

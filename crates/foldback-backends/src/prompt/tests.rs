@@ -7,6 +7,7 @@ use foldback_core::{
 use foldback_testkit::config;
 use foldback_testkit::recipe::recipe;
 use proptest::prelude::*;
+use proptest::test_runner::Config;
 use serde_json::json;
 
 use super::*;
@@ -78,6 +79,14 @@ proptest! {
         prop_assert_eq!(asked.matches(tag).count(), 6, "{}", asked);
     }
 
+}
+
+/// Each case looks for every text of a conversation in all of it.
+const CONVERSATIONS: u32 = 48;
+
+proptest! {
+    #![proptest_config(Config { cases: CONVERSATIONS, ..config() })]
+
     #[test]
     fn everything_said_stands_in_the_prompt(recipe in recipe()) {
         let items = recipe.items();
@@ -109,7 +118,7 @@ fn a_seal_that_cannot_be_avoided_is_taken_out_of_the_text() {
 #[test]
 fn a_seal_is_one_that_the_text_does_not_have() {
     let forged: String = (0..0x8000).map(|mark| format!("[user {mark:04x}]\n")).collect();
-    let seal = Seal::of(&[forged.clone()]);
+    let seal = Seal::of(std::slice::from_ref(&forged));
     assert!(!forged.contains(&seal.heading_end), "half of all marks are taken: {seal:?}");
     assert_eq!(seal.kept_out_of(&forged), forged.as_str());
     assert_ne!(seal, Seal::of(&[forged + "."]));
@@ -122,7 +131,7 @@ fn the_instruction_costs_no_more_than_is_said() {
     request.demands = vec!["".into()];
     request.focus = Some("x".into());
     request.tokens_max = Some(Tokens(100_000));
-    let counter = EstimatingCounter::default();
+    let counter = EstimatingCounter;
     for stage in [SummaryStage::Whole, SummaryStage::Chunk { index: 98, count: 99 }, SummaryStage::Merge] {
         request.stage = stage;
         let (rules, asked) = texts(&request);

@@ -1,4 +1,5 @@
 //! Clients and backends against real HTTP on loopback.
+#![allow(clippy::unwrap_used, reason = "a failed test says where")]
 
 mod answers;
 mod failures;

@@ -9,6 +9,7 @@ use foldback_core::{
     StructuralEvent, Timestamp, TokenBounds, Tokens, ToolCall, ToolResult, TurnId, Usage, View,
     check_request,
 };
+use foldback_engine::mend;
 
 use crate::error::{LoopError, MutationFault};
 use crate::model::ToolSpec;
@@ -233,6 +234,15 @@ impl State {
     fn record_interrupted(&mut self, call_id: CallId) -> Arc<Item> {
         let id = self.next_id(ItemKind::Tool);
         self.record(Item::tool(id, ToolResult::error(call_id, INTERRUPTED)))
+    }
+
+    /// Repairs what a provider would reject, as a block like any other: answers and recorded sessions
+    /// hold such things, and no mutation is to blame for them.
+    pub(crate) fn mend(&mut self, dialect: Option<Dialect>) {
+        if !check_request(self.view.items(), dialect).is_empty() {
+            let mended = mend(&self.view, dialect);
+            self.replace(mended.view);
+        }
     }
 
     /// How much room there is, in counted tokens.

@@ -1,5 +1,6 @@
 //! The command line.
 
+pub(crate) mod chat;
 pub(crate) mod lab;
 
 use std::ops::Range;
@@ -87,6 +88,13 @@ pub(crate) enum Command {
     Eval(lab::Eval),
     /// What a compaction does to every item, why, and what is lost
     Explain(lab::Explain),
+    /// Talk to a model that works in this folder and never runs out of context
+    ///
+    /// The model is --model: openai:BASE_URL#NAME for any server that speaks OpenAI's chat completions,
+    /// responses:… and anthropic:… for the others, or the name of a known model. Without a terminal,
+    /// every line of stdin is a turn, and the exit code is 1 if one failed. /help lists what can be
+    /// typed.
+    Chat(chat::Chat),
     /// Print a completion script for a shell
     Completions {
         /// The shell
@@ -176,6 +184,8 @@ pub(crate) struct Compact {
     /// Touch only these items of the view, counted as `foldback show --shape` counts them
     #[arg(long, value_name = "A..B", value_parser = range)]
     pub(crate) range: Option<Range<usize>>,
+    #[command(flatten)]
+    pub(crate) backend: chat::Backend,
     /// Who said how large the window is
     #[arg(skip)]
     pub(crate) window_from: Origin,

@@ -1,5 +1,6 @@
 //! The commands, one file each.
 
+pub(crate) mod chat;
 pub(crate) mod check;
 pub(crate) mod compact;
 pub(crate) mod completions;

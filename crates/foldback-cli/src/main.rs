@@ -5,6 +5,7 @@
 #![allow(clippy::print_stderr, reason = "a program on a command line reports there")]
 
 mod args;
+mod backend;
 mod commands;
 mod config;
 mod counting;
@@ -85,6 +86,10 @@ fn run(arguments: Arguments) -> Result<Exit, Failure> {
         Command::Explain(explain) => {
             let shared = settings(shared)?.1;
             commands::explain::run(&shared, &config::explain_under(explain)?)
+        }
+        Command::Chat(chat) => {
+            let (config, shared) = settings(shared)?;
+            commands::chat::run(&shared, &config.chat_under(chat)?)
         }
         Command::Completions { shell } => commands::completions::run(shell),
         Command::Man { command, output } => commands::man::run(command.as_deref(), output.as_deref()),

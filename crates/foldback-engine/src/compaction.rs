@@ -5,13 +5,14 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use foldback_core::{
-    Budget, BudgetInfeasible, CompactionReason, Dialect, Metadata, PlanError, SessionId, Strategy, Text,
-    Tokens, TurnId, Usage, View, Violation,
+    Budget, BudgetInfeasible, CompactionReason, Dialect, DiffError, Item, Metadata, PlanError, SessionId,
+    Strategy, Text, Tokens, TurnId, Usage, View, Violation, diff,
 };
 use tokio_util::sync::CancellationToken;
 
 use crate::ask::{BackendGuard, SummaryLimits};
 use crate::backend::CompactionBackend;
+use crate::change::Change;
 use crate::clock::{Clock, SystemClock};
 use crate::event::{CompactionEvent, CompactionEventKind, CompactionObserver};
 use crate::executor;
@@ -134,6 +135,28 @@ impl CompactionResult {
         }
     }
 
+    /// What a strategy of the host's own made of the items of the request, as edits that can be
+    /// explained and undone. See [`diff`] for what it may do.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use foldback_core::{CompactionReason, Item, Transcript, View};
+    /// use foldback_engine::{CompactionRequest, CompactionResult};
+    ///
+    /// let transcript: Transcript = (0..9).map(|n| Item::user(format!("u{n}"), "hello")).collect();
+    /// let request = CompactionRequest::new("session", View::of(&transcript), CompactionReason::Manual);
+    /// let newest: Vec<Arc<Item>> = request.transcript.items().skip(6).cloned().collect();
+    /// let result = CompactionResult::from_items(&request, &newest)?;
+    /// assert_eq!((result.transcript.len(), result.replaced_items), (3, 6));
+    /// assert_eq!(result.transcript.transcript().len(), 9);
+    /// # Ok::<(), foldback_core::DiffError>(())
+    /// ```
+    pub fn from_items(request: &CompactionRequest, items: &[Arc<Item>]) -> Result<Self, DiffError> {
+        let transcript = diff(&request.transcript, items)?.compacted.view;
+        let replaced_items = Change::between(&request.transcript, &transcript).replaced_items;
+        Ok(Self::new(transcript, replaced_items))
+    }
+
     /// Takes in what the next step did to this one's view.
     pub(crate) fn followed_by(mut self, next: Self) -> Self {
         self.transcript = next.transcript;
@@ -212,8 +235,9 @@ impl CompactionContext {
 /// An arbitrary transformation of a transcript: the seam for hosts. Every pure [`Strategy`] is one.
 ///
 /// Implementors guarantee: recorded items are not changed, only hidden, rewritten or replaced by a
-/// summary; the work ends soon after
-/// `context.cancellation` is cancelled. The executor checks what comes back against the dialect.
+/// summary ([`CompactionResult::from_items`] makes such a view from a list of items); the work ends
+/// soon after `context.cancellation` is cancelled. The executor checks what comes back: the record,
+/// the blocks in force, the dialect, the size.
 #[async_trait]
 pub trait CompactionStrategy: fmt::Debug + Send + Sync {
     /// Compacts what the model sees.
@@ -317,6 +341,12 @@ pub enum CompactionError {
 
 fn first(violations: &[Violation]) -> String {
     violations.first().map_or_else(String::new, ToString::to_string)
+}
+
+impl From<DiffError> for CompactionError {
+    fn from(error: DiffError) -> Self {
+        Self::Failed { strategy: foldback_core::diff::CUSTOM.to_owned(), why: error.to_string() }
+    }
 }
 
 impl From<PlanError> for CompactionError {

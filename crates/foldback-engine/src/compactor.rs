@@ -1,5 +1,6 @@
 //! What a host registers: it says when to compact, and compacts.
 
+mod background;
 mod builder;
 mod progress;
 mod strategy_compactor;

@@ -1,15 +1,13 @@
 //! Plan, fill, check, commit: [`compact`].
 
-use std::collections::HashSet;
-use std::sync::Arc;
-
 use foldback_core::{
-    Budget, Compacted, CompactionReason, Dialect, Item, Plan, Repair, Strategy, Timestamp, Tokens, Usage,
-    View, check, plan,
+    Budget, Compacted, CompactionReason, Dialect, Plan, Repair, Strategy, Timestamp, Tokens, Usage, View,
+    check, plan,
 };
 
 use crate::ask::{Asking, DigestBackend, Filled, fill};
 use crate::backend::CompactionBackend;
+use crate::change::Change;
 use crate::compaction::{CompactionContext, CompactionError, CompactionRequest, CompactionResult};
 use crate::mend::mend;
 
@@ -98,7 +96,7 @@ pub(crate) async fn run(
     let compacted = plan.apply(filled.summaries).unwrap_or_else(|_| plan.apply_digest());
     judge(&execution, &plan, &compacted)?;
     context.go_on()?;
-    let replaced_items = replaced(before, &compacted.view);
+    let replaced_items = Change::between(before, &compacted.view).replaced_items;
     let mut result = CompactionResult::new(compacted.view, replaced_items);
     result.written_by = filled.written_by;
     result.usage = filled.usage;
@@ -137,12 +135,6 @@ async fn fill_from(
         seed: request.transcript.tokens().0,
     };
     fill(plan, &asking).await
-}
-
-/// How many items of one view are removed or changed in another.
-pub(crate) fn replaced(before: &View, after: &View) -> usize {
-    let kept: HashSet<*const Item> = after.items().map(Arc::as_ptr).collect();
-    before.items().filter(|item| !kept.contains(&Arc::as_ptr(item))).count()
 }
 
 /// What two calls used together.

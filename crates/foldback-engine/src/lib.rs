@@ -20,6 +20,7 @@
 
 mod ask;
 mod backend;
+mod change;
 mod clock;
 mod compaction;
 mod compactor;

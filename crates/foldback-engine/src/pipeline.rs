@@ -4,7 +4,8 @@ use std::fmt;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use foldback_core::{Strategy, StrategySteps};
+use foldback_core::diff::CUSTOM;
+use foldback_core::{CompactionBlock, CompactionReason, Overlay, Strategy, StrategySteps, Timestamp, View};
 
 use crate::compaction::{
     CompactionContext, CompactionError, CompactionRequest, CompactionResult, CompactionStrategy,
@@ -112,9 +113,9 @@ async fn run_custom(
 ) -> Result<CompactionResult, CompactionError> {
     request.transcript = mend(&request.transcript, request.dialect).view;
     let before = request.transcript.clone();
-    let dialect = request.dialect;
+    let (dialect, reason) = (request.dialect, request.reason.clone());
     let cancellation = context.cancellation.clone();
-    let result = tokio::select! {
+    let mut result = tokio::select! {
         biased;
         () = cancellation.cancelled() => return Err(CompactionError::Cancelled),
         result = strategy.compact(request, context) => result?,
@@ -135,7 +136,39 @@ async fn run_custom(
         return Err(failed(&format!("it made the view larger, from {before} to {after} tokens")));
     }
     executor::judge_view(after, &strategy.describe(), dialect, None)?;
+    result.transcript =
+        signed(result.transcript, before.overlay().blocks().len(), strategy, &reason, context.clock.now());
     Ok(result)
+}
+
+/// The view with every block after the first `known` ones saying who made it, why and when (T9).
+fn signed(
+    view: View,
+    known: usize,
+    strategy: &dyn CompactionStrategy,
+    reason: &CompactionReason,
+    now: Timestamp,
+) -> View {
+    let is_signed = |block: &CompactionBlock| block.cause.is_some() && block.strategy.as_str() != CUSTOM;
+    let blocks = view.overlay().blocks();
+    if blocks[known..].iter().all(|block| is_signed(block)) {
+        return view;
+    }
+    let mut overlay = Overlay::default();
+    for (index, block) in blocks.iter().enumerate() {
+        if index < known || is_signed(block) {
+            overlay = overlay.with(Arc::clone(block));
+            continue;
+        }
+        let mut block = CompactionBlock::clone(block);
+        if block.strategy.as_str() == CUSTOM {
+            block.strategy = strategy.describe().into();
+        }
+        block.cause = block.cause.or_else(|| Some(reason.clone()));
+        block.created_at = block.created_at.or(Some(now));
+        overlay = overlay.with(block);
+    }
+    View::through(view.transcript(), &overlay).expect("the same edits lie within the same transcript")
 }
 
 /// A pure strategy behind a shared pointer, as a step.

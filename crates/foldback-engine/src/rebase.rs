@@ -14,6 +14,9 @@ pub enum RebaseError {
     /// The conversation was rewound or belongs to somebody else.
     #[error("the recorded items are not those that the compaction began with; compact again")]
     AnotherTranscript,
+    /// It recorded repaired items in the places that new ones have taken.
+    #[error("items were recorded where the compaction put its repairs; compact again")]
+    Repaired,
 }
 
 /// The view that `compacted` leads to, with everything that `current` recorded since `base`, in order.
@@ -29,12 +32,16 @@ pub fn rebase(base: &View, compacted: &View, current: &View) -> Result<View, Reb
     if !is_longer {
         return Err(RebaseError::AnotherTranscript);
     }
+    if compacted.transcript().len() > recorded.len() && now.len() > recorded.len() {
+        return Err(RebaseError::Repaired);
+    }
     let mut view = compacted.clone();
     now.range(recorded.len()..now.len()).for_each(|entry| view.push(Arc::clone(entry.item())));
     Ok(view)
 }
 
-fn is_same_overlay(first: &Overlay, second: &Overlay) -> bool {
+/// Whether the same blocks are in force.
+pub(crate) fn is_same_overlay(first: &Overlay, second: &Overlay) -> bool {
     let (first, second) = (first.blocks(), second.blocks());
     first.len() == second.len() && first.iter().zip(second).all(|(a, b)| Arc::ptr_eq(a, b) || a == b)
 }

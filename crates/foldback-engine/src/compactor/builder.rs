@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use foldback_core::{
-    Budget, BudgetError, Dialect, ItemCountTrigger, Metadata, Policy, Room, Tokens, TriggerError,
+    Budget, BudgetError, Dialect, ItemCountTrigger, Level, Metadata, Policy, Room, Tokens, TriggerError,
     context_window_trigger,
 };
 
@@ -38,6 +38,7 @@ pub struct StrategyCompactorBuilder {
     pub(super) guard: BackendGuard,
     pub(super) before: Option<Box<BeforeHook>>,
     pub(super) after: Option<Box<AfterHook>>,
+    pub(super) soft: Option<Level>,
 }
 
 /// Why there is no compactor.
@@ -61,6 +62,17 @@ pub enum StrategyCompactorBuildError {
         /// The strategy or pipeline.
         strategy: String,
     },
+    /// Nothing says where preparing ahead begins.
+    #[error("preparing in the background begins at a level of a budget; call budget or policy")]
+    BackgroundWithoutBudget,
+    /// There would be no time to prepare anything.
+    #[error("the soft level ({soft}) is not below the trigger ({trigger})")]
+    SoftLevelTooHigh {
+        /// Where preparing would begin.
+        soft: Tokens,
+        /// Where compaction starts.
+        trigger: Tokens,
+    },
 }
 
 impl Default for StrategyCompactorBuilder {
@@ -78,6 +90,7 @@ impl Default for StrategyCompactorBuilder {
             guard: BackendGuard::default(),
             before: None,
             after: None,
+            soft: None,
         }
     }
 }
@@ -228,6 +241,16 @@ impl StrategyCompactorBuilder {
         self
     }
 
+    /// Prepares ahead: at this level a compaction of what is there then is begun in the background,
+    /// and swapped in when the trigger fires, so that nobody waits for it. Needs a budget, and a tokio
+    /// runtime around [`should_compact`](super::Compactor::should_compact); on a runtime of one thread,
+    /// planning shares it with the turn.
+    #[must_use]
+    pub fn background(mut self, soft: Level) -> Self {
+        self.soft = Some(soft);
+        self
+    }
+
     /// The compactor.
     pub fn build(self) -> Result<StrategyCompactor, StrategyCompactorBuildError> {
         let budget = self.budget.clone().transpose()?;
@@ -237,6 +260,23 @@ impl StrategyCompactorBuilder {
         if budget.is_none() && strategy.needs_budget() {
             return Err(StrategyCompactorBuildError::MissingBudget { strategy: strategy.describe() });
         }
+        if let Some(soft) = self.soft {
+            let budget = budget.ok_or(StrategyCompactorBuildError::BackgroundWithoutBudget)?;
+            let (soft, trigger) = (level_in(soft, &budget)?, budget.trigger());
+            if soft >= trigger {
+                return Err(StrategyCompactorBuildError::SoftLevelTooHigh { soft, trigger });
+            }
+        }
         StrategyCompactor::new(self, strategy, budget)
     }
+}
+
+/// A level in tokens of a budget.
+pub(super) fn level_in(level: Level, budget: &Budget) -> Result<Tokens, BudgetError> {
+    let same_room = Budget::builder(budget.window())
+        .output_reserve(budget.output_reserve())
+        .overhead(budget.overhead())
+        .trigger(level)
+        .target(Tokens(1));
+    Ok(same_room.build()?.trigger())
 }

@@ -3,7 +3,9 @@
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use foldback_core::{Budget, LastCompaction, SessionId, Timestamp, Tokens, TriggerContext};
+use foldback_core::{Budget, LastCompaction, SessionId, Timestamp, Tokens, TriggerContext, View};
+
+use super::background::Job;
 
 /// Sessions remembered at once; past it all are forgotten, which costs one needless attempt each.
 const SESSION_COUNT_MAX: usize = 4_096;
@@ -22,27 +24,29 @@ const GROWN_PERCENT_MIN: u64 = 10;
 const REJECTED_TARGET_PERCENT: u64 = 80;
 
 /// What is known of one session.
-#[derive(Clone, Debug, Default)]
+#[derive(Debug, Default)]
 pub(super) struct Progress {
     /// What the last compaction left.
     pub(super) last: Option<LastCompaction>,
-    /// Whether it saved so little that the next one waits for growth.
-    backs_off: bool,
+    /// The view that was last compacted in vain: the next attempt waits until it has grown.
+    tried: Option<(Tokens, usize)>,
     /// When a trigger fired last.
     pub(super) last_firing: Option<Timestamp>,
     /// How often in a row a request was rejected for its length.
     rejection_count: u32,
     /// The room there is since the model was switched.
     pub(super) budget: Option<Budget>,
+    /// What is being prepared ahead.
+    pub(super) job: Option<Job>,
 }
 
 impl Progress {
-    /// Whether another compaction is worth it although the last one saved too little.
+    /// Whether another compaction is worth it although the last one failed or saved too little.
     pub(super) fn is_worth_it(&self, context: &TriggerContext<'_>) -> bool {
-        let Some(last) = self.last.filter(|_| self.backs_off) else { return true };
+        let Some((tokens, item_count)) = self.tried.filter(|_| !context.is_urgent()) else { return true };
         let has_grown = |now: u64, then: u64| now > then + then * GROWN_PERCENT_MIN / 100;
-        has_grown(context.tokens.upper.0, last.tokens_after.0)
-            || has_grown(context.sequence.len() as u64, last.item_count as u64)
+        has_grown(context.sequence.tokens().0, tokens.0)
+            || has_grown(context.sequence.len() as u64, item_count as u64)
     }
 
     /// Whether a rejected request is answered with another compaction.
@@ -61,8 +65,14 @@ impl Progress {
     /// Notes what a compaction led to.
     pub(super) fn compacted(&mut self, before: Tokens, last: LastCompaction) {
         let saved = before.saturating_sub(last.tokens_after);
-        self.backs_off = saved.0 * 100 < before.0 * SAVED_PERCENT_MIN;
+        let is_in_vain = saved.0 * 100 < before.0 * SAVED_PERCENT_MIN;
+        self.tried = is_in_vain.then_some((last.tokens_after, last.item_count));
         self.last = Some(last);
+    }
+
+    /// Notes that a view could not be compacted.
+    pub(super) fn failed(&mut self, view: &View) {
+        self.tried = Some((view.tokens(), view.len()));
     }
 
     /// Notes that a request went through, or that there was none.

@@ -5,15 +5,17 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use foldback_core::{
-    Budget, CompactionReason, LastCompaction, MutationPoint, SessionId, StructuralEvent, Tokens,
-    TriggerContext, TurnId, View,
+    Budget, CompactionReason, LastCompaction, SessionId, Tokens, TriggerContext, TurnId, View, check,
 };
 use tokio::time::Instant;
 use tracing::Instrument;
 
-use super::builder::{StrategyCompactorBuildError, StrategyCompactorBuilder};
-use super::progress::{Progress, Sessions};
+use super::background::{Job, Prepared};
+use super::builder::{StrategyCompactorBuildError, StrategyCompactorBuilder, level_in};
+use super::progress::Sessions;
 use super::{CompactionTrigger, Compactor, TriggerFn};
+use crate::ask::DigestBackend;
+use crate::change::Change;
 use crate::compaction::{
     CompactionContext, CompactionError, CompactionRequest, CompactionResult, CompactionStrategy,
 };
@@ -157,9 +159,62 @@ impl StrategyCompactor {
             before(request).map_err(|why| CompactionError::Vetoed { why })?;
         }
         context.go_on()?;
-        let result = run_any(&*self.strategy, request.clone(), context).await?;
+        let result = self.carry_out(request, context).await?;
         context.go_on()?;
         Ok(result)
+    }
+
+    /// What was prepared ahead, if it is of use; else a compaction here and now.
+    async fn carry_out(
+        &self,
+        request: &CompactionRequest,
+        context: &CompactionContext,
+    ) -> Result<CompactionResult, CompactionError> {
+        let job = self.sessions.with(&request.session_id, |progress| progress.job.take());
+        // Who asks for something asks for it now.
+        let is_asked_for = request.focus.is_some() || request.reason == CompactionReason::Manual;
+        let prepared = match job.filter(|_| !is_asked_for) {
+            Some(job) => job.finish(&request.transcript).await,
+            None => Prepared::Useless,
+        };
+        match prepared {
+            Prepared::Ready(result) if is_of_use(&result.transcript, request) => Ok(*result),
+            Prepared::Ready(_) | Prepared::Useless => {
+                run_any(&*self.strategy, request.clone(), context).await
+            }
+            Prepared::Late => {
+                let context = context.clone().with_backend(DigestBackend);
+                run_any(&*self.strategy, request.clone(), &context).await
+            }
+        }
+    }
+
+    /// Prepares ahead if it is time to.
+    fn prepare(
+        &self,
+        session_id: &SessionId,
+        turn_id: Option<&TurnId>,
+        view: &View,
+        context: &TriggerContext<'_>,
+    ) {
+        let Some(soft) = self.parts.soft else { return };
+        self.sessions.with(session_id, |progress| {
+            let Some(budget) = progress.budget.or(self.budget) else { return };
+            let Ok(level) = level_in(soft, &budget) else { return };
+            let tokens = context.tokens.upper;
+            let is_preparing = progress.job.as_ref().is_some_and(|job| job.is_for(view));
+            if tokens < level || is_preparing || !progress.is_worth_it(context) {
+                return;
+            }
+            let reason = CompactionReason::BudgetReached { tokens, level };
+            let mut request = CompactionRequest::new(session_id.clone(), view.clone(), reason);
+            request.turn_id = turn_id.cloned();
+            request.budget = Some(budget);
+            request.dialect = self.parts.dialect;
+            request.metadata = self.parts.metadata.clone();
+            let context = self.context(&CompactionContext::default());
+            progress.job = Job::start(Arc::clone(&self.strategy), request, context);
+        });
     }
 
     /// Takes note of what a compaction led to, and tells.
@@ -177,7 +232,7 @@ impl StrategyCompactor {
             item_count: after.len(),
         };
         self.sessions.with(&request.session_id, |progress| progress.compacted(before.tokens(), last));
-        let first_changed = first_changed(before, after);
+        let Change { first_changed, prefix_tokens_kept, .. } = Change::between(before, after);
         let report = CompactionReport {
             reason: request.reason.clone(),
             strategy: self.strategy.describe(),
@@ -185,7 +240,7 @@ impl StrategyCompactor {
             tokens_after: after.tokens(),
             replaced_items: result.replaced_items,
             first_changed,
-            prefix_tokens_kept: before.tokens_of(0..first_changed.unwrap_or(before.len())),
+            prefix_tokens_kept,
             duration: started.elapsed(),
             cost: result.cost,
             written_by: result.written_by.clone(),
@@ -210,11 +265,15 @@ fn lowered(budget: Budget, target: Tokens) -> Budget {
     built.or_else(|_| Budget::for_target(target)).unwrap_or(budget)
 }
 
-/// The first position at which two views differ.
-fn first_changed(before: &View, after: &View) -> Option<usize> {
-    let is_same = |(then, now): &(&Arc<_>, &Arc<_>)| Arc::ptr_eq(then, now);
-    let same = before.items().zip(after.items()).take_while(is_same).count();
-    (same < before.len() || same < after.len()).then_some(same)
+/// Whether a view that was prepared is what is needed now.
+fn is_of_use(view: &View, request: &CompactionRequest) -> bool {
+    let fits = |budget: Budget| match request.reason == CompactionReason::OverflowRejected {
+        true => view.tokens() <= budget.target(),
+        false => view.tokens() < budget.trigger(),
+    };
+    view.tokens() < request.transcript.tokens()
+        && request.budget.is_none_or(fits)
+        && check(view.items(), request.dialect).is_empty()
 }
 
 #[async_trait]
@@ -226,24 +285,29 @@ impl Compactor for StrategyCompactor {
         view: &View,
         context: &TriggerContext<'_>,
     ) -> Option<CompactionReason> {
-        let was_rejected = context.point == MutationPoint::AfterRequestRejected
-            || context.events.contains(&StructuralEvent::RequestRejectedForLength);
-        let fires = |progress: &mut Progress| {
-            if was_rejected {
-                return progress.can_recover().then_some(CompactionReason::OverflowRejected);
-            }
+        let mut known = context.clone();
+        let now = *known.now.get_or_insert_with(|| self.parts.clock.now());
+        // The host's trigger is not asked under the lock: it may ask the compactor something.
+        let (decided, is_worth_it) = self.sessions.with(session_id, |progress| {
+            known.last_compaction = known.last_compaction.or(progress.last);
+            known.last_firing = known.last_firing.or(progress.last_firing);
             let is_over = |budget: Budget| context.tokens.upper > budget.trigger();
-            if progress.budget.is_some_and(is_over) {
-                return progress.is_worth_it(context).then_some(CompactionReason::ModelSwitched);
-            }
-            let mut known = context.clone();
-            known.last_compaction = context.last_compaction.or(progress.last);
-            known.last_firing = context.last_firing.or(progress.last_firing);
-            let reason = self.fires(session_id, turn_id, view, &known)?;
-            progress.last_firing = context.now.or(progress.last_firing);
-            progress.is_worth_it(context).then_some(reason)
-        };
-        self.sessions.with(session_id, fires)
+            let decided = if context.was_rejected() {
+                Some(progress.can_recover().then_some(CompactionReason::OverflowRejected))
+            } else if progress.budget.is_some_and(is_over) {
+                Some(Some(CompactionReason::ModelSwitched))
+            } else {
+                None
+            };
+            (decided, context.was_rejected() || progress.is_worth_it(context))
+        });
+        let decided = decided.unwrap_or_else(|| self.fires(session_id, turn_id, view, &known));
+        let reason = decided.filter(|_| is_worth_it);
+        match &reason {
+            Some(_) => self.sessions.with(session_id, |progress| progress.last_firing = Some(now)),
+            None => self.prepare(session_id, turn_id, view, &known),
+        }
+        reason
     }
 
     async fn compact(
@@ -277,6 +341,9 @@ impl Compactor for StrategyCompactor {
         match &result {
             Ok(result) => self.ended(&request, &context, result, started),
             Err(error) => {
+                if !matches!(error, CompactionError::Cancelled | CompactionError::Vetoed { .. }) {
+                    self.sessions.with(&request.session_id, |progress| progress.failed(&request.transcript));
+                }
                 let fits = request.budget.map(|budget| tokens <= budget.usable());
                 let why = error.to_string();
                 telemetry::failed(&why);

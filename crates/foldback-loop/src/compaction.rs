@@ -58,7 +58,7 @@ impl CompactorMutator {
         };
         let fired =
             self.compactor.should_compact(context.session_id, context.turn_id, view, &trigger_context);
-        fired.or_else(rejected).or_else(asked)
+        asked().or(fired).or_else(rejected)
     }
 
     fn request(
@@ -72,6 +72,7 @@ impl CompactorMutator {
         request.turn_id = context.turn_id.cloned();
         request.budget = context.budget;
         request.dialect = context.dialect;
+        request.focus = context.focus.cloned();
         request
     }
 }

@@ -2,19 +2,16 @@
 //!
 //! The server counts with OpenAI's own vocabulary and checks the messages itself; nothing of
 //! foldback's counting or checking is used on its side.
+#![allow(clippy::unwrap_used, reason = "a failed test says where")]
+#![allow(clippy::print_stdout, reason = "the figures of the run are asked for")]
 
 use std::collections::HashMap;
-use std::fmt;
 use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
 use foldback_backends::{Endpoint, ModelClient, Protocol};
-use foldback_core::{
-    CompactionReason, Policy, Room, SessionId, Strategy, Tokens, Trigger, TriggerContext, TurnId, View,
-};
-use foldback_engine::{
-    CompactionContext, CompactionError, CompactionRequest, CompactionResult, Compactor, Execution, compact,
-};
+use foldback_core::{Policy, Room, SessionId, Tokens};
+use foldback_engine::StrategyCompactor;
 use foldback_loop::{
     Agent, AgentBuilderCompactorExt, AgentEvent, AgentLimits, RecallTool, Tool, ToolContext, ToolError,
     ToolOutput,
@@ -268,52 +265,6 @@ impl Tool for Shell {
     }
 }
 
-/// The default policy on the engine's road.
-struct Ladder {
-    strategy: Arc<dyn Strategy>,
-    trigger: Box<dyn Trigger>,
-}
-
-impl fmt::Debug for Ladder {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.strategy.describe())
-    }
-}
-
-#[async_trait]
-impl Compactor for Ladder {
-    fn should_compact(
-        &self,
-        _session_id: &SessionId,
-        _turn_id: Option<&TurnId>,
-        _view: &View,
-        context: &TriggerContext<'_>,
-    ) -> Option<CompactionReason> {
-        self.trigger.fires(context)
-    }
-
-    async fn compact(
-        &self,
-        request: CompactionRequest,
-        _context: &CompactionContext,
-    ) -> Result<CompactionResult, CompactionError> {
-        let outcome = compact(&Execution {
-            view: &request.transcript,
-            strategy: &*self.strategy,
-            budget: request.budget.as_ref(),
-            dialect: request.dialect,
-            cause: Some(&request.reason),
-            now: None,
-        })?;
-        let replaced_items = outcome.plan.edits().len();
-        Ok(CompactionResult {
-            transcript: outcome.compacted.view,
-            replaced_items,
-            metadata: Default::default(),
-        })
-    }
-}
-
 #[tokio::test]
 async fn two_thousand_rounds_stay_valid_within_the_window_and_true_to_the_first_turn() {
     let seen = Arc::new(Mutex::new(Seen::default()));
@@ -327,7 +278,7 @@ async fn two_thousand_rounds_stay_valid_within_the_window_and_true_to_the_first_
     let policy = Policy::default();
     let room = Room::new(Tokens(WINDOW - ANSWER_TOKENS_MAX)).output_max(Tokens(ANSWER_TOKENS_MAX));
     let budget = policy.budget(room).unwrap();
-    let compactor = Ladder { strategy: policy.strategy(), trigger: policy.trigger(&budget) };
+    let compactor = StrategyCompactor::builder().policy(&policy, room).build().unwrap();
     let events: Arc<Mutex<(usize, Vec<String>)>> = Arc::default();
     let log = Arc::clone(&events);
     let agent = Agent::builder()

@@ -202,11 +202,7 @@ impl Compactor for Strategic {
             now: None,
         })?;
         let replaced_items = outcome.plan.edits().len();
-        Ok(CompactionResult {
-            transcript: outcome.compacted.view,
-            replaced_items,
-            metadata: Default::default(),
-        })
+        Ok(CompactionResult::new(outcome.compacted.view, replaced_items))
     }
 }
 

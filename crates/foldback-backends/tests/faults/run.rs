@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 use foldback_backends::{Endpoint, Key, ModelBackend, ModelClient, Protocol};
 use foldback_core::{Budget, CompactionReason, LadderStrategy, Tokens, Transcript, View, check};
 use foldback_engine::{
-    CompactionContext, CompactionError, CompactionEvent, CompactionEventKind, CompactionObserver,
-    CompactionRequest, Compactor, StrategyCompactor, SummaryLimits,
+    BackendError, CompactionContext, CompactionError, CompactionEvent, CompactionEventKind,
+    CompactionObserver, CompactionRequest, Compactor, StrategyCompactor, SummaryFault, SummaryLimits,
 };
 use foldback_testkit::recipe::recipe;
 use proptest::strategy::{Strategy, ValueTree};
@@ -21,11 +21,11 @@ use crate::script::{Fault, Scripts};
 const FAULTS_MAX: usize = 6;
 
 /// Recipes that make up one transcript.
-const RECIPES_MAX: usize = 6;
+const RECIPES_MAX: usize = 4;
 
 /// How long one attempt may take, and all of them.
-const TIMEOUT: Duration = Duration::from_millis(80);
-const DEADLINE: Duration = Duration::from_millis(600);
+const TIMEOUT: Duration = Duration::from_millis(200);
+const DEADLINE: Duration = Duration::from_millis(1_500);
 
 /// What happens is that.
 pub(crate) struct Run {
@@ -45,6 +45,8 @@ pub(crate) struct Run {
 /// How a run ended.
 pub(crate) struct Ended {
     pub(crate) how: &'static str,
+    /// Why answers were not taken, as the events have it.
+    pub(crate) refusals: Vec<&'static str>,
     pub(crate) took: Duration,
 }
 
@@ -148,7 +150,7 @@ impl Run {
             Err(error) => panic!("{self}: {error}"),
         };
         assert!(before.items().eq(self.transcript.items()), "{self}: the view it began with changed");
-        Ended { how, took }
+        Ended { how, refusals: refusals(&events), took }
     }
 
     /// T1, T2, and the first promise: it fits, it is valid, and the record is what it was.
@@ -178,6 +180,33 @@ impl Run {
         });
         assert_eq!((begun, over), (1, 1), "{self}: {events:?}");
     }
+}
+
+fn refusals(events: &[CompactionEvent]) -> Vec<&'static str> {
+    let fault = |event: &CompactionEvent| match &event.kind {
+        CompactionEventKind::SummaryRefused { why, .. } => Some(match why {
+            SummaryFault::Backend(error) => match error {
+                BackendError::Cancelled => "cancelled",
+                BackendError::Overflow { .. } => "overflow",
+                BackendError::RateLimited { .. } => "rate limited",
+                BackendError::Server { .. } => "server",
+                BackendError::Connection { .. } => "connection",
+                BackendError::Timeout { .. } => "timeout",
+                BackendError::Unauthorized { .. } => "unauthorized",
+                BackendError::Rejected { .. } => "rejected",
+                BackendError::Malformed { .. } => "malformed",
+                BackendError::Unavailable { .. } => "unavailable",
+            },
+            SummaryFault::Empty => "empty",
+            SummaryFault::Truncated => "truncated",
+            SummaryFault::Refused => "refused",
+            SummaryFault::Inflated { .. } => "inflated",
+            SummaryFault::Incomplete { .. } => "incomplete",
+            SummaryFault::NotText { .. } => "no text",
+        }),
+        _ => None,
+    };
+    events.iter().filter_map(fault).collect()
 }
 
 fn how_it_ended(events: &[CompactionEvent]) -> &'static str {

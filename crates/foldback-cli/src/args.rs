@@ -1,6 +1,7 @@
 //! The command line.
 
 pub(crate) mod lab;
+pub(crate) mod sessions;
 
 use std::ops::Range;
 use std::path::PathBuf;
@@ -87,6 +88,18 @@ pub(crate) enum Command {
     Eval(lab::Eval),
     /// What a compaction does to every item, why, and what is lost
     Explain(lab::Explain),
+    /// Sessions in the store: their versions, branches and contexts
+    Session(sessions::SessionArgs),
+    /// Take session files into the store, and follow them as they grow
+    Import(sessions::ImportArgs),
+    /// The original content behind a handle
+    Recall(sessions::Recall),
+    /// Find what was said and done in the store, folded or not
+    ///
+    /// Exits with 1 where nothing was found.
+    Search(sessions::Search),
+    /// Look after the store: verify, gc, backup, restore
+    Store(sessions::StoreArgs),
     /// Print a completion script for a shell
     Completions {
         /// The shell

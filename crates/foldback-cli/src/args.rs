@@ -2,6 +2,7 @@
 
 pub(crate) mod chat;
 pub(crate) mod lab;
+pub(crate) mod sessions;
 
 use std::ops::Range;
 use std::path::PathBuf;
@@ -95,6 +96,18 @@ pub(crate) enum Command {
     /// every line of stdin is a turn, and the exit code is 1 if one failed. /help lists what can be
     /// typed.
     Chat(chat::Chat),
+    /// Sessions in the store: their versions, branches and contexts
+    Session(sessions::SessionArgs),
+    /// Take session files into the store, and follow them as they grow
+    Import(sessions::ImportArgs),
+    /// The original content behind a handle
+    Recall(sessions::Recall),
+    /// Find what was said and done in the store, folded or not
+    ///
+    /// Exits with 1 where nothing was found.
+    Search(sessions::Search),
+    /// Look after the store: verify, gc, backup, restore
+    Store(sessions::StoreArgs),
     /// Print a completion script for a shell
     Completions {
         /// The shell

@@ -18,6 +18,12 @@ const OUTPUT_PERCENT: u64 = 125;
 /// What models that think before they write may spend on it.
 const THINKING_TOKENS: Tokens = Tokens(8_192);
 
+/// The part of a window that is left for what headings cost more than items are counted with.
+const HEADINGS_SHARE: u64 = 24;
+
+/// Bytes of a tool's schema that a token holds, at least.
+const TOOL_BYTES_PER_TOKEN: u64 = 3;
+
 /// Families that think whenever they are asked.
 const THINKERS: [&str; 6] = ["gpt-5", "gpt-oss", "o1", "o3", "o4", "deepseek-reasoner"];
 
@@ -157,6 +163,13 @@ impl CompactionBackend for ModelBackend {
         self.window
     }
 
+    fn prompt_tokens(&self) -> Tokens {
+        let tools: usize = self.tools.iter().map(tool_bytes).sum();
+        let tools = u64::try_from(tools).unwrap_or(u64::MAX) / TOOL_BYTES_PER_TOKEN;
+        let headings = self.window.map_or(0, |Tokens(window)| window / HEADINGS_SHARE);
+        prompt::INSTRUCTION_TOKENS + self.thinking + Tokens(tools) + Tokens(headings)
+    }
+
     fn prices(&self) -> Option<&'static Prices> {
         self.prices
     }
@@ -175,6 +188,11 @@ impl ModelBackend {
         metadata.insert("model".to_owned(), self.client.name().into());
         SummaryResult { items, metadata, usage: answer.usage, finish: answer.finish }
     }
+}
+
+fn tool_bytes(tool: &ToolSpec) -> usize {
+    let ToolSpec { name, description, input_schema } = tool;
+    name.len() + description.len() + input_schema.to_string().len()
 }
 
 /// What a part says. Calls are no part of a summary, and their results are not ours.

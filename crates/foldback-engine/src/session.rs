@@ -34,9 +34,11 @@ mod block;
 mod config;
 mod context;
 mod orchestrate;
+mod recall;
 mod record;
 mod recorder;
 mod scope;
+mod stored;
 mod strategy;
 
 use std::collections::BTreeMap;
@@ -53,9 +55,11 @@ pub use block::{CompactedSection, CompactionBlock, SectionError};
 pub use config::CompactionConfig;
 pub use context::{LoadedLoop, SessionContext, build_context_from_session};
 pub use orchestrate::{LoopCompaction, SessionCompaction, compact_session_loops};
+pub use recall::{Recollection, Secrets, search};
 pub use record::{ForkPoint, InForce, LoggedBlock, LoopPlace, LoopRecord};
 pub use recorder::{RecordedCompaction, SessionRecorder};
 pub use scope::{CompactionScope, resolve_scope};
+pub use stored::{OLDER_NOTE, StoredSession, StoredSessionError};
 pub use strategy::{BlockCompactionStrategy, DefaultBlockCompaction, LoopTurns};
 
 /// Why a session cannot do what was asked of it. It is what it was.

@@ -58,7 +58,7 @@ impl CompactorMutator {
         };
         let fired =
             self.compactor.should_compact(context.session_id, context.turn_id, view, &trigger_context);
-        fired.or_else(rejected).or_else(asked)
+        asked().or(fired).or_else(rejected)
     }
 
     fn request(
@@ -72,6 +72,7 @@ impl CompactorMutator {
         request.turn_id = context.turn_id.cloned();
         request.budget = context.budget;
         request.dialect = context.dialect;
+        request.focus = context.focus.cloned();
         request
     }
 }
@@ -90,8 +91,11 @@ impl LoopMutator for CompactorMutator {
         let Some(reason) = self.reason(staged.view(), context) else { return Ok(Mutation::done()) };
         staged.note_firing();
         let request = self.request(staged.view().clone(), reason, context);
-        let mut compaction = CompactionContext::cancelled_by(context.cancellation.clone());
-        compaction.metadata.clone_from(&self.metadata);
+        let compaction = CompactionContext {
+            metadata: self.metadata.clone(),
+            cancellation: context.cancellation.clone(),
+            ..CompactionContext::default()
+        };
         Ok(match self.compactor.compact(request, &compaction).await {
             Err(error) => Mutation::failed(error.to_string()),
             Ok(result) => {

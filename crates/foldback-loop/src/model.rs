@@ -1,12 +1,15 @@
 //! Who answers: the [`Model`] port.
 
 use std::fmt;
-use std::sync::Arc;
 
 use async_trait::async_trait;
-use foldback_core::{Dialect, FinishReason, Item, Text, Tokens, Usage};
+use foldback_backends::ModelClient;
+use foldback_core::Dialect;
 use foldback_engine::BackendError;
+use foldback_formats::answer::OnDelta;
 use tokio_util::sync::CancellationToken;
+
+pub use foldback_backends::{Delta, ModelAnswer, ModelRequest, ToolSpec};
 
 /// Answers a conversation.
 ///
@@ -19,7 +22,7 @@ pub trait Model: fmt::Debug + Send + Sync {
     async fn ask(
         &self,
         request: &ModelRequest<'_>,
-        on_delta: &mut (dyn FnMut(Delta<'_>) + Send),
+        on_delta: &mut OnDelta<'_>,
         cancellation: &CancellationToken,
     ) -> Result<ModelAnswer, BackendError>;
 
@@ -32,49 +35,22 @@ pub trait Model: fmt::Debug + Send + Sync {
     }
 }
 
-/// One request.
-#[derive(Clone, Copy, Debug)]
-pub struct ModelRequest<'a> {
-    /// The conversation, as the model is to see it.
-    pub items: &'a [Arc<Item>],
-    /// What it may call.
-    pub tools: &'a [ToolSpec],
-    /// The longest answer.
-    pub tokens_max: Option<Tokens>,
-}
+#[async_trait]
+impl Model for ModelClient {
+    async fn ask(
+        &self,
+        request: &ModelRequest<'_>,
+        on_delta: &mut OnDelta<'_>,
+        cancellation: &CancellationToken,
+    ) -> Result<ModelAnswer, BackendError> {
+        Self::ask(self, request, on_delta, cancellation).await
+    }
 
-/// A tool as the model is told about it.
-#[derive(Clone, Debug, PartialEq)]
-pub struct ToolSpec {
-    /// Its name.
-    pub name: Text,
-    /// What it does.
-    pub description: Text,
-    /// The JSON schema of its input.
-    pub input_schema: serde_json::Value,
-}
+    fn name(&self) -> &str {
+        Self::name(self)
+    }
 
-/// A piece of an answer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Delta<'a> {
-    /// Text.
-    Text(&'a str),
-    /// Thinking.
-    Reasoning(&'a str),
-    /// A call begins.
-    Call {
-        /// The tool.
-        name: &'a str,
-    },
-}
-
-/// A whole answer.
-#[derive(Clone, Debug, PartialEq)]
-pub struct ModelAnswer {
-    /// What was said, thought and called.
-    pub item: Item,
-    /// What the provider reported.
-    pub usage: Option<Usage>,
-    /// Why the model stopped.
-    pub finish: Option<FinishReason>,
+    fn dialect(&self) -> Option<Dialect> {
+        Some(self.protocol().dialect())
+    }
 }

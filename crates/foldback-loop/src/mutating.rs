@@ -44,7 +44,9 @@ impl Mutating<'_> {
         let (delivered, events) = {
             let mut state = self.shared.state();
             // The conversation is whole here: whatever is said meanwhile goes to its end at once.
-            (state.reopen(), state.take_events())
+            let delivered = state.reopen();
+            state.mend(self.shared.parts.model.dialect());
+            (delivered, state.take_events())
         };
         delivered.into_iter().for_each(|item| self.emitter.emit(AgentEvent::InputDelivered { item }));
         let tokens = || self.shared.state().view().tokens();

@@ -5,11 +5,12 @@
 //! with the view it had.
 
 use std::fmt;
+use std::sync::Arc;
 
 use async_trait::async_trait;
 use foldback_core::{
-    Budget, Dialect, Item, LastCompaction, Metadata, MutationPoint, SessionId, StructuralEvent, Text,
-    Timestamp, TokenBounds, Tokens, TriggerContext, TurnId, Usage, View,
+    Budget, Dialect, DiffError, Item, LastCompaction, Metadata, MutationPoint, SessionId, StructuralEvent,
+    Text, Timestamp, TokenBounds, Tokens, TriggerContext, TurnId, Usage, View, diff,
 };
 use tokio_util::sync::CancellationToken;
 
@@ -105,6 +106,15 @@ impl Staged {
     pub fn install(&mut self, view: View) {
         self.view = view;
         self.is_changed = true;
+    }
+
+    /// Makes these the items that the model sees. They are compared with what it sees now: what is
+    /// missing is dropped, what changed is rewritten, what is new is the summary of what it stands
+    /// for; what cannot be said that way is refused.
+    pub fn set_items(&mut self, items: &[Arc<Item>]) -> Result<(), DiffError> {
+        let view = diff(&self.view, items)?.compacted.view;
+        self.install(view);
+        Ok(())
     }
 
     /// Records one more item at the end.

@@ -9,6 +9,7 @@ use foldback_core::{
     StructuralEvent, Timestamp, TokenBounds, Tokens, ToolCall, ToolResult, TurnId, Usage, View,
     check_request,
 };
+use foldback_engine::mend;
 
 use crate::error::{LoopError, MutationFault};
 use crate::model::ToolSpec;
@@ -16,7 +17,8 @@ use crate::model::ToolSpec;
 /// Items that may wait for the round in flight to end.
 const QUEUED_ITEMS_MAX: usize = 1_024;
 
-/// Each rejection of the same request aims this much lower: what was believed to fit did not.
+/// Each further rejection of the same request aims this much lower: what was believed to fit did
+/// not.
 const REJECTED_SHARE: f64 = 0.75;
 
 /// What stands where a tool did not get to answer.
@@ -234,6 +236,15 @@ impl State {
         self.record(Item::tool(id, ToolResult::error(call_id, INTERRUPTED)))
     }
 
+    /// Repairs what a provider would reject, as a block like any other: answers and recorded sessions
+    /// hold such things, and no mutation is to blame for them.
+    pub(crate) fn mend(&mut self, dialect: Option<Dialect>) {
+        if !check_request(self.view.items(), dialect).is_empty() {
+            let mended = mend(&self.view, dialect);
+            self.replace(mended.view);
+        }
+    }
+
     /// How much room there is, in counted tokens.
     pub(crate) fn room(&self, budget: Option<Budget>) -> Option<Budget> {
         let budget = match (budget, self.limit) {
@@ -242,11 +253,12 @@ impl State {
             (budget, _) => budget?,
         };
         let budget = budget.calibrated(self.tracker.calibration());
-        let Some(rejections) = i32::try_from(self.rejection_count).ok().filter(|count| *count > 0) else {
+        // The first time the compactor may know by itself how much lower to aim.
+        let Some(again) = i32::try_from(self.rejection_count).ok().filter(|count| *count > 1) else {
             return Some(budget);
         };
         let believed = budget.target().min(self.view.tokens());
-        let target = believed.scaled_down(REJECTED_SHARE.powi(rejections)).max(Tokens(1));
+        let target = believed.scaled_down(REJECTED_SHARE.powi(again - 1)).max(Tokens(1));
         let lowered = Budget::builder(budget.window())
             .output_reserve(budget.output_reserve())
             .overhead(budget.overhead())

@@ -6,7 +6,7 @@ use std::time::Duration;
 use foldback_core::{
     CallId, FinishReason, Item, ItemKind, MutationPoint, Part, ToolCall, TurnId, Usage, check_request,
 };
-use foldback_engine::{BackendError, mend};
+use foldback_engine::BackendError;
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
 
@@ -185,7 +185,7 @@ impl<'s> Turn<'s> {
         let items = self.next_request()?;
         let parts = &self.shared.parts;
         let request =
-            ModelRequest { items: &items, tools: &parts.specs, tokens_max: parts.limits.answer_tokens_max };
+            ModelRequest::new(&items).tools(&parts.specs).tokens_max(parts.limits.answer_tokens_max);
         let tokens = self.shared.state().context();
         self.emitter.emit(AgentEvent::ModelAsked { round, item_count: items.len(), tokens });
         let mut partial = String::new();
@@ -204,18 +204,14 @@ impl<'s> Turn<'s> {
         }
     }
 
-    /// What is sent: the view, and nothing else. Recorded sessions may hold what a provider rejects;
-    /// that is repaired here, as a block like any other.
+    /// What is sent: the view, and nothing else.
     fn next_request(&self) -> Result<Vec<Arc<Item>>, LoopError> {
         let dialect = self.shared.parts.model.dialect();
         let mut state = self.shared.state();
-        if !check_request(state.view().items(), dialect).is_empty() {
-            let mended = mend(state.view(), dialect);
-            state.replace(mended.view);
-            let violations = check_request(state.view().items(), dialect);
-            if !violations.is_empty() {
-                return Err(LoopError::InvalidRequest { violations });
-            }
+        state.mend(dialect);
+        let violations = check_request(state.view().items(), dialect);
+        if !violations.is_empty() {
+            return Err(LoopError::InvalidRequest { violations });
         }
         state.close();
         state.mark_sent();
@@ -261,6 +257,8 @@ impl<'s> Turn<'s> {
         item.finish_reason = answer.finish.or(item.finish_reason);
         let is_taken = |call_id: &CallId| state.view().transcript().call(call_id).is_some();
         name_calls(&mut item, is_taken);
+        // Beside calls many servers send a text with nothing in it, which other providers reject.
+        item.parts.retain(|part| !matches!(part, Part::Text(text) if text.trim().is_empty()));
         let calls: Vec<ToolCall> = item.calls().map(|(_, call)| call.clone()).collect();
         let item = state.record(item);
         state.open_calls(&calls);

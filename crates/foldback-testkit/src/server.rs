@@ -127,6 +127,21 @@ impl Server {
         Self::start_with(Record { keeps: Keeps::Nothing, ..Record::new() }, handler).await
     }
 
+    /// The same as [`unrecorded`](Self::unrecorded), on a thread with a runtime of its own, which goes on
+    /// until the program ends: a test that keeps all its threads busy does not starve it.
+    pub fn apart(handler: impl Fn(&Request) -> Answer + Send + Sync + 'static) -> String {
+        let (sender, url) = std::sync::mpsc::channel();
+        std::thread::spawn(move || {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+            runtime.expect("a runtime can be made").block_on(async move {
+                let server = Self::unrecorded(handler).await;
+                sender.send(server.url()).expect("the test waits for the address");
+                std::future::pending::<()>().await;
+            });
+        });
+        url.recv().expect("a server starts on loopback")
+    }
+
     async fn start_with(
         record: Record,
         handler: impl Fn(&Request) -> Answer + Send + Sync + 'static,

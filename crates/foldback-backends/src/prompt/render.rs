@@ -1,22 +1,20 @@
 //! Items as a reader sees them: one heading for each, then everything it says.
 
-use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use foldback_core::reading::fields;
 use foldback_core::{Blob, File, Item, ItemKind, Media, Part, ResultPart, ToolCall, ToolResult};
 
+use super::seal::Seal;
+
 /// What is told of the model's thinking: what came of it stands in what it said and did.
 const REASONING_CHARACTERS_MAX: usize = 600;
 
-/// What stands for a mark in what items say.
-const TAKEN_OUT: &str = "…";
-
-/// All items in order. Every heading ends in the mark, and nothing that an item says has it: what a
-/// tool returned cannot pass for something that the person said.
-pub(super) fn items(items: &[Arc<Item>], mark: &str) -> String {
-    let mut rendering = Rendering { out: String::new(), mark };
+/// All items in order, each under a heading that the seal makes ours: what a tool returned cannot
+/// pass for something that the person said.
+pub(super) fn items(items: &[Arc<Item>], seal: &Seal) -> String {
+    let mut rendering = Rendering { out: String::new(), seal };
     // Results are told with the name of the tool; where ids repeat, the newest call is meant.
     let mut called: HashMap<&str, &str> = HashMap::new();
     for item in items {
@@ -37,31 +35,22 @@ pub(super) fn items(items: &[Arc<Item>], mark: &str) -> String {
     rendering.out.trim().to_owned()
 }
 
-/// The text without the mark.
-pub(super) fn without_mark<'t>(text: &'t str, mark: &str) -> Cow<'t, str> {
-    match !mark.is_empty() && text.contains(mark) {
-        true => Cow::Owned(text.replace(mark, TAKEN_OUT)),
-        false => Cow::Borrowed(text),
-    }
-}
-
-struct Rendering<'m> {
+struct Rendering<'s> {
     out: String,
-    mark: &'m str,
+    seal: &'s Seal,
 }
 
 impl Rendering<'_> {
     fn heading(&mut self, what: &str) {
         self.out.push_str("\n[");
-        self.out.push_str(&without_mark(what, self.mark));
-        self.out.push(' ');
-        self.out.push_str(self.mark);
-        self.out.push_str("]\n");
+        self.out.push_str(&self.seal.kept_out_of(what));
+        self.out.push_str(&self.seal.heading_end);
+        self.out.push('\n');
     }
 
     fn text(&mut self, text: &str) {
         if !text.is_empty() {
-            self.out.push_str(&without_mark(text, self.mark));
+            self.out.push_str(&self.seal.kept_out_of(text));
             self.out.push('\n');
         }
     }

@@ -79,13 +79,14 @@ impl Candidate {
     }
 }
 
-/// The one that tells most; of equals the shorter one, then the first.
-pub(super) fn best(candidates: &[Candidate]) -> Option<usize> {
-    let order = |&a: &usize, &b: &usize| {
+/// Indices, the one that tells most first; of equals the shorter one, then the earlier one.
+pub(super) fn best_first(candidates: &[Candidate]) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..candidates.len()).collect();
+    order.sort_by(|&a, &b| {
         let (a, b) = (&candidates[a], &candidates[b]);
         b.score.total_cmp(&a.score).then(a.tokens.cmp(&b.tokens))
-    };
-    (0..candidates.len()).min_by(order)
+    });
+    order
 }
 
 #[cfg(test)]
@@ -105,9 +106,8 @@ mod tests {
 
     #[test]
     fn of_equals_the_shorter_and_then_the_first_is_taken() {
-        assert_eq!(best(&[]), None);
-        assert_eq!(best(&[candidate(0.5, 1), candidate(0.7, 9)]), Some(1));
-        assert_eq!(best(&[candidate(0.7, 9), candidate(0.7, 3), candidate(0.7, 3)]), Some(1));
+        assert_eq!(best_first(&[candidate(0.5, 1), candidate(0.7, 9)]), [1, 0]);
+        assert_eq!(best_first(&[candidate(0.7, 9), candidate(0.7, 3), candidate(0.7, 3)]), [1, 2, 0]);
     }
 
     #[test]

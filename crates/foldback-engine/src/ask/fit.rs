@@ -133,6 +133,7 @@ fn with_parts(item: &Item, parts: Vec<Part>) -> Item {
     let mut changed = Item::new(item.id.clone(), item.kind, parts);
     changed.turn_id.clone_from(&item.turn_id);
     changed.created_at = item.created_at;
+    changed.summary.clone_from(&item.summary);
     changed
 }
 

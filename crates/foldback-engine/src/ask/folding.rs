@@ -8,7 +8,7 @@ use foldback_core::{FoldRequest, Item, ItemKind, Ledger, Meter, Tokens, digest_o
 use futures_util::future::join_all;
 use serde_json::{Value, json};
 
-use super::candidates::{CANDIDATES_MAX, Candidate, Scale, best};
+use super::candidates::{CANDIDATES_MAX, Candidate, Scale, best_first};
 use super::chunk::{all_calls, chunks};
 use super::demands::Demands;
 use super::fit::{Room, fit};
@@ -31,6 +31,9 @@ const REFIT_SHARE: f64 = 0.5;
 
 /// The share of the room that a model is asked to stay within: models do not count well.
 const ASKED_SHARE: f64 = 0.9;
+
+/// A fold with less room than this for a model's words is the digest's.
+const ASKED_TOKENS_MIN: Tokens = Tokens(48);
 
 /// A second answer is asked to be this much of the first, where that one was too long.
 const SHORTER_SHARE: f64 = 0.7;
@@ -94,13 +97,14 @@ impl<'f> Folding<'f> {
 
     /// Asks until there is a summary, or none is to be had.
     pub(super) async fn summary(&self) -> Option<Taken> {
+        if self.asked < ASKED_TOKENS_MIN {
+            return self.unavailable(format!("{} tokens are too few for a summary", self.asked));
+        }
         let mut window = self.calls.asking.backend.window().unwrap_or(WINDOW_ASSUMED);
         let mut call_max = window;
         for refit in 0..=REFITS_MAX {
             let Some(sheet) = self.sheet(window, call_max) else {
-                let why = format!("its window of {window} tokens has no room for the items");
-                self.calls.refuse(SummaryFault::Backend(BackendError::Unavailable { why }), None);
-                return None;
+                return self.unavailable(format!("a window of {window} tokens has no room for the items"));
             };
             match self.attempt(&sheet, refit).await {
                 Ok(taken) => return Some(taken),
@@ -112,6 +116,11 @@ impl<'f> Folding<'f> {
                 }
             }
         }
+        None
+    }
+
+    fn unavailable(&self, why: String) -> Option<Taken> {
+        self.calls.refuse(SummaryFault::Backend(BackendError::Unavailable { why }), None);
         None
     }
 
@@ -252,19 +261,17 @@ impl<'f> Folding<'f> {
         let scale = Scale::new(&self.ledger, &self.demands);
         let wanted = self.calls.asking.limits.candidates.clamp(1, CANDIDATES_MAX);
         let asks = (0..wanted as u64).map(|number| self.candidate(&request, &scale, seed | number));
-        let (candidates, faults) = sorted(join_all(asks).await)?;
-        if let Some(taken) = self.take(&candidates, chunk_count) {
-            return Ok(taken);
-        }
-        let Some(again) = asked_again(&request, &faults) else {
-            faults.into_iter().for_each(|fault| self.calls.refuse(fault, None));
-            return Err(Stop::Fault);
-        };
-        faults.into_iter().for_each(|fault| self.calls.refuse(fault, Some(Duration::ZERO)));
+        let (candidates, mut faults) = sorted(join_all(asks).await)?;
+        let taken = self.take(&candidates, chunk_count, &mut faults);
+        let again = if taken.is_none() { asked_again(&request, &faults) } else { None };
+        let retry_in = again.is_some().then_some(Duration::ZERO);
+        faults.into_iter().for_each(|fault| self.calls.refuse(fault, retry_in));
+        let Some(again) = again else { return taken.ok_or(Stop::Fault) };
         let answer = self.candidate(&again, &scale, seed | CANDIDATES_MAX as u64).await;
-        let (candidates, faults) = sorted(vec![answer])?;
+        let (candidates, mut faults) = sorted(vec![answer])?;
+        let taken = self.take(&candidates, chunk_count, &mut faults);
         faults.into_iter().for_each(|fault| self.calls.refuse(fault, None));
-        self.take(&candidates, chunk_count).ok_or(Stop::Fault)
+        taken.ok_or(Stop::Fault)
     }
 
     async fn candidate(
@@ -290,30 +297,37 @@ impl<'f> Folding<'f> {
         Ok(judged)
     }
 
-    /// The best candidate as the summary of the fold, with what it leaves out added.
-    fn take(&self, candidates: &[Candidate], chunk_count: usize) -> Option<Taken> {
-        let taken = best(candidates)?;
+    /// The best candidate as the summary of the fold, with what it leaves out added. Where that has no
+    /// room, the next one.
+    fn take(
+        &self,
+        candidates: &[Candidate],
+        chunk_count: usize,
+        faults: &mut Vec<SummaryFault>,
+    ) -> Option<Taken> {
         let written_by = self.calls.asking.backend.name();
-        let chosen = &candidates[taken];
-        match repaired(&self.request, &self.header, &chosen.text, &self.demands, written_by) {
-            Ok(repaired) => {
-                let reports: Vec<Value> = candidates.iter().map(Candidate::report).collect();
-                let report = json!({
-                    "handle": self.request.fold().handle,
-                    "written_by": written_by,
-                    "chunks": chunk_count,
-                    "candidates": reports,
-                    "taken": taken,
-                    "added": repaired.added,
-                    "backend": Value::Object(chosen.metadata.clone()),
-                });
-                Some(Taken { item: repaired.item, report })
-            }
-            Err(fault) => {
-                self.calls.refuse(fault, None);
-                None
-            }
+        for taken in best_first(candidates) {
+            let chosen = &candidates[taken];
+            let repaired =
+                match repaired(&self.request, &self.header, &chosen.text, &self.demands, written_by) {
+                    Ok(repaired) => repaired,
+                    Err(fault) => {
+                        faults.push(fault);
+                        continue;
+                    }
+                };
+            let report = json!({
+                "handle": self.request.fold().handle,
+                "written_by": written_by,
+                "chunks": chunk_count,
+                "candidates": candidates.iter().map(Candidate::report).collect::<Vec<Value>>(),
+                "taken": taken,
+                "added": repaired.added,
+                "backend": Value::Object(chosen.metadata.clone()),
+            });
+            return Some(Taken { item: repaired.item, report });
         }
+        None
     }
 }
 

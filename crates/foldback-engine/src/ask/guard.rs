@@ -255,9 +255,10 @@ mod tests {
     fn dollars_are_limited_across_clones() {
         let limits = GuardLimits { dollars_max: Some(1.0), ..GuardLimits::default() };
         let guard = BackendGuard::new(limits);
+        let guards = [guard.clone(), guard];
         let spend = |dollars| Spend { tokens: Tokens(1), dollars };
-        guard.clone().admit(spend(0.9)).unwrap().answered(spend(0.8));
-        assert!(guard.admit(spend(0.3)).is_err());
-        assert!(guard.admit(spend(0.2)).is_ok());
+        guards[0].admit(spend(0.9)).unwrap().answered(spend(0.8));
+        assert!(guards[1].admit(spend(0.3)).is_err());
+        assert!(guards[1].admit(spend(0.2)).is_ok());
     }
 }

@@ -4,8 +4,8 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use foldback_core::{
-    Budget, Compacted, Draft, Fate, Item, ItemId, ItemKind, Reason, Strategy, SummaryError, SummarySpec,
-    Timestamp, Tokens, TurnRange, View, plan,
+    Budget, Compacted, Draft, Fate, Item, ItemId, ItemKind, Plan, PlanError, Reason, Strategy, SummaryError,
+    SummarySpec, Timestamp, Tokens, TurnRange, View, plan,
 };
 
 use foldback_core::summary::SUMMARY_TOKENS_MIN;
@@ -151,31 +151,41 @@ impl CompactionBlock {
         self.keep_recent.as_ref().map_or(Ok(()), |recent| recent.check_recorded(messages))
     }
 
-    /// Makes it into edits of `view`, within the rules that a draft keeps whatever is asked for: pins,
-    /// the newest user item and the unit in flight stay, and nothing grows.
-    pub(super) fn apply(
+    /// Plans it as edits of `view`, within the rules that a draft keeps whatever is asked for: pins,
+    /// the newest user item and the unit in flight stay, and nothing grows. With a target, `further`
+    /// goes on where the sections do not reach it.
+    pub(super) fn plan(
         &self,
         view: &View,
         messages: LoopTurns<'_>,
         strategy: &str,
-        caused: impl FnOnce(foldback_core::Plan) -> foldback_core::Plan,
-    ) -> Result<Compacted, SummaryError> {
-        let sections = Sections { block: self, messages, strategy };
-        let plan = plan(view, &sections, None).expect("sections need no budget and are never infeasible");
-        let plan = caused(plan);
+        further: Option<(&dyn Strategy, &Budget)>,
+    ) -> Result<Plan, PlanError> {
+        let (further, budget) = (further.map(|further| further.0), further.map(|further| further.1));
+        plan(view, &Sections { block: self, messages, strategy, further }, budget)
+    }
+
+    /// Carries a plan out with the summary that was proposed. Where another range is folded than was
+    /// summarised, or a digest prints the handle of another one, because compactions are in force
+    /// already or the plan went further, a digest is written anew.
+    pub(super) fn fill(&self, plan: &Plan, messages: LoopTurns<'_>) -> Result<Compacted, SummaryError> {
         let Some(request) = plan.requests().next() else { return plan.apply(Vec::new()) };
-        let given = self.keep_compacted.as_ref().map_or(&[][..], |section| &section.messages);
-        // A digest prints the handle of what it stands for. It is written again if compactions that
-        // are in force already make that another range.
-        let is_elsewhere = |item: &Arc<Item>| {
-            let origin = item.summary.as_ref();
-            origin.is_some_and(|origin| {
-                origin.handle != request.fold().handle && origin.written_by.as_str() == DIGEST
-            })
+        let fold = request.fold();
+        let summarises = |section: &&CompactedSection| {
+            let items = messages.turns.messages_for_range(section.range);
+            let is_ours = |item: &Arc<Item>| {
+                let origin = item.summary.as_ref().filter(|origin| origin.written_by.as_str() == DIGEST);
+                origin.is_none_or(|origin| origin.handle == fold.handle)
+            };
+            items.start <= fold.range.start
+                && fold.range.end <= items.end
+                && section.messages.iter().all(is_ours)
         };
-        match given.iter().any(is_elsewhere) {
-            true => Ok(plan.apply_digest()),
-            false => plan.apply(vec![given.iter().map(|item| Item::clone(item)).collect()]),
+        match self.keep_compacted.as_ref().filter(summarises) {
+            Some(section) => {
+                plan.apply(vec![section.messages.iter().map(|item| Item::clone(item)).collect()])
+            }
+            None => Ok(plan.apply_digest()),
         }
     }
 }
@@ -213,6 +223,7 @@ struct Sections<'a> {
     block: &'a CompactionBlock,
     messages: LoopTurns<'a>,
     strategy: &'a str,
+    further: Option<&'a dyn Strategy>,
 }
 
 impl Strategy for Sections<'_> {
@@ -220,17 +231,25 @@ impl Strategy for Sections<'_> {
         ID
     }
 
-    fn plan(&self, draft: &mut Draft<'_>, _budget: Option<&Budget>) {
+    fn plan(&self, draft: &mut Draft<'_>, budget: Option<&Budget>) {
         if let Some(section) = &self.block.keep_compacted {
             self.fold(draft, section);
         }
         if let Some(section) = &self.block.keep_recent {
             self.shorten(draft, section);
         }
+        if let Some((further, target)) = self.further.zip(budget.map(Budget::target))
+            && draft.tokens() > target
+        {
+            further.plan(draft, budget);
+        }
     }
 
     fn describe(&self) -> String {
-        self.strategy.to_owned()
+        match self.further {
+            Some(further) => format!("{} → {}", self.strategy, further.describe()),
+            None => self.strategy.to_owned(),
+        }
     }
 }
 

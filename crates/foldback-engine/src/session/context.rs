@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use foldback_core::{Item, LoopId, Repair, Tokens, check, repair};
+use foldback_core::{Dialect, Item, LoopId, Meter, Repair, Tokens, check, repair};
 
 use super::config::CompactionConfig;
 use super::record::LoopPlace;
@@ -48,38 +48,76 @@ pub fn build_context_from_session(
     config: &CompactionConfig,
     max_context_tokens: Tokens,
 ) -> Result<SessionContext, SessionError> {
-    let scope = resolve_scope(session, current_loop_id, config, max_context_tokens)?;
-    let mut items: Vec<Arc<Item>> = Vec::new();
-    let mut instructions: Vec<Arc<Item>> = Vec::new();
-    let mut loops = Vec::with_capacity(scope.len());
-    let mut tokens = Tokens::ZERO;
-    for loop_id in scope {
+    let mut loading = Loading::new(session.empty.meter());
+    for loop_id in resolve_scope(session, current_loop_id, config, max_context_tokens)? {
         let place = if loop_id == *current_loop_id { LoopPlace::MostRecent } else { LoopPlace::Older };
         let view = session.record(&loop_id)?.view(place)?;
-        let (start, tokens_before) = (items.len(), tokens);
         for entry in view.iter() {
-            let item = entry.item();
-            if item.kind.is_instruction() && !item.is_pinned() {
-                if is_repeated(item, &instructions) {
-                    continue;
-                }
-                if instructions.len() < INSTRUCTIONS_MAX {
-                    instructions.push(Arc::clone(item));
-                }
-            }
-            items.push(Arc::clone(item));
-            tokens += entry.tokens().total;
+            loading.push(entry.item(), entry.tokens().total);
         }
-        let tokens = tokens.saturating_sub(tokens_before);
-        loops.push(LoadedLoop { loop_id, place, items: start..items.len(), tokens });
+        loading.end(loop_id, place);
     }
-    if check(&items, config.dialect).is_empty() {
-        return Ok(SessionContext { items, loops, tokens, repairs: Vec::new() });
+    Ok(loading.finish(config.dialect))
+}
+
+/// A context that is being loaded, loop by loop.
+pub(super) struct Loading<'m> {
+    meter: &'m Meter,
+    items: Vec<Arc<Item>>,
+    instructions: Vec<Arc<Item>>,
+    loops: Vec<LoadedLoop>,
+    tokens: Tokens,
+    tokens_before: Tokens,
+}
+
+impl<'m> Loading<'m> {
+    pub(super) fn new(meter: &'m Meter) -> Self {
+        Self {
+            meter,
+            items: Vec::new(),
+            instructions: Vec::new(),
+            loops: Vec::new(),
+            tokens: Tokens::ZERO,
+            tokens_before: Tokens::ZERO,
+        }
     }
-    let repaired = repair(&items, config.dialect);
-    let meter = session.empty.meter();
-    let tokens = repaired.items.iter().map(|item| meter.item(item).total).sum();
-    Ok(SessionContext { items: repaired.items, loops, tokens, repairs: repaired.repairs })
+
+    /// Adds a loop whose items have not been counted.
+    pub(super) fn add(&mut self, loop_id: LoopId, place: LoopPlace, items: &[Arc<Item>]) {
+        items.iter().for_each(|item| self.push(item, self.meter.item(item).total));
+        self.end(loop_id, place);
+    }
+
+    fn push(&mut self, item: &Arc<Item>, tokens: Tokens) {
+        if item.kind.is_instruction() && !item.is_pinned() {
+            if is_repeated(item, &self.instructions) {
+                return;
+            }
+            if self.instructions.len() < INSTRUCTIONS_MAX {
+                self.instructions.push(Arc::clone(item));
+            }
+        }
+        self.items.push(Arc::clone(item));
+        self.tokens += tokens;
+    }
+
+    fn end(&mut self, loop_id: LoopId, place: LoopPlace) {
+        let start = self.loops.last().map_or(0, |loaded| loaded.items.end);
+        let tokens = self.tokens.saturating_sub(self.tokens_before);
+        self.tokens_before = self.tokens;
+        self.loops.push(LoadedLoop { loop_id, place, items: start..self.items.len(), tokens });
+    }
+
+    /// The context, repaired where loops were interrupted.
+    pub(super) fn finish(self, dialect: Option<Dialect>) -> SessionContext {
+        let Self { meter, items, loops, tokens, .. } = self;
+        if check(&items, dialect).is_empty() {
+            return SessionContext { items, loops, tokens, repairs: Vec::new() };
+        }
+        let repaired = repair(&items, dialect);
+        let tokens = repaired.items.iter().map(|item| meter.item(item).total).sum();
+        SessionContext { items: repaired.items, loops, tokens, repairs: repaired.repairs }
+    }
 }
 
 fn is_repeated(item: &Item, earlier: &[Arc<Item>]) -> bool {

@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
-use foldback_core::{Budget, Compacted, CompactionReason, LoopId, Plan, Timestamp, Tokens, View, plan};
+use foldback_core::{Budget, Compacted, CompactionReason, LoopId, Plan, Timestamp, Tokens, View};
 
+use super::block::CompactionBlock;
 use super::config::CompactionConfig;
 use super::context::build_context_from_session;
 use super::record::{LoopPlace, LoopRecord};
@@ -113,7 +114,11 @@ impl Work<'_> {
             return Ok(None);
         }
         let seen = View::of(&as_seen(record.transcript(), LoopPlace::Older));
-        let compacted = self.apply_sections(record, &seen, LoopPlace::Older)?;
+        let (turns, name) = (record.turns(), self.strategy.describe());
+        let messages = LoopTurns { transcript: record.transcript(), turns: &turns };
+        let sections = self.sections(messages, &name, LoopPlace::Older)?;
+        let plan = sections.plan(&seen, messages, &name, None)?;
+        let compacted = self.fill(&sections, plan, messages, &name)?;
         let tokens_after = compacted.view.tokens();
         if compacted.block.edits.is_empty() || tokens_after >= before.tokens() {
             return Ok(None);
@@ -133,70 +138,75 @@ impl Work<'_> {
         older_tokens: Tokens,
     ) -> Result<Option<LoopCompaction>, SessionError> {
         let before = record.view(LoopPlace::MostRecent)?;
-        let sections = self.apply_sections(record, &before, LoopPlace::MostRecent)?;
-        let mut blocks = vec![Arc::clone(&sections.block)];
-        let mut view = sections.view;
+        let (turns, name) = (record.turns(), self.strategy.describe());
+        let messages = LoopTurns { transcript: record.transcript(), turns: &turns };
+        let sections = self.sections(messages, &name, LoopPlace::MostRecent)?;
+        let (mut view, mut blocks) = (before.clone(), Vec::new());
         // What a compaction to the window leaves may fit the target after all; the next run would see.
         for _ in 0..ROUNDS_MAX {
+            let mut plan = sections.plan(&view, messages, &name, None)?;
+            if plan.tokens_after() + older_tokens > self.budget.target() {
+                plan = self.plan_further(&sections, &view, messages, older_tokens)?;
+            }
+            if plan.is_empty() {
+                break;
+            }
+            let compacted = self.fill(&sections, plan, messages, &name)?;
+            blocks.push(compacted.block);
+            view = compacted.view;
             if view.tokens() + older_tokens <= self.budget.target() {
                 break;
             }
-            let further = self.compact_further(&view, older_tokens)?;
-            if further.block.edits.is_empty() {
-                break;
-            }
-            blocks.push(further.block);
-            view = further.view;
         }
-        blocks.retain(|block| !block.edits.is_empty());
         let (loop_id, tokens_before) = (record.id().clone(), before.tokens());
-        let place = LoopPlace::MostRecent;
-        Ok((!blocks.is_empty()).then(|| LoopCompaction {
-            loop_id,
-            place,
-            tokens_before,
-            tokens_after: view.tokens(),
-            blocks,
-        }))
+        let (place, tokens_after) = (LoopPlace::MostRecent, view.tokens());
+        let done = LoopCompaction { loop_id, place, tokens_before, tokens_after, blocks };
+        Ok((!done.blocks.is_empty()).then_some(done))
     }
 
-    fn apply_sections(
+    /// What the strategy proposes, if it can be loaded.
+    fn sections(
         &self,
-        record: &LoopRecord,
-        view: &View,
+        messages: LoopTurns<'_>,
+        name: &str,
         place: LoopPlace,
-    ) -> Result<Compacted, SessionError> {
-        let turns = record.turns();
-        let messages = LoopTurns { transcript: record.transcript(), turns: &turns };
-        let name = self.strategy.describe();
+    ) -> Result<CompactionBlock, SessionError> {
         let block = self.strategy.compact(messages, self.config, place, Some(self.now));
-        block
-            .check(messages, place)
-            .map_err(|source| SessionError::Section { strategy: name.clone(), source })?;
-        let applied = block.apply(view, messages, &name, |plan| self.caused(plan));
-        applied.map_err(|source| SessionError::Summary { strategy: name, source })
+        let refused = |source| SessionError::Section { strategy: name.to_owned(), source };
+        block.check(messages, place).map_err(refused)?;
+        Ok(block)
     }
 
     /// Brings the loop to what the older ones leave of the target or, where what must stay is larger,
     /// of the window.
-    fn compact_further(&self, view: &View, older_tokens: Tokens) -> Result<Compacted, SessionError> {
-        let within = |limit: Tokens| {
-            let room = limit.saturating_sub(older_tokens).max(Tokens(1));
-            plan(
-                view,
-                &self.config.in_memory_strategy,
-                Some(&Budget::for_target(room).map_err(SessionError::from)?),
-            )
-            .map_err(SessionError::from)
+    fn plan_further(
+        &self,
+        sections: &CompactionBlock,
+        view: &View,
+        messages: LoopTurns<'_>,
+        older_tokens: Tokens,
+    ) -> Result<Plan, SessionError> {
+        let name = self.strategy.describe();
+        let within = |limit: Tokens| -> Result<Plan, SessionError> {
+            let budget = Budget::for_target(limit.saturating_sub(older_tokens).max(Tokens(1)))?;
+            let further = Some((&*self.config.in_memory_strategy, &budget));
+            Ok(sections.plan(view, messages, &name, further)?)
         };
-        let plan = match within(self.budget.target()) {
-            Err(SessionError::BudgetInfeasible(_)) => within(self.budget.usable())?,
-            planned => planned?,
-        };
-        Ok(self.caused(plan).apply_digest())
+        match within(self.budget.target()) {
+            Err(SessionError::BudgetInfeasible(_)) => within(self.budget.usable()),
+            planned => planned,
+        }
     }
 
-    fn caused(&self, plan: Plan) -> Plan {
-        plan.caused_by(self.reason.clone()).made_at(self.now)
+    fn fill(
+        &self,
+        sections: &CompactionBlock,
+        plan: Plan,
+        messages: LoopTurns<'_>,
+        name: &str,
+    ) -> Result<Compacted, SessionError> {
+        let plan = plan.caused_by(self.reason.clone()).made_at(self.now);
+        let refused = |source| SessionError::Summary { strategy: name.to_owned(), source };
+        sections.fill(&plan, messages).map_err(refused)
     }
 }

@@ -127,12 +127,21 @@ impl LoopRecord {
         self.transcript.push(item);
     }
 
-    /// A new overlay for the most recent place continues or replaces what was in force; for the older
-    /// place there is one block at a time.
+    /// Blocks for the most recent place stack; for the older place there is one at a time.
     pub(super) fn commit(&mut self, place: LoopPlace, blocks: Vec<Arc<foldback_core::CompactionBlock>>) {
+        self.commit_at(place, blocks, self.transcript.len());
+    }
+
+    /// Blocks that were made when the loop had so many items.
+    pub(super) fn commit_at(
+        &mut self,
+        place: LoopPlace,
+        blocks: Vec<Arc<foldback_core::CompactionBlock>>,
+        item_count: usize,
+    ) {
         for block in blocks {
             let index = self.blocks.len();
-            self.blocks.push(LoggedBlock { block, place, item_count: self.transcript.len() });
+            self.blocks.push(LoggedBlock { block, place, item_count });
             match place {
                 LoopPlace::MostRecent => self.in_force.most_recent.push(index),
                 LoopPlace::Older => self.in_force.older = Some(index),

@@ -16,6 +16,9 @@ const BODY_BYTES_MAX: usize = 64 * 1024;
 /// No server is waited for longer.
 const RETRY_AFTER_MAX: Duration = Duration::from_secs(24 * 60 * 60);
 
+/// What is said of a redirect, whose address may hold secrets.
+const REDIRECTED: &str = "it points to another address, which is not followed";
+
 /// Why a server gave no answer.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
@@ -179,6 +182,7 @@ impl ErrorBody {
             // What was paid for is used up, which no waiting changes.
             429 if !self.is("insufficient_quota") => Refusal::RateLimited { retry_after },
             408 | 500.. => Refusal::Server { status, retry_after },
+            300..=399 => Refusal::Rejected { status, message: REDIRECTED.to_owned() },
             _ => Refusal::Rejected { status, message: shortened(&self.message) },
         }
     }

@@ -34,7 +34,7 @@ async fn a_summary_names_its_handle_and_has_every_demand_and_no_secret() {
 async fn an_answer_that_is_a_little_too_long_is_cut_at_a_line_and_keeps_the_demands() {
     let transcript = session(30);
     let plan = fold(&transcript, 400);
-    let prose = "a sentence about the parser and parse_rule_1() in it\n".repeat(28);
+    let prose = "a sentence about the parser and parse_rule_1() in it\n".repeat(27);
     let backend = Scripted::new([Reply::Give(said(format!("{prose}{GOOD}")))]);
     let run = run(&plan, &backend).await;
     assert_eq!(run.written_by(), "scripted", "{:?}", run.faults());
@@ -43,6 +43,34 @@ async fn an_answer_that_is_a_little_too_long_is_cut_at_a_line_and_keeps_the_dema
     }
     assert!(run.text().ends_with("in it"), "{}", run.text());
     plan.apply(run.filled.unwrap().summaries).unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_fold_with_hardly_any_room_is_the_digests() {
+    let transcript = session(30);
+    let plan = fold(&transcript, 60);
+    let backend = Scripted::new([Reply::Say(GOOD)]);
+    let run = run(&plan, &backend).await;
+    assert_eq!(
+        (backend.requests().len(), run.faults().len()),
+        (0, 1),
+        "nothing is asked, and it is said why"
+    );
+    plan.apply(run.filled.unwrap().summaries).unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_that_no_demand_fits_beside_is_asked_for_again_shorter() {
+    let transcript = session(30);
+    let plan = fold(&transcript, 400);
+    // One line: there is nowhere to cut it.
+    let line = "a sentence about the parser, parse_rule_1() and src/parser.rs; ".repeat(24);
+    let backend = Scripted::new([Reply::Give(said(line)), Reply::Say(GOOD)]);
+    let run = run(&plan, &backend).await;
+    assert_eq!(run.written_by(), "scripted");
+    assert!(matches!(run.faults()[..], [(SummaryFault::Inflated { .. }, Some(Duration::ZERO))]));
+    let asked: Vec<Option<Tokens>> = backend.requests().iter().map(|request| request.tokens_max).collect();
+    assert!(asked[1] < asked[0], "{asked:?}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -138,6 +166,7 @@ async fn one_good_candidate_is_enough_and_no_more_are_asked_for() {
     let limits = SummaryLimits { candidates: 3, ..SummaryLimits::default() };
     let run = run_with(&plan, &backend, &limits, &BackendGuard::default()).await;
     assert_eq!((run.written_by(), backend.requests().len()), ("scripted", 3));
+    assert_eq!(run.faults().len(), 2, "what failed is in the events all the same");
 }
 
 #[tokio::test(start_paused = true)]

@@ -142,7 +142,7 @@ impl<'t, 'a> Tree<'t, 'a> {
                 Kind::Attachment | Kind::MicrocompactBoundary | Kind::Other => !leads_on[place],
                 Kind::Assistant => record.message.id.as_deref().is_some_and(|id| messages.contains(id)),
                 Kind::CompactBoundary => {
-                    !record.compact.preserved.is_empty() || record.compact.segment.is_some()
+                    !record.compact().preserved.is_empty() || record.compact().segment.is_some()
                 }
                 Kind::User if record.is_summary => self.record(parent).kind == Kind::CompactBoundary,
                 Kind::User if record.is_meta => record.is_of_call,

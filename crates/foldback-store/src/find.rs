@@ -1,0 +1,224 @@
+//! What both databases share of searching: what is indexed of an item, what a query asks of it, how
+//! well it fits.
+//!
+//! The databases find the items with the words, newest first; which of them fit best is decided
+//! here, so that both rank alike and neither has to count how often a word occurs in everything.
+
+use std::ops::Range;
+
+use foldback_core::reading::text_of;
+use foldback_core::{FactKind, Item, Ledger, Text, Timestamp};
+use foldback_engine::StoreError;
+use foldback_engine::store::SearchQuery;
+use regex::{Regex, RegexBuilder};
+
+/// Bytes of an item that are indexed and searched.
+pub(crate) const SEARCHED_BYTES_MAX: usize = 512 * 1024;
+
+/// Items that are looked at, at a time.
+pub(crate) const BATCH_ITEMS: usize = 200;
+
+/// Items that are looked at for one query, where it leaves many out after the index found them.
+pub(crate) const EXAMINED_ITEMS_MAX: usize = 20_000;
+
+/// Hits that a query may ask for.
+const HITS_MAX: usize = 1_000;
+
+/// Bytes that a compiled regular expression may take.
+const REGEX_BYTES_MAX: usize = 1 << 20;
+
+/// Bytes on either side of the first place, in an excerpt.
+const CONTEXT_BYTES: usize = 160;
+
+/// How soon a word that occurs often stops counting more, and how much long items count less: the
+/// usual values of BM25.
+const SATURATION: f64 = 1.2;
+const LENGTH_WEIGHT: f64 = 0.75;
+const LENGTH_USUAL: f64 = 2_000.0;
+
+/// What is searched of an item: what can be read of its parts.
+pub(crate) fn searchable(item: &Item) -> String {
+    let mut text = String::new();
+    for part in &item.parts {
+        let read = text_of(part);
+        let room = SEARCHED_BYTES_MAX.saturating_sub(text.len());
+        text.push_str(&read[..floor_boundary(&read, room)]);
+        text.push('\n');
+    }
+    text
+}
+
+/// A query, understood.
+#[derive(Debug)]
+pub(crate) struct Search {
+    /// What the index is asked for; every one must occur.
+    pub(crate) phrases: Vec<String>,
+    pub(crate) hits_max: usize,
+    /// What must occur letter by letter: words without letters or digits, which no index knows.
+    signs: Vec<String>,
+    regex: Option<Regex>,
+    fact_kind: Option<FactKind>,
+    file: Option<String>,
+    since: Option<Timestamp>,
+    until: Option<Timestamp>,
+}
+
+impl Search {
+    /// Understands a query.
+    pub(crate) fn new(query: &SearchQuery) -> Result<Self, StoreError> {
+        let unreadable = |why: String| StoreError::Query { why };
+        let regex = query.regex.as_deref().map(|pattern| {
+            let compiled = RegexBuilder::new(pattern).size_limit(REGEX_BYTES_MAX).build();
+            compiled.map_err(|error| unreadable(error.to_string()))
+        });
+        let words = query.text.as_deref().map(split).unwrap_or_default();
+        let (mut phrases, signs): (Vec<String>, Vec<String>) =
+            words.into_iter().partition(|word| is_word(word));
+        phrases.extend(query.file.iter().filter(|file| is_word(file)).cloned());
+        let search = Self {
+            phrases,
+            hits_max: query.limit.min(HITS_MAX),
+            signs,
+            regex: regex.transpose()?,
+            fact_kind: query.fact_kind,
+            file: query.file.clone(),
+            since: query.since,
+            until: query.until,
+        };
+        let asks_nothing = search.phrases.is_empty()
+            && search.signs.is_empty()
+            && search.regex.is_none()
+            && search.fact_kind.is_none()
+            && search.file.is_none()
+            && (search.since, search.until) == (None, None);
+        if asks_nothing {
+            return Err(unreadable(
+                "it asks for nothing; give words, a regular expression or a filter".to_owned(),
+            ));
+        }
+        Ok(search)
+    }
+
+    /// How well an item fits, and the text around the first place; nothing where it does not.
+    pub(crate) fn judge(&self, item: &Item) -> Option<(f64, Text)> {
+        let is_recorded_in_time =
+            self.since.is_none_or(|since| item.created_at.is_some_and(|at| at >= since))
+                && self.until.is_none_or(|until| item.created_at.is_some_and(|at| at < until));
+        if !is_recorded_in_time {
+            return None;
+        }
+        let text = searchable(item);
+        let found = self.regex.as_ref().map(|regex| regex.find(&text).map(|found| found.range()));
+        if matches!(found, Some(None)) || self.signs.iter().any(|sign| !text.contains(sign.as_str())) {
+            return None;
+        }
+        if self.file.as_ref().is_some_and(|file| !text.contains(file.as_str())) || !self.holds_fact(item) {
+            return None;
+        }
+        let lower = text.to_lowercase();
+        let score = self.phrases.iter().map(|phrase| relevance(&lower, &phrase.to_lowercase())).sum();
+        let place = found.flatten().or_else(|| self.first_place(&text, &lower)).unwrap_or(0..0);
+        Some((score, excerpt(&text, &place)))
+    }
+
+    fn holds_fact(&self, item: &Item) -> bool {
+        let Some(kind) = self.fact_kind else { return true };
+        let mut ledger = Ledger::new();
+        ledger.push(0, item);
+        let holds = |fact: &foldback_core::Fact| {
+            let fact = fact.text.to_lowercase();
+            self.phrases.iter().all(|phrase| fact.contains(&phrase.to_lowercase()))
+        };
+        ledger.of_kind(kind).any(holds)
+    }
+
+    /// Lower case may be longer or shorter: only where it is not, places agree.
+    fn first_place(&self, text: &str, lower: &str) -> Option<Range<usize>> {
+        let sought =
+            self.phrases.iter().map(|phrase| phrase.to_lowercase()).chain(self.signs.iter().cloned());
+        let places = sought.filter_map(|word| lower.find(&word).map(|start| start..start + word.len()));
+        places.min_by_key(|place| place.start).filter(|_| lower.len() == text.len())
+    }
+}
+
+/// Words, and what stands between quotes.
+fn split(text: &str) -> Vec<String> {
+    let pieces = text.split('"').enumerate();
+    pieces
+        .flat_map(|(number, piece)| match number % 2 {
+            0 => piece.split_whitespace().map(str::to_owned).collect::<Vec<_>>(),
+            _ => vec![piece.trim().to_owned()],
+        })
+        .filter(|word| !word.is_empty())
+        .collect()
+}
+
+fn is_word(text: &str) -> bool {
+    text.chars().any(char::is_alphanumeric)
+}
+
+/// How much an occurrence counts, by how often the phrase occurs and how long the text is.
+fn relevance(lower: &str, phrase: &str) -> f64 {
+    // The index may have found the words in another spelling, so there is one at least.
+    let count = lower.matches(phrase).count().max(1) as f64;
+    let length = lower.len() as f64 / LENGTH_USUAL;
+    count * (SATURATION + 1.0) / (count + SATURATION * (1.0 - LENGTH_WEIGHT + LENGTH_WEIGHT * length))
+}
+
+fn excerpt(text: &str, place: &Range<usize>) -> Text {
+    let start = floor_boundary(text, place.start.saturating_sub(CONTEXT_BYTES));
+    let end = floor_boundary(text, place.end.min(place.start + CONTEXT_BYTES) + CONTEXT_BYTES);
+    text[start..end].trim().into()
+}
+
+fn floor_boundary(text: &str, index: usize) -> usize {
+    let mut index = index.min(text.len());
+    while !text.is_char_boundary(index) {
+        index -= 1;
+    }
+    index
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_stand_anywhere_and_quoted_ones_together() {
+        assert_eq!(split("one \"two  three\" four\""), ["one", "two  three", "four"]);
+        assert!(Search::new(&SearchQuery::text("  \"\" ")).is_err());
+    }
+
+    #[test]
+    fn a_regular_expression_that_cannot_be_read_is_a_typed_error() {
+        for pattern in ["(", "(a{1000}){1000}"] {
+            let query = SearchQuery { regex: Some(pattern.to_owned()), ..SearchQuery::default() };
+            assert!(matches!(Search::new(&query), Err(StoreError::Query { .. })), "{pattern}");
+        }
+    }
+
+    #[test]
+    fn every_filter_must_hold() {
+        let mut item = Item::user("u", "Never touch src/lexer.rs -> ask first");
+        item.created_at = Some(Timestamp(50));
+        let asks = |query: SearchQuery| Search::new(&query).unwrap().judge(&item).is_some();
+        let words = || SearchQuery::text("touch ->");
+        assert!(asks(words()));
+        assert!(!asks(SearchQuery::text("touch =>")));
+        assert!(asks(SearchQuery { regex: Some("l.xer".to_owned()), ..words() }));
+        assert!(!asks(SearchQuery { regex: Some("^l.xer".to_owned()), ..words() }));
+        assert!(asks(SearchQuery { fact_kind: Some(FactKind::Constraint), ..words() }));
+        assert!(!asks(SearchQuery { fact_kind: Some(FactKind::Error), ..words() }));
+        assert!(!asks(SearchQuery { file: Some("parser.rs".to_owned()), ..words() }));
+        assert!(asks(SearchQuery { since: Some(Timestamp(50)), until: Some(Timestamp(51)), ..words() }));
+        assert!(!asks(SearchQuery { until: Some(Timestamp(50)), ..words() }));
+    }
+
+    #[test]
+    fn an_excerpt_never_splits_a_character() {
+        let text = "对话越来越长直到放不下".repeat(40);
+        for start in 0..200 {
+            assert!(!excerpt(&text, &(start..start + 3)).is_empty());
+        }
+    }
+}

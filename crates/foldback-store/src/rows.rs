@@ -1,0 +1,228 @@
+//! What both databases keep in rows, and what follows from it.
+
+use std::collections::HashMap;
+use std::ops::Range;
+
+use foldback_core::{CompactionReason, LoopId, Metadata, Timestamp};
+use foldback_engine::StoreError;
+use foldback_engine::store::{BlockNumber, LoopInfo, Origin, StackPoint, Version};
+
+use crate::body::corrupt;
+
+/// The number of a loop in its database.
+pub(crate) type LoopKey = i64;
+
+/// Where a loop comes from, as a number.
+pub(crate) const ORIGIN_ROOT: i64 = 0;
+pub(crate) const ORIGIN_AFTER: i64 = 1;
+pub(crate) const ORIGIN_BRANCH: i64 = 2;
+
+/// What is becoming of a job, as a number.
+pub(crate) const JOB_IDLE: i64 = 0;
+pub(crate) const JOB_WAITING: i64 = 1;
+pub(crate) const JOB_RUNNING: i64 = 2;
+pub(crate) const JOB_FAILED: i64 = 3;
+
+/// A session as it is kept.
+#[derive(Clone, Debug)]
+pub(crate) struct SessionRow {
+    pub(crate) key: i64,
+    pub(crate) version: Version,
+}
+
+/// A loop as it is kept.
+#[derive(Clone, Debug)]
+pub(crate) struct LoopRow {
+    pub(crate) key: LoopKey,
+    pub(crate) name: String,
+    pub(crate) origin: i64,
+    pub(crate) parent: Option<LoopKey>,
+    pub(crate) shared: i64,
+    pub(crate) item_count: i64,
+    pub(crate) top: Option<i64>,
+    pub(crate) tip: Option<i64>,
+    pub(crate) original_bytes: i64,
+    pub(crate) created_at: i64,
+    pub(crate) metadata: String,
+}
+
+/// The loops of a session by their number.
+pub(crate) type Loops = HashMap<LoopKey, LoopRow>;
+
+impl LoopRow {
+    /// Which blocks are in force.
+    pub(crate) fn stack(&self) -> StackPoint {
+        StackPoint { top: self.top.map(number), tip: self.tip.map(number) }
+    }
+
+    /// What is told about it.
+    pub(crate) fn info(&self, loops: &Loops) -> Result<LoopInfo, StoreError> {
+        let parent = || {
+            let row = self.parent.and_then(|parent| loops.get(&parent));
+            row.map(|row| LoopId::from(row.name.as_str()))
+                .ok_or_else(|| corrupt(format!("loop {} has lost its parent", self.name)))
+        };
+        let origin = match self.origin {
+            ORIGIN_ROOT => Origin::Root,
+            ORIGIN_AFTER => Origin::After(parent()?),
+            _ => Origin::Branch { parent: parent()?, item_count: index(self.shared) },
+        };
+        Ok(LoopInfo {
+            id: self.name.as_str().into(),
+            origin,
+            item_count: index(self.item_count),
+            stack: self.stack(),
+            original_bytes: self.original_bytes.unsigned_abs(),
+            created_at: Timestamp(self.created_at),
+            metadata: read_metadata(&self.metadata)?,
+        })
+    }
+}
+
+/// Which loops hold the items of a range of `row`, in order: its own, and those of the loops it
+/// branched off.
+pub(crate) fn segments(
+    loops: &Loops,
+    row: &LoopRow,
+    range: &Range<usize>,
+) -> Result<Vec<(LoopKey, Range<i64>)>, StoreError> {
+    let (from, mut to) = (as_row(range.start), as_row(range.end).min(row.item_count));
+    let mut segments = Vec::new();
+    let mut holder = row;
+    // Every step goes to another loop of the session, so there are never more steps than loops.
+    for _ in 0..=loops.len() {
+        if from >= to {
+            segments.reverse();
+            return Ok(segments);
+        }
+        let own_from = from.max(holder.shared);
+        if own_from < to {
+            segments.push((holder.key, own_from..to));
+            to = own_from;
+        }
+        if from < to {
+            holder = holder
+                .parent
+                .and_then(|parent| loops.get(&parent))
+                .ok_or_else(|| corrupt(format!("loop {} has lost its parent", holder.name)))?;
+        }
+    }
+    Err(corrupt(format!("loop {} is its own parent", row.name)))
+}
+
+/// The chain of blocks from `top` down, by their parents.
+pub(crate) fn chain(parents: &HashMap<i64, Option<i64>>, top: Option<i64>) -> Result<Vec<i64>, StoreError> {
+    let mut chain = Vec::new();
+    let mut next = top;
+    while let Some(block) = next {
+        if chain.len() > parents.len() {
+            return Err(corrupt(format!("block {block} stands on itself")));
+        }
+        chain.push(block);
+        next = *parents.get(&block).ok_or_else(|| corrupt(format!("block {block} is missing")))?;
+    }
+    Ok(chain)
+}
+
+/// The top after a redo: the block on the way to `tip` that stands on `top`.
+pub(crate) fn redone(
+    parents: &HashMap<i64, Option<i64>>,
+    point: (Option<i64>, Option<i64>),
+) -> Result<Option<i64>, StoreError> {
+    let (top, tip) = point;
+    let way = chain(parents, tip)?;
+    Ok(way
+        .into_iter()
+        .find(|block| parents.get(block).is_some_and(|parent| *parent == top) && Some(*block) != top))
+}
+
+/// Notes as they are kept.
+pub(crate) fn write_metadata(metadata: &Metadata) -> String {
+    serde_json::to_string(metadata).expect("metadata is JSON")
+}
+
+/// Notes that were kept.
+pub(crate) fn read_metadata(text: &str) -> Result<Metadata, StoreError> {
+    serde_json::from_str(text).map_err(|error| corrupt(format!("metadata cannot be read ({error})")))
+}
+
+/// A reason as it is kept.
+pub(crate) fn write_reason(reason: &CompactionReason) -> String {
+    serde_json::to_string(reason).expect("a reason is JSON")
+}
+
+/// A reason that was kept.
+pub(crate) fn read_reason(text: &str) -> Result<CompactionReason, StoreError> {
+    serde_json::from_str(text).map_err(|error| corrupt(format!("a reason cannot be read ({error})")))
+}
+
+/// A version from a row.
+pub(crate) fn version(row: i64) -> Version {
+    Version(row.unsigned_abs())
+}
+
+/// The number of a block.
+pub(crate) fn number(row: i64) -> BlockNumber {
+    BlockNumber(row.unsigned_abs())
+}
+
+/// An index from a row; never negative.
+pub(crate) fn index(row: i64) -> usize {
+    usize::try_from(row).unwrap_or(0)
+}
+
+/// An index in a row.
+pub(crate) fn as_row(index: usize) -> i64 {
+    i64::try_from(index).unwrap_or(i64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(key: LoopKey, parent: Option<LoopKey>, shared: i64, item_count: i64) -> LoopRow {
+        LoopRow {
+            key,
+            name: format!("loop-{key}"),
+            origin: if parent.is_some() { ORIGIN_BRANCH } else { ORIGIN_ROOT },
+            parent,
+            shared,
+            item_count,
+            top: None,
+            tip: None,
+            original_bytes: 0,
+            created_at: 0,
+            metadata: "{}".to_owned(),
+        }
+    }
+
+    fn loops(rows: &[LoopRow]) -> Loops {
+        rows.iter().map(|row| (row.key, row.clone())).collect()
+    }
+
+    #[test]
+    fn a_branch_of_a_branch_reads_each_item_from_the_loop_that_holds_it() {
+        let rows =
+            [row(1, None, 0, 10), row(2, Some(1), 6, 9), row(3, Some(2), 8, 12), row(4, Some(2), 3, 5)];
+        let of = |key: usize, range| segments(&loops(&rows), &rows[key - 1], &range).unwrap();
+        assert_eq!(of(3, 0..100), [(1, 0..6), (2, 6..8), (3, 8..12)]);
+        assert_eq!(of(3, 7..9), [(2, 7..8), (3, 8..9)]);
+        assert_eq!(of(4, 0..100), [(1, 0..3), (4, 3..5)], "its parent's own items begin later");
+        assert_eq!(of(1, 20..30), []);
+    }
+
+    #[test]
+    fn a_loop_that_is_its_own_ancestor_is_an_error() {
+        let rows = [row(1, Some(2), 5, 10), row(2, Some(1), 5, 10)];
+        let answer = segments(&loops(&rows), &rows[0], &(0..10));
+        assert!(matches!(answer, Err(StoreError::Corrupt { .. })), "{answer:?}");
+    }
+
+    #[test]
+    fn redo_goes_one_block_towards_the_tip() {
+        let parents = HashMap::from([(1, None), (2, Some(1)), (3, Some(1)), (4, Some(3))]);
+        assert_eq!(redone(&parents, (Some(1), Some(4))), Ok(Some(3)));
+        assert_eq!(redone(&parents, (None, Some(2))), Ok(Some(1)));
+        assert_eq!(redone(&parents, (Some(4), Some(4))), Ok(None));
+    }
+}

@@ -1,0 +1,410 @@
+//! The store in one SQLite file.
+//!
+//! One connection writes, a few read; both work on threads of their own, because SQLite blocks. The
+//! file is in WAL mode: readers see the last commit and wait for nobody, and a commit is on disk
+//! before it is acknowledged.
+
+mod append;
+mod blocks;
+mod care;
+mod error;
+mod find;
+mod jobs;
+mod packs;
+mod read;
+mod schema;
+mod sessions;
+mod verify;
+
+use std::fmt;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use foldback_core::{CompactionBlock, Handle, Item, LoopId, Metadata, SessionId, Timestamp};
+use foldback_engine::store::{
+    At, GcReport, Head, Job, JobOutcome, Lease, LoopInfo, NewLoop, NewSession, Page, Place, QueuedJob,
+    Repairs, Retention, SearchAnswer, SearchQuery, SessionInfo, StackPoint, StoreSize, StoredBlock,
+    VerifyReport, Version,
+};
+use foldback_engine::{Clock, Store, StoreError, SystemClock};
+use rusqlite::{Connection, OpenFlags};
+use tokio::sync::Semaphore;
+
+use error::Fault;
+
+/// Connections that read at the same time.
+const READERS_MAX: usize = 4;
+
+/// Statements that a connection keeps prepared.
+const STATEMENTS_MAX: usize = 64;
+
+/// How long a connection waits for another process that writes.
+const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Bytes that a connection keeps of the file.
+const CACHE_KIBIBYTES: i64 = 32 * 1024;
+
+/// What may be done with a store.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Access {
+    /// Read and write; the file is made if it is not there.
+    #[default]
+    Write,
+    /// Only read, and only a store that is up to date.
+    Read,
+}
+
+/// How a store is opened.
+#[derive(Clone, Debug)]
+pub struct SqliteOptions {
+    /// Tells the time for records and leases.
+    pub clock: Arc<dyn Clock>,
+    /// What may be done with it.
+    pub access: Access,
+    /// Bytes that the file may grow to; none where only the disk is the limit.
+    pub bytes_max: Option<u64>,
+}
+
+impl Default for SqliteOptions {
+    fn default() -> Self {
+        Self { clock: Arc::new(SystemClock), access: Access::Write, bytes_max: None }
+    }
+}
+
+/// Sessions in one SQLite file. Clones share the file.
+#[derive(Clone)]
+pub struct SqliteStore {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    path: PathBuf,
+    options: SqliteOptions,
+    writer: Mutex<Connection>,
+    readers: Mutex<Vec<Connection>>,
+    reading: Semaphore,
+}
+
+impl fmt::Debug for SqliteStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SqliteStore").field("path", &self.shared.path).finish_non_exhaustive()
+    }
+}
+
+impl SqliteStore {
+    /// Opens the store in this file, or makes one. An older one is brought up to date.
+    pub async fn open(path: impl Into<PathBuf>) -> Result<Self, StoreError> {
+        Self::open_with(path, SqliteOptions::default()).await
+    }
+
+    /// Opens a store with these options.
+    pub async fn open_with(path: impl Into<PathBuf>, options: SqliteOptions) -> Result<Self, StoreError> {
+        let path = path.into();
+        let open = move || {
+            let location = path.display().to_string();
+            let writer = connect(&path, &options).map_err(|fault| fault.at("opening", &location))?;
+            Ok(Self {
+                shared: Arc::new(Shared {
+                    path,
+                    options,
+                    writer: Mutex::new(writer),
+                    readers: Mutex::new(Vec::new()),
+                    reading: Semaphore::new(READERS_MAX),
+                }),
+            })
+        };
+        blocking("opening", open).await
+    }
+
+    /// The file.
+    pub fn path(&self) -> &Path {
+        &self.shared.path
+    }
+
+    async fn write<T: Send + 'static>(
+        &self,
+        operation: &'static str,
+        work: impl FnOnce(&mut Connection, Timestamp) -> Result<T, Fault> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        let shared = Arc::clone(&self.shared);
+        blocking(operation, move || {
+            // A panic in an earlier change rolled that change back; the connection is sound.
+            let mut writer = shared.writer.lock().unwrap_or_else(PoisonError::into_inner);
+            let now = shared.options.clock.now();
+            work(&mut writer, now).map_err(|fault| fault.at(operation, &shared.location()))
+        })
+        .await
+    }
+
+    async fn read<T: Send + 'static>(
+        &self,
+        operation: &'static str,
+        work: impl FnOnce(&mut Connection) -> Result<T, Fault> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        let shared = Arc::clone(&self.shared);
+        let _turn = self.shared.reading.acquire().await.expect("the semaphore is never closed");
+        blocking(operation, move || {
+            let idle = shared.readers.lock().unwrap_or_else(PoisonError::into_inner).pop();
+            let at = |fault: Fault| fault.at(operation, &shared.location());
+            let mut reader = match idle {
+                Some(reader) => reader,
+                None => reading_connection(&shared.path).map_err(at)?,
+            };
+            let answer = work(&mut reader).map_err(at);
+            shared.readers.lock().unwrap_or_else(PoisonError::into_inner).push(reader);
+            answer
+        })
+        .await
+    }
+}
+
+impl Shared {
+    fn location(&self) -> String {
+        self.path.display().to_string()
+    }
+}
+
+async fn blocking<T: Send + 'static>(
+    operation: &'static str,
+    work: impl FnOnce() -> Result<T, StoreError> + Send + 'static,
+) -> Result<T, StoreError> {
+    let ended = tokio::task::spawn_blocking(work).await;
+    ended.unwrap_or_else(|error| Err(StoreError::Failed { operation, why: error.to_string() }))
+}
+
+fn connect(path: &Path, options: &SqliteOptions) -> Result<Connection, Fault> {
+    if options.access == Access::Read {
+        let connection = reading_connection(path)?;
+        schema::begin(&connection)?;
+        schema::expect_newest(&connection)?;
+        return Ok(connection);
+    }
+    let mut connection = Connection::open(path)?;
+    prepare(&connection)?;
+    schema::begin(&connection)?;
+    connection.pragma_update(None, "journal_mode", "WAL")?;
+    // FULL: what was acknowledged survives a power failure, not only the end of the process.
+    connection.pragma_update(None, "synchronous", "FULL")?;
+    if let Some(bytes) = options.bytes_max {
+        let page_bytes: i64 = connection.query_row("PRAGMA page_size", [], |row| row.get(0))?;
+        connection.query_row(
+            &format!("PRAGMA max_page_count = {}", bytes / page_bytes.unsigned_abs().max(1)),
+            [],
+            |_| Ok(()),
+        )?;
+    }
+    schema::migrate(&mut connection, schema::VERSION)?;
+    Ok(connection)
+}
+
+fn reading_connection(path: &Path) -> Result<Connection, Fault> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let connection = Connection::open_with_flags(path, flags)?;
+    prepare(&connection)?;
+    Ok(connection)
+}
+
+fn prepare(connection: &Connection) -> Result<(), Fault> {
+    connection.busy_timeout(BUSY_TIMEOUT)?;
+    connection.set_prepared_statement_cache_capacity(STATEMENTS_MAX);
+    connection.pragma_update(None, "cache_size", -CACHE_KIBIBYTES)?;
+    connection.pragma_update(None, "foreign_keys", true)?;
+    connection.pragma_update(None, "temp_store", "MEMORY")?;
+    Ok(())
+}
+
+#[async_trait]
+impl Store for SqliteStore {
+    async fn create(&self, session: &NewSession) -> Result<Version, StoreError> {
+        let session = session.clone();
+        self.write("beginning a session", move |db, now| sessions::create(db, &session, now)).await
+    }
+
+    async fn session(&self, session: &SessionId) -> Result<SessionInfo, StoreError> {
+        let session = session.clone();
+        self.read("reading a session", move |db| sessions::info(db, &session)).await
+    }
+
+    async fn sessions(&self, page: &Page) -> Result<Vec<SessionInfo>, StoreError> {
+        let page = *page;
+        self.read("listing sessions", move |db| sessions::list(db, page)).await
+    }
+
+    async fn loops(&self, session: &SessionId) -> Result<Vec<LoopInfo>, StoreError> {
+        let session = session.clone();
+        self.read("listing loops", move |db| sessions::loops(db, &session)).await
+    }
+
+    async fn delete(&self, session: &SessionId) -> Result<(), StoreError> {
+        let session = session.clone();
+        self.write("deleting a session", move |db, _| sessions::delete(db, &session)).await
+    }
+
+    async fn annotate(
+        &self,
+        session: &SessionId,
+        version: Version,
+        metadata: &Metadata,
+    ) -> Result<Version, StoreError> {
+        let (session, metadata) = (session.clone(), metadata.clone());
+        self.write("annotating", move |db, now| sessions::annotate(db, &session, version, &metadata, now))
+            .await
+    }
+
+    async fn annotate_loop(&self, at: &At<'_>, metadata: &Metadata) -> Result<Version, StoreError> {
+        let (at, metadata) = (Spot::of(at), metadata.clone());
+        self.write("annotating", move |db, now| sessions::annotate_loop(db, &at, &metadata, now)).await
+    }
+
+    async fn begin_loop(
+        &self,
+        session: &SessionId,
+        version: Version,
+        begun: &NewLoop,
+    ) -> Result<Version, StoreError> {
+        let (session, begun) = (session.clone(), begun.clone());
+        self.write("beginning a loop", move |db, now| {
+            sessions::begin_loop(db, &session, version, &begun, now)
+        })
+        .await
+    }
+
+    async fn switch_loop(&self, at: &At<'_>) -> Result<Version, StoreError> {
+        let at = Spot::of(at);
+        self.write("switching loops", move |db, now| sessions::switch_loop(db, &at, now)).await
+    }
+
+    async fn append(&self, at: &At<'_>, items: &[Arc<Item>]) -> Result<Version, StoreError> {
+        let (at, items) = (Spot::of(at), items.to_vec());
+        self.write("appending", move |db, now| append::append(db, &at, &items, now)).await
+    }
+
+    async fn commit(&self, at: &At<'_>, block: &CompactionBlock) -> Result<Version, StoreError> {
+        let (at, block) = (Spot::of(at), block.clone());
+        self.write("storing a block", move |db, now| blocks::commit(db, &at, &block, now)).await
+    }
+
+    async fn undo(&self, at: &At<'_>) -> Result<Version, StoreError> {
+        let at = Spot::of(at);
+        self.write("undoing", move |db, now| blocks::undo(db, &at, now)).await
+    }
+
+    async fn redo(&self, at: &At<'_>) -> Result<Version, StoreError> {
+        let at = Spot::of(at);
+        self.write("redoing", move |db, now| blocks::redo(db, &at, now)).await
+    }
+
+    async fn set_stack(&self, at: &At<'_>, point: StackPoint) -> Result<Version, StoreError> {
+        let at = Spot::of(at);
+        self.write("setting blocks in force", move |db, now| blocks::set_stack(db, &at, point, now)).await
+    }
+
+    async fn head(&self, session: &SessionId, loop_id: &LoopId) -> Result<Head, StoreError> {
+        let (session, loop_id) = (session.clone(), loop_id.clone());
+        self.read("reading a view", move |db| read::head(db, &session, &loop_id)).await
+    }
+
+    async fn items(
+        &self,
+        session: &SessionId,
+        loop_id: &LoopId,
+        range: Range<usize>,
+    ) -> Result<Vec<Arc<Item>>, StoreError> {
+        let (session, loop_id) = (session.clone(), loop_id.clone());
+        self.read("reading items", move |db| read::items(db, &session, &loop_id, &range)).await
+    }
+
+    async fn blocks(&self, session: &SessionId, loop_id: &LoopId) -> Result<Vec<StoredBlock>, StoreError> {
+        let (session, loop_id) = (session.clone(), loop_id.clone());
+        self.read("reading blocks", move |db| blocks::list(db, &session, &loop_id)).await
+    }
+
+    async fn locate(
+        &self,
+        session: &SessionId,
+        loop_id: &LoopId,
+        handle: &Handle,
+    ) -> Result<Place, StoreError> {
+        let (session, loop_id, handle) = (session.clone(), loop_id.clone(), handle.clone());
+        self.read("looking up a handle", move |db| find::locate(db, &session, &loop_id, &handle)).await
+    }
+
+    async fn append_original(&self, at: &At<'_>, offset: u64, bytes: &[u8]) -> Result<Version, StoreError> {
+        let (at, bytes) = (Spot::of(at), bytes.to_vec());
+        self.write("storing a file", move |db, now| append::append_original(db, &at, offset, &bytes, now))
+            .await
+    }
+
+    async fn original(
+        &self,
+        session: &SessionId,
+        loop_id: &LoopId,
+        offset: u64,
+    ) -> Result<Vec<u8>, StoreError> {
+        let (session, loop_id) = (session.clone(), loop_id.clone());
+        self.read("reading a file", move |db| read::original(db, &session, &loop_id, offset)).await
+    }
+
+    async fn search(&self, query: &SearchQuery) -> Result<SearchAnswer, StoreError> {
+        let query = query.clone();
+        self.read("searching", move |db| find::search(db, &query)).await
+    }
+
+    async fn index(&self, items_max: usize) -> Result<usize, StoreError> {
+        self.write("indexing", move |db, _| find::index(db, items_max)).await
+    }
+
+    async fn enqueue(&self, job: &Job) -> Result<(), StoreError> {
+        let job = job.clone();
+        self.write("asking for a compaction", move |db, now| jobs::enqueue(db, &job, now)).await
+    }
+
+    async fn claim(&self, worker: &str, lease: Duration) -> Result<Option<Lease>, StoreError> {
+        let worker = worker.to_owned();
+        self.write("taking a job", move |db, now| jobs::claim(db, &worker, lease, now)).await
+    }
+
+    async fn renew(&self, lease: &Lease, duration: Duration) -> Result<(), StoreError> {
+        let lease = lease.clone();
+        self.write("keeping a job", move |db, now| jobs::renew(db, &lease, duration, now)).await
+    }
+
+    async fn finish(&self, lease: &Lease, outcome: &JobOutcome) -> Result<(), StoreError> {
+        let (lease, outcome) = (lease.clone(), outcome.clone());
+        self.write("ending a job", move |db, now| jobs::finish(db, &lease, &outcome, now)).await
+    }
+
+    async fn jobs(&self) -> Result<Vec<QueuedJob>, StoreError> {
+        self.read("listing jobs", |db| jobs::list(db)).await
+    }
+
+    async fn gc(&self, retention: &Retention) -> Result<GcReport, StoreError> {
+        let retention = retention.clone();
+        self.write("collecting garbage", move |db, now| care::gc(db, &retention, now)).await
+    }
+
+    async fn verify(&self, repairs: Repairs) -> Result<VerifyReport, StoreError> {
+        self.write("verifying", move |db, _| verify::verify(db, repairs)).await
+    }
+
+    async fn size(&self) -> Result<StoreSize, StoreError> {
+        self.read("measuring", |db| care::size(db)).await
+    }
+}
+
+/// Where a change goes, on its way to another thread.
+#[derive(Clone, Debug)]
+struct Spot {
+    session: SessionId,
+    loop_id: LoopId,
+    version: Version,
+}
+
+impl Spot {
+    fn of(at: &At<'_>) -> Self {
+        Self { session: at.session.clone(), loop_id: at.loop_id.clone(), version: at.version }
+    }
+}

@@ -1,0 +1,227 @@
+//! Finding things: by handle, and by what they say.
+
+use std::collections::HashMap;
+
+use foldback_core::{Edit, Handle, Item, LoopId, SessionId};
+use foldback_engine::StoreError;
+use foldback_engine::store::{Layout, Place, SearchAnswer, SearchHit, SearchQuery};
+use rusqlite::{Connection, OptionalExtension, TransactionBehavior, params};
+
+use super::error::Fault;
+use super::packs::{BodyReader, BodyRow};
+use super::read::{layout, open};
+use super::sessions::{block_parents, find};
+use crate::body::{self, BodyKind};
+use crate::find::{BATCH_ITEMS, EXAMINED_ITEMS_MAX, Search, searchable};
+use crate::rows::{SessionRow, as_row, chain, index as as_index, segments, version};
+
+pub(super) fn locate(
+    db: &mut Connection,
+    session: &SessionId,
+    loop_id: &LoopId,
+    handle: &Handle,
+) -> Result<Place, Fault> {
+    let read = db.transaction()?;
+    let opened = open(&read, session, loop_id)?;
+    let own = chain(&block_parents(&read, &opened.session)?, opened.row.tip)?;
+    let mut statement = read.prepare_cached(
+        "SELECT b.number, b.loop, b.data FROM handles h
+         JOIN blocks b ON b.session = h.session AND b.number = h.block
+         WHERE h.session = ?1 AND h.handle = ?2 ORDER BY b.number DESC",
+    )?;
+    let mut rows = statement.query(params![opened.session.key, handle.as_str()])?;
+    while let Some(row) = rows.next()? {
+        let (number, holder): (i64, i64) = (row.get(0)?, row.get(1)?);
+        if holder == opened.row.key || own.contains(&number) {
+            let data: Vec<u8> = row.get(2)?;
+            if let Some(place) = place_in(&body::decode_block(&data)?.edits, handle) {
+                return Ok(place);
+            }
+        }
+    }
+    for (holder, part) in segments(&opened.loops, &opened.row, &(0..usize::MAX))? {
+        let position: Option<i64> = read
+            .prepare_cached(
+                "SELECT position FROM items
+                 WHERE loop = ?1 AND position >= ?2 AND position < ?3 AND handle = ?4 LIMIT 1",
+            )?
+            .query_row(params![holder, part.start, part.end, handle.as_str()], |row| row.get(0))
+            .optional()?;
+        if let Some(position) = position {
+            return Ok(Place::Unit { item_index: as_index(position) });
+        }
+    }
+    Err(StoreError::NotFound { what: "content behind handle", id: handle.to_string() }.into())
+}
+
+/// Where the edit with this handle has its content from.
+pub(crate) fn place_in(edits: &[Edit], handle: &Handle) -> Option<Place> {
+    edits.iter().rev().find_map(|edit| match edit {
+        Edit::Fold(fold) if fold.handle == *handle => Some(Place::Ranges(fold.folded().collect())),
+        Edit::Rewrite(rewrite) if rewrite.handle == *handle => {
+            Some(Place::Part { item_index: rewrite.item_index, part_index: rewrite.part_index })
+        }
+        Edit::Fold(_) | Edit::Rewrite(_) | Edit::Drop(_) => None,
+    })
+}
+
+/// Takes new bodies into the index, at most so many; answers how many are left.
+pub(super) fn index(db: &mut Connection, items_max: usize) -> Result<usize, Fault> {
+    let change = db.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    let indexed: i64 = change.query_row("SELECT indexed FROM search_state", [], |row| row.get(0))?;
+    let mut reader = BodyReader::new(&change);
+    let mut last = indexed;
+    {
+        let mut statement = change.prepare_cached(
+            "SELECT id, pack, start, length, hash FROM bodies WHERE id > ?1 AND kind = ?2 ORDER BY id LIMIT ?3",
+        )?;
+        let mut insert = change.prepare_cached("INSERT INTO search (rowid, text) VALUES (?1, ?2)")?;
+        let mut rows = statement.query(params![indexed, BodyKind::Item as i64, as_row(items_max)])?;
+        while let Some(row) = rows.next()? {
+            last = row.get(0)?;
+            let body =
+                BodyRow { pack: row.get(1)?, start: row.get(2)?, length: row.get(3)?, hash: row.get(4)? };
+            let item = reader.with(&body, |bytes| body::decode_item(bytes, &body.hash))?;
+            insert.execute(params![last, searchable(&item)])?;
+        }
+    }
+    change.execute("UPDATE search_state SET indexed = ?1", [last])?;
+    let left: i64 = change.query_row(
+        "SELECT count(*) FROM bodies WHERE id > ?1 AND kind = ?2",
+        params![last, BodyKind::Item as i64],
+        |row| row.get(0),
+    )?;
+    change.commit()?;
+    Ok(as_index(left))
+}
+
+pub(super) fn search(db: &mut Connection, query: &SearchQuery) -> Result<SearchAnswer, Fault> {
+    let search = Search::new(query)?;
+    let read = db.transaction()?;
+    let session = query.session.as_ref().map(|session| find(&read, session)).transpose()?;
+    let mut places =
+        Places { db: &read, session: session.as_ref().map(|row| row.key), layouts: HashMap::new() };
+    let mut reader = BodyReader::new(&read);
+    let mut hits = Vec::new();
+    let (mut before, mut examined) = (i64::MAX, 0);
+    let mut is_complete = false;
+    while examined < EXAMINED_ITEMS_MAX && hits.len() < search.hits_max {
+        let batch = candidates(&read, &search, before, session.as_ref())?;
+        examined += batch.len();
+        is_complete = batch.len() < BATCH_ITEMS;
+        for (id, body) in &batch {
+            let item = reader.with(body, |bytes| body::decode_item(bytes, &body.hash))?;
+            if let Some((score, excerpt)) = search.judge(&item) {
+                hits.extend(places.hit(*id, &item)?.map(|hit| SearchHit { score, excerpt, ..hit }));
+            }
+        }
+        match batch.last() {
+            Some((id, _)) if !is_complete => before = *id,
+            Some(_) | None => break,
+        }
+    }
+    hits.sort_by(|one, other| other.score.total_cmp(&one.score));
+    is_complete &= hits.len() <= search.hits_max;
+    hits.truncate(search.hits_max);
+    Ok(SearchAnswer { hits, is_complete })
+}
+
+/// The newest bodies before one that have all the words.
+fn candidates(
+    db: &Connection,
+    search: &Search,
+    before: i64,
+    session: Option<&SessionRow>,
+) -> Result<Vec<(i64, BodyRow)>, Fault> {
+    let columns = "SELECT b.id, b.pack, b.start, b.length, b.hash";
+    let in_session = match session {
+        None => "",
+        Some(_) => {
+            "AND EXISTS (SELECT 1 FROM items i JOIN loops l ON l.id = i.loop
+             WHERE i.body = b.id AND l.session = ?4)"
+        }
+    };
+    let sql = if search.phrases.is_empty() {
+        format!(
+            "{columns} FROM bodies b WHERE ?1 = '' AND b.kind = 0 AND b.id < ?2 {in_session} ORDER BY b.id DESC LIMIT ?3"
+        )
+    } else {
+        // The cross join keeps the index first: it is what knows the words.
+        format!(
+            "{columns} FROM search CROSS JOIN bodies b ON b.id = search.rowid
+             WHERE search MATCH ?1 AND search.rowid < ?2 {in_session}
+             ORDER BY search.rowid DESC LIMIT ?3"
+        )
+    };
+    let quoted: Vec<String> =
+        search.phrases.iter().map(|phrase| format!("\"{}\"", phrase.replace('"', "\"\""))).collect();
+    let mut statement = db.prepare_cached(&sql)?;
+    let words = quoted.join(" ");
+    let read = |row: &rusqlite::Row<'_>| {
+        let body = BodyRow { pack: row.get(1)?, start: row.get(2)?, length: row.get(3)?, hash: row.get(4)? };
+        Ok((row.get(0)?, body))
+    };
+    let limit = as_row(BATCH_ITEMS);
+    let rows = match session {
+        None => statement.query_map(params![words, before, limit], read)?,
+        Some(session) => statement.query_map(params![words, before, limit, session.key], read)?,
+    };
+    Ok(rows.collect::<Result<_, _>>()?)
+}
+
+/// Where bodies stand, and whether the model sees them there.
+struct Places<'c> {
+    db: &'c Connection,
+    session: Option<i64>,
+    layouts: HashMap<i64, Option<Layout>>,
+}
+
+impl Places<'_> {
+    /// The newest item with this body; nothing where it is garbage.
+    fn hit(&mut self, body: i64, item: &Item) -> Result<Option<SearchHit>, Fault> {
+        let found = self
+            .db
+            .prepare_cached(
+                "SELECT s.name, s.id, s.version, l.id, l.name, l.top, i.position FROM items i
+                 JOIN loops l ON l.id = i.loop JOIN sessions s ON s.id = l.session
+                 WHERE i.body = ?1 AND (?2 IS NULL OR s.id = ?2)
+                 ORDER BY i.loop DESC, i.position DESC LIMIT 1",
+            )?
+            .query_row(params![body, self.session], |row| {
+                let session = SessionRow { key: row.get(1)?, version: version(row.get(2)?) };
+                let names: (String, String) = (row.get(0)?, row.get(4)?);
+                Ok((
+                    names,
+                    session,
+                    row.get::<_, i64>(3)?,
+                    row.get::<_, Option<i64>>(5)?,
+                    row.get::<_, i64>(6)?,
+                ))
+            })
+            .optional()?;
+        let Some(((session_name, loop_name), session, loop_key, top, position)) = found else {
+            return Ok(None);
+        };
+        let position = as_index(position);
+        if !self.layouts.contains_key(&loop_key) {
+            let in_force = top.map(|_| layout(self.db, &session, top)).transpose()?;
+            self.layouts.insert(loop_key, in_force);
+        }
+        let is_visible = match self.layouts.get(&loop_key) {
+            Some(Some(layout)) => layout.is_visible(position),
+            Some(None) | None => true,
+        };
+        Ok(Some(SearchHit {
+            session: session_name.into(),
+            loop_id: loop_name.into(),
+            item_index: position,
+            item_id: item.id.clone(),
+            kind: item.kind,
+            created_at: item.created_at,
+            handle: Handle::of_item(position, &item.id),
+            is_visible,
+            score: 0.0,
+            excerpt: "".into(),
+        }))
+    }
+}

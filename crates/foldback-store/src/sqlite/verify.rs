@@ -1,0 +1,295 @@
+//! Reading everything, and making anew what can be derived.
+
+use std::collections::HashMap;
+
+use foldback_core::Handle;
+use foldback_engine::StoreError;
+use foldback_engine::store::{Layout, Problem, ProblemKind, Repairs, VerifyReport};
+use rusqlite::{Connection, Transaction, TransactionBehavior, params};
+
+use super::blocks::list_handles;
+use super::error::Fault;
+use super::packs::{BodyReader, BodyRow};
+use super::sessions::all_loops;
+use crate::body;
+use crate::rows::{LoopRow, Loops, SessionRow, chain, index, version};
+
+/// Problems that are listed; a store with more has one cause.
+const PROBLEMS_MAX: usize = 1_000;
+
+pub(super) fn verify(db: &mut Connection, repairs: Repairs) -> Result<VerifyReport, Fault> {
+    let change = db.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    let mut inspection = Inspection { change: &change, repairs, report: VerifyReport::default() };
+    inspection.database()?;
+    inspection.bodies()?;
+    let mut statement = change.prepare("SELECT id, version, name FROM sessions ORDER BY id")?;
+    let rows = statement.query_map([], |row| {
+        Ok((SessionRow { key: row.get(0)?, version: version(row.get(1)?) }, row.get::<_, String>(2)?))
+    })?;
+    for (session, name) in rows.collect::<Result<Vec<_>, _>>()? {
+        inspection.report.session_count += 1;
+        inspection.session(&session, &name)?;
+    }
+    let report = inspection.report;
+    drop(statement);
+    match repairs {
+        Repairs::None => change.rollback()?,
+        Repairs::Derived => change.commit()?,
+    }
+    Ok(report)
+}
+
+struct Inspection<'c> {
+    change: &'c Transaction<'c>,
+    repairs: Repairs,
+    report: VerifyReport,
+}
+
+impl Inspection<'_> {
+    fn found(&mut self, kind: ProblemKind, what: String, is_repaired: bool) {
+        if self.report.problems.len() < PROBLEMS_MAX {
+            self.report.problems.push(Problem { kind, what, is_repaired });
+        }
+    }
+
+    fn repairs(&self) -> bool {
+        self.repairs == Repairs::Derived
+    }
+
+    fn database(&mut self) -> Result<(), Fault> {
+        let mut statement = self.change.prepare("PRAGMA integrity_check(100)")?;
+        let lines = statement.query_map([], |row| row.get::<_, String>(0))?.collect::<Result<Vec<_>, _>>()?;
+        for line in lines.into_iter().filter(|line| line != "ok") {
+            self.found(ProblemKind::Database, line, false);
+        }
+        let sound = self.change.execute("INSERT INTO search (search) VALUES ('integrity-check')", []);
+        if let Err(error) = sound {
+            if self.repairs() {
+                self.change.execute_batch(
+                    "INSERT INTO search (search) VALUES ('delete-all'); UPDATE search_state SET indexed = 0;",
+                )?;
+            }
+            self.found(ProblemKind::Search, error.to_string(), self.repairs());
+        }
+        Ok(())
+    }
+
+    /// Every body is there, and what its name says.
+    fn bodies(&mut self) -> Result<(), Fault> {
+        let change = self.change;
+        let mut reader = BodyReader::new(change);
+        let mut statement =
+            change.prepare("SELECT id, pack, start, length, hash FROM bodies ORDER BY pack, start")?;
+        let mut rows = statement.query([])?;
+        while let Some(row) = rows.next()? {
+            self.report.body_count += 1;
+            let id: i64 = row.get(0)?;
+            let body =
+                BodyRow { pack: row.get(1)?, start: row.get(2)?, length: row.get(3)?, hash: row.get(4)? };
+            match reader.with(&body, |bytes| body::check(bytes, &body.hash)) {
+                Ok(()) => {}
+                Err(Fault::Store(StoreError::Corrupt { what })) => {
+                    self.found(ProblemKind::Body, format!("body {id}: {what}"), false);
+                }
+                Err(fault) => return Err(fault),
+            }
+        }
+        Ok(())
+    }
+
+    fn session(&mut self, session: &SessionRow, name: &str) -> Result<(), Fault> {
+        let blocks = self.blocks(session, name)?;
+        let loops = all_loops(self.change, session)?;
+        let mut rows: Vec<&LoopRow> = loops.values().collect();
+        rows.sort_by_key(|row| row.key);
+        for row in rows {
+            self.items(row, name)?;
+            self.original(row, name)?;
+            self.lineage(row, &loops, name);
+            self.stack(row, &blocks, name)?;
+        }
+        Ok(())
+    }
+
+    /// Every block can be read, stands on another, and its layout is what they come to.
+    fn blocks(&mut self, session: &SessionRow, name: &str) -> Result<HashMap<i64, BlockFacts>, Fault> {
+        let change = self.change;
+        let mut layouts: HashMap<i64, Layout> = HashMap::new();
+        let mut facts = HashMap::new();
+        let mut statement = change.prepare(
+            "SELECT number, parent, reach, data, layout FROM blocks WHERE session = ?1 ORDER BY number",
+        )?;
+        let mut rows = statement.query([session.key])?;
+        while let Some(row) = rows.next()? {
+            let (number, parent, reach): (i64, Option<i64>, i64) = (row.get(0)?, row.get(1)?, row.get(2)?);
+            let (data, stored): (Vec<u8>, Vec<u8>) = (row.get(3)?, row.get(4)?);
+            let block = match body::decode_block(&data) {
+                Ok(block) => block,
+                Err(error) => {
+                    self.found(ProblemKind::Block, format!("session {name}, block {number}: {error}"), false);
+                    continue;
+                }
+            };
+            let below = match parent.map(|parent| layouts.get(&parent)) {
+                None => Layout::default(),
+                Some(Some(layout)) => layout.clone(),
+                Some(None) => {
+                    let what = format!("session {name}, block {number} stands on one that is missing");
+                    self.found(ProblemKind::Block, what, false);
+                    continue;
+                }
+            };
+            let layout = below.with(&block);
+            if body::decode_layout(&stored).ok().as_ref() != Some(&layout) {
+                if self.repairs() {
+                    let sealed = body::encode_layout(&layout)?;
+                    let sql = "UPDATE blocks SET layout = ?3 WHERE session = ?1 AND number = ?2";
+                    change.execute(sql, params![session.key, number, sealed])?;
+                }
+                let what = format!("session {name}, block {number}");
+                self.found(ProblemKind::Layout, what, self.repairs());
+            }
+            self.handles(session, name, number, &block)?;
+            layouts.insert(number, layout);
+            facts.insert(number, BlockFacts { parent, reach });
+        }
+        Ok(facts)
+    }
+
+    fn handles(
+        &mut self,
+        session: &SessionRow,
+        name: &str,
+        number: i64,
+        block: &foldback_core::CompactionBlock,
+    ) -> Result<(), Fault> {
+        let count = || {
+            let sql = "SELECT count(*) FROM handles WHERE session = ?1 AND block = ?2";
+            self.change.prepare_cached(sql)?.query_row([session.key, number], |row| row.get::<_, i64>(0))
+        };
+        let listed = count()?;
+        list_handles(self.change, session, number, block)?;
+        if count()? != listed {
+            let what = format!("session {name}, block {number} has handles that are not listed");
+            self.found(ProblemKind::Handle, what, self.repairs());
+        }
+        Ok(())
+    }
+
+    /// The items that a loop has of its own, without gaps, each with its body and its handle.
+    fn items(&mut self, row: &LoopRow, session: &str) -> Result<(), Fault> {
+        let change = self.change;
+        let place = format!("session {session}, loop {}", row.name);
+        let mut reader = BodyReader::new(change);
+        let mut statement = change.prepare_cached(
+            "SELECT i.position, i.handle, b.pack, b.start, b.length, b.hash
+             FROM items i LEFT JOIN bodies b ON b.id = i.body WHERE i.loop = ?1 ORDER BY i.position",
+        )?;
+        let mut rows = statement.query([row.key])?;
+        let mut expected = row.shared;
+        while let Some(item) = rows.next()? {
+            let position: i64 = item.get(0)?;
+            if position != expected {
+                break;
+            }
+            expected += 1;
+            self.report.item_count += 1;
+            let Some(pack) = item.get::<_, Option<i64>>(2)? else {
+                self.found(
+                    ProblemKind::Body,
+                    format!("{place}, item {position}: its body is missing"),
+                    false,
+                );
+                continue;
+            };
+            let body = BodyRow { pack, start: item.get(3)?, length: item.get(4)?, hash: item.get(5)? };
+            let handle: String = item.get(1)?;
+            match reader.with(&body, |bytes| body::decode_item(bytes, &body.hash)) {
+                Ok(item) if Handle::of_item(index(position), &item.id).as_str() == handle => {}
+                Ok(item) => {
+                    let handle = Handle::of_item(index(position), &item.id);
+                    let sql = "UPDATE items SET handle = ?3 WHERE loop = ?1 AND position = ?2";
+                    change.execute(sql, params![row.key, position, handle.as_str()])?;
+                    self.found(ProblemKind::Handle, format!("{place}, item {position}"), self.repairs());
+                }
+                Err(Fault::Store(error)) => {
+                    self.found(ProblemKind::Body, format!("{place}, item {position}: {error}"), false);
+                }
+                Err(fault) => return Err(fault),
+            }
+        }
+        if expected != row.item_count {
+            let what = format!("{place} says {} items and has {expected}", row.item_count);
+            change.execute("UPDATE loops SET item_count = ?2 WHERE id = ?1", [row.key, expected])?;
+            self.found(ProblemKind::Items, what, self.repairs());
+        }
+        Ok(())
+    }
+
+    fn original(&mut self, row: &LoopRow, session: &str) -> Result<(), Fault> {
+        let mut statement = self.change.prepare_cached(
+            "SELECT o.start, o.length, b.length FROM originals o LEFT JOIN bodies b ON b.id = o.body
+             WHERE o.loop = ?1 ORDER BY o.start",
+        )?;
+        let mut rows = statement.query([row.key])?;
+        let mut expected = 0;
+        while let Some(piece) = rows.next()? {
+            let (start, length): (i64, i64) = (piece.get(0)?, piece.get(1)?);
+            if start != expected || piece.get::<_, Option<i64>>(2)? != Some(length) {
+                break;
+            }
+            expected += length;
+        }
+        if expected != row.original_bytes {
+            let place = format!("session {session}, loop {}", row.name);
+            let what = format!("{place}: {expected} of {} bytes of its file are there", row.original_bytes);
+            self.report.problems.push(Problem { kind: ProblemKind::Original, what, is_repaired: false });
+        }
+        Ok(())
+    }
+
+    fn lineage(&mut self, row: &LoopRow, loops: &Loops, session: &str) {
+        if let Err(error) = crate::rows::segments(loops, row, &(0..usize::MAX)) {
+            self.found(ProblemKind::Items, format!("session {session}, loop {}: {error}", row.name), false);
+        }
+    }
+
+    fn stack(
+        &mut self,
+        row: &LoopRow,
+        blocks: &HashMap<i64, BlockFacts>,
+        session: &str,
+    ) -> Result<(), Fault> {
+        let place = format!("session {session}, loop {}", row.name);
+        let parents: HashMap<i64, Option<i64>> =
+            blocks.iter().map(|(number, facts)| (*number, facts.parent)).collect();
+        let top = chain(&parents, row.top);
+        let way = chain(&parents, row.tip);
+        let is_sound = match (&top, &way) {
+            (Ok(_), Ok(way)) => row.top.is_none_or(|top| way.contains(&top)),
+            (Ok(_) | Err(_), _) => false,
+        };
+        if !is_sound {
+            let kept = if top.is_ok() { row.top } else { None };
+            let sql = "UPDATE loops SET top = ?2, tip = ?2 WHERE id = ?1";
+            self.change.execute(sql, params![row.key, kept])?;
+            self.found(
+                ProblemKind::Stack,
+                format!("{place} has blocks in force that are missing"),
+                self.repairs(),
+            );
+        }
+        let reaches = |block: &i64| blocks.get(block).is_some_and(|facts| facts.reach > row.item_count);
+        if top.is_ok_and(|top| top.iter().any(reaches)) {
+            let what = format!("{place}: a block in force speaks of items that are missing");
+            self.found(ProblemKind::View, what, false);
+        }
+        Ok(())
+    }
+}
+
+/// What is needed of a block to judge a stack.
+struct BlockFacts {
+    parent: Option<i64>,
+    reach: i64,
+}

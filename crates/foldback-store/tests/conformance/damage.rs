@@ -1,0 +1,205 @@
+//! SQLite files that are older, newer, damaged, full or not to be written.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use foldback_core::{Item, LoopId, SessionId};
+use foldback_engine::store::{At, NewSession, ProblemKind, Repairs, SearchQuery, Version};
+use foldback_engine::{Store, StoreError};
+use foldback_store::{Access, SqliteOptions, SqliteStore};
+use rusqlite::Connection;
+
+use crate::sqlite::runtime;
+
+const V1: &str = include_str!("../../src/sqlite/schema/1.sql");
+
+fn ids() -> (SessionId, LoopId) {
+    ("session".into(), "main".into())
+}
+
+fn items(count: usize) -> Vec<Arc<Item>> {
+    (0..count)
+        .map(|number| Arc::new(Item::user(format!("u{number}"), format!("sentence {number} ").repeat(40))))
+        .collect()
+}
+
+/// A store with a few hundred items, closed.
+async fn filled(path: &Path, count: usize) -> Version {
+    let store = SqliteStore::open(path).await.unwrap();
+    let (session, loop_id) = ids();
+    let version = store.create(&NewSession::new(session.clone(), loop_id.clone())).await.unwrap();
+    store.append(&At { session: &session, loop_id: &loop_id, version }, &items(count)).await.unwrap()
+}
+
+#[test]
+fn a_store_of_the_first_version_is_brought_up_to_date_with_all_it_holds() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("store.db");
+    runtime().block_on(async {
+        filled(&path, 3).await;
+        let old = folder.path().join("old.db");
+        let db = Connection::open(&old).unwrap();
+        db.execute_batch(V1).unwrap();
+        db.execute_batch("PRAGMA application_id = 0x666f6c64; PRAGMA user_version = 1").unwrap();
+        db.execute("ATTACH ?1 AS newest", [path.to_str().unwrap()]).unwrap();
+        for table in ["sessions", "loops", "packs", "bodies", "items"] {
+            db.execute_batch(&format!("INSERT INTO {table} SELECT * FROM newest.{table}")).unwrap();
+        }
+        drop(db);
+        let store = SqliteStore::open(&old).await.unwrap();
+        let (session, loop_id) = ids();
+        assert_eq!(store.items(&session, &loop_id, 0..9).await.unwrap(), items(3));
+        assert_eq!(store.index(10).await, Ok(0));
+        assert_eq!(store.search(&SearchQuery::text("sentence 2")).await.unwrap().hits.len(), 1);
+        assert_eq!(store.jobs().await, Ok(Vec::new()));
+        assert!(store.verify(Repairs::None).await.unwrap().is_clean());
+    });
+}
+
+#[test]
+fn a_store_of_a_newer_version_is_refused_and_left_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("store.db");
+    runtime().block_on(async {
+        filled(&path, 1).await;
+        Connection::open(&path).unwrap().pragma_update(None, "user_version", 99).unwrap();
+        let refused = SqliteStore::open(&path).await.map(|_| ());
+        assert_eq!(refused, Err(StoreError::TooNew { found: 99, known: 2 }));
+    });
+}
+
+#[test]
+fn a_file_that_is_no_store_is_refused_and_left_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let (text, other) = (folder.path().join("notes.txt"), folder.path().join("other.db"));
+    std::fs::write(&text, "not a database, but long enough to have a header\n".repeat(40)).unwrap();
+    Connection::open(&other).unwrap().execute_batch("CREATE TABLE theirs (x)").unwrap();
+    runtime().block_on(async {
+        for path in [&text, &other] {
+            let before = std::fs::read(path).unwrap();
+            let refused = SqliteStore::open(path).await.map(|_| ());
+            assert!(matches!(refused, Err(StoreError::NotAStore { .. })), "{refused:?}");
+            assert!(std::fs::read(path).unwrap() == before);
+        }
+        let nowhere = SqliteStore::open(folder.path().join("no/such/folder.db")).await.map(|_| ());
+        assert!(matches!(nowhere, Err(StoreError::Unreachable { .. })), "{nowhere:?}");
+    });
+}
+
+#[test]
+fn a_full_disk_is_an_error_and_loses_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("store.db");
+    runtime().block_on(async {
+        let version = filled(&path, 20).await;
+        let options = SqliteOptions { bytes_max: Some(400 * 1024), ..SqliteOptions::default() };
+        let store = SqliteStore::open_with(&path, options).await.unwrap();
+        let (session, loop_id) = ids();
+        let noise = |seed: u64| -> String {
+            (0..4_000u64)
+                .map(|n| format!("{:x}", (n + 1).wrapping_mul(seed | 1).wrapping_mul(0x9e37_79b9_7f4a_7c15)))
+                .collect()
+        };
+        let large: Vec<Arc<Item>> =
+            (0..40).map(|number| Arc::new(Item::user(format!("x{number}"), noise(number * 7_919)))).collect();
+        let refused = store.append(&At { session: &session, loop_id: &loop_id, version }, &large).await;
+        assert!(matches!(refused, Err(StoreError::Full { .. })), "{refused:?}");
+        assert_eq!(store.items(&session, &loop_id, 0..99).await.unwrap(), items(20));
+        assert!(store.verify(Repairs::None).await.unwrap().is_clean());
+        drop(store);
+        let roomy = SqliteStore::open(&path).await.unwrap();
+        roomy.append(&At { session: &session, loop_id: &loop_id, version }, &large).await.unwrap();
+    });
+}
+
+#[test]
+fn a_missing_body_is_named_and_verify_finds_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("store.db");
+    runtime().block_on(async {
+        filled(&path, 5).await;
+        Connection::open(&path).unwrap().execute("DELETE FROM bodies WHERE id = 3", []).unwrap();
+        let store = SqliteStore::open(&path).await.unwrap();
+        let (session, loop_id) = ids();
+        let read = store.items(&session, &loop_id, 0..5).await;
+        assert!(matches!(read, Err(StoreError::Corrupt { .. })), "{read:?}");
+        assert_eq!(
+            store.items(&session, &loop_id, 3..5).await.unwrap(),
+            items(5)[3..],
+            "the others are there"
+        );
+        let report = store.verify(Repairs::Derived).await.unwrap();
+        assert!(!report.is_clean() && report.problems[0].kind == ProblemKind::Body, "{report:?}");
+    });
+}
+
+#[test]
+fn a_damaged_page_is_found_and_never_given_out() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("store.db");
+    runtime().block_on(async {
+        filled(&path, 400).await;
+        Connection::open(&path)
+            .unwrap()
+            .query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))
+            .unwrap();
+        let mut bytes = std::fs::read(&path).unwrap();
+        // The packs are most of the file: somewhere in the middle is one of them.
+        let middle = bytes.len() / 2;
+        bytes[middle..middle + 2_000].iter_mut().for_each(|byte| *byte ^= 0x5a);
+        std::fs::write(&path, bytes).unwrap();
+        let (session, loop_id) = ids();
+        let store = SqliteStore::open(&path).await.unwrap();
+        match store.items(&session, &loop_id, 0..400).await {
+            Ok(read) => assert!(read == items(400)),
+            Err(error) => assert!(matches!(error, StoreError::Corrupt { .. }), "{error:?}"),
+        }
+        match store.verify(Repairs::None).await {
+            Ok(report) => assert!(!report.is_clean()),
+            Err(error) => assert!(matches!(error, StoreError::Corrupt { .. }), "{error:?}"),
+        }
+    });
+}
+
+#[test]
+fn what_can_be_derived_is_repaired() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("store.db");
+    runtime().block_on(async {
+        filled(&path, 5).await;
+        let db = Connection::open(&path).unwrap();
+        db.execute_batch(
+            "UPDATE loops SET item_count = 4, top = 7; UPDATE items SET handle = '@' WHERE position = 1",
+        )
+        .unwrap();
+        drop(db);
+        let store = SqliteStore::open(&path).await.unwrap();
+        assert!(!store.verify(Repairs::None).await.unwrap().is_clean());
+        let repaired = store.verify(Repairs::Derived).await.unwrap();
+        let kinds: Vec<ProblemKind> = repaired.problems.iter().map(|problem| problem.kind).collect();
+        assert_eq!(kinds, [ProblemKind::Handle, ProblemKind::Items, ProblemKind::Stack]);
+        assert!(repaired.is_clean());
+        let report = store.verify(Repairs::None).await.unwrap();
+        assert_eq!(report.problems, []);
+        let (session, loop_id) = ids();
+        assert_eq!(store.head(&session, &loop_id).await.unwrap().context(), items(5));
+    });
+}
+
+#[test]
+fn a_store_that_may_only_be_read_refuses_to_write_and_still_reads() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("store.db");
+    runtime().block_on(async {
+        filled(&path, 2).await;
+        let options = SqliteOptions { access: Access::Read, ..SqliteOptions::default() };
+        let store = SqliteStore::open_with(&path, options.clone()).await.unwrap();
+        let (session, loop_id) = ids();
+        let at = At { session: &session, loop_id: &loop_id, version: Version(2) };
+        let refused = store.append(&at, &items(1)).await;
+        assert!(matches!(refused, Err(StoreError::ReadOnly { .. })), "{refused:?}");
+        assert_eq!(store.items(&session, &loop_id, 0..9).await.unwrap(), items(2));
+        let missing = SqliteStore::open_with(folder.path().join("none.db"), options).await.map(|_| ());
+        assert!(matches!(missing, Err(StoreError::Unreachable { .. })), "{missing:?}");
+    });
+}

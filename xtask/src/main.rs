@@ -8,8 +8,10 @@ mod cargo;
 mod edges;
 mod fuzz;
 mod generate;
+mod kill;
 mod llama;
 mod mutate;
+mod postgres;
 mod purity;
 mod sessions;
 mod suite;
@@ -28,6 +30,9 @@ commands:
   fuzz [--seconds N] [target]     fuzz one target or all, N seconds each (default 20)
   fuzz --repeatable [target]      the same inputs each time, as `test` does
   props --cases N                 the property tests with N cases each
+  postgres COMMAND…               a PostgreSQL server of our own, and a command beside it
+  kill --rounds N --store STORE   end writers at random moments; STORE is sqlite or postgres
+  workers [--seconds N]           three processes on one PostgreSQL, ended at random (default 60)
   generate --megabytes N FILE     a Claude Code session of that size, the same each time
   sessions [--megabytes N]        the command line on such a session, beside Python's json
   faults [--runs N] [--seed S]    compactions against servers that fail in every way (default 10000 runs)
@@ -59,6 +64,9 @@ enum Command {
     Edges,
     Fuzz { effort: Effort, target: Option<String> },
     Props { cases: u32 },
+    Postgres { words: Vec<String> },
+    Kill { rounds: u32, store: kill::Store },
+    Workers { seconds: u32 },
     Peers { filters: Vec<String> },
     Generate { megabytes: u32, path: PathBuf },
     Sessions { megabytes: u32 },
@@ -95,6 +103,9 @@ fn run(command: Command) -> Result<(), Failure> {
                 .args(PROPERTY_TESTS.iter().flat_map(|target| ["--test", target]))
                 .env("PROPTEST_CASES", cases.to_string()),
         ),
+        Command::Postgres { words } => postgres::run(&words),
+        Command::Kill { rounds, store } => kill::run(rounds, store),
+        Command::Workers { seconds } => kill::run_workers(seconds),
         Command::Generate { megabytes, path } => generate::run(megabytes, &path),
         Command::Sessions { megabytes } => sessions::run(megabytes),
         Command::Faults { runs, seed } => cargo::run(
@@ -130,6 +141,13 @@ fn parse(arguments: &[String]) -> Result<Command, Failure> {
             Ok(Command::Generate { megabytes: positive(flag, Some(size))?, path: path.into() })
         }
         ("generate", _) => Err(Failure::Misuse("generate wants --megabytes, a number and a file".to_owned())),
+        ("postgres", words) => Ok(Command::Postgres { words: words.to_vec() }),
+        ("kill", rest) => kill::parse(rest).map(|(rounds, store)| Command::Kill { rounds, store }),
+        ("workers", []) => Ok(Command::Workers { seconds: kill::WORKER_SECONDS_DEFAULT }),
+        ("workers", [flag, seconds]) if flag == "--seconds" => {
+            Ok(Command::Workers { seconds: positive(flag, Some(seconds))? })
+        }
+        ("workers", _) => Err(Failure::Misuse("workers takes --seconds and a number".to_owned())),
         ("sessions", []) => Ok(Command::Sessions { megabytes: sessions::MEGABYTES_DEFAULT }),
         ("sessions", [flag, size]) if flag == "--megabytes" => {
             Ok(Command::Sessions { megabytes: positive(flag, Some(size))? })
@@ -229,6 +247,7 @@ mod tests {
             ["", "tset", "test now", "props", "props --cases 0", "fuzz --seconds", "fuzz a b", "fuzz --fast"]
                 .into_iter()
                 .chain(["faults --runs", "faults --seed x", "faults 5", "llama --model", "llama --port 0"])
+                .chain(["kill", "workers 3"])
         {
             assert!(matches!(parse_line(line), Err(Failure::Misuse(_))), "{line}");
         }

@@ -6,6 +6,7 @@ use std::time::Instant;
 use crate::cargo::{answers, cargo, complaint, read, root, run as run_command};
 use crate::fuzz::{self, Effort};
 use crate::llama::{self, Llama};
+use crate::postgres::{self, Server};
 use crate::{Failure, edges};
 
 /// Workspaces of their own: what they need, a normal build should not pay for.
@@ -77,7 +78,12 @@ fn check_format() -> Result<(), Failure> {
 fn run_tests() -> Result<(), Failure> {
     let llama = Llama::start(&llama::Options::default())?;
     eprintln!("a llama.cpp server runs at {} until the tests are over", llama.url());
-    run_command(cargo(&["test", "--workspace", "--locked"]).env(llama::URL_VARIABLE, llama.url()))
+    let server = Server::start()?;
+    run_command(
+        cargo(&["test", "--workspace", "--locked"])
+            .env(llama::URL_VARIABLE, llama.url())
+            .env(postgres::URL_VARIABLE, server.url()),
+    )
 }
 
 /// Runs the README's first command; what it prints is what the README says it prints.

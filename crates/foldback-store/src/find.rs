@@ -7,9 +7,9 @@
 use std::ops::Range;
 
 use foldback_core::reading::text_of;
-use foldback_core::{FactKind, Item, Ledger, Text, Timestamp};
+use foldback_core::{Edit, FactKind, Handle, Item, Ledger, Text, Timestamp};
 use foldback_engine::StoreError;
-use foldback_engine::store::SearchQuery;
+use foldback_engine::store::{Place, SearchQuery};
 use regex::{Regex, RegexBuilder};
 
 /// Bytes of an item that are indexed and searched.
@@ -35,6 +35,17 @@ const CONTEXT_BYTES: usize = 160;
 const SATURATION: f64 = 1.2;
 const LENGTH_WEIGHT: f64 = 0.75;
 const LENGTH_USUAL: f64 = 2_000.0;
+
+/// Where the edit with this handle has its content from.
+pub(crate) fn place_in(edits: &[Edit], handle: &Handle) -> Option<Place> {
+    edits.iter().rev().find_map(|edit| match edit {
+        Edit::Fold(fold) if fold.handle == *handle => Some(Place::Ranges(fold.folded().collect())),
+        Edit::Rewrite(rewrite) if rewrite.handle == *handle => {
+            Some(Place::Part { item_index: rewrite.item_index, part_index: rewrite.part_index })
+        }
+        Edit::Fold(_) | Edit::Rewrite(_) | Edit::Drop(_) => None,
+    })
+}
 
 /// What is searched of an item: what can be read of its parts.
 pub(crate) fn searchable(item: &Item) -> String {
@@ -99,6 +110,13 @@ impl Search {
         Ok(search)
     }
 
+    /// Whether every phrase stands in an item word for word: for indices that do not know which word
+    /// follows which.
+    pub(crate) fn holds_phrases(&self, item: &Item) -> bool {
+        let text = format!(" {}", words_of(&searchable(item)));
+        self.phrases.iter().all(|phrase| text.contains(&format!(" {}", words_of(phrase))))
+    }
+
     /// How well an item fits, and the text around the first place; nothing where it does not.
     pub(crate) fn judge(&self, item: &Item) -> Option<(f64, Text)> {
         let is_recorded_in_time =
@@ -139,6 +157,12 @@ impl Search {
         let places = sought.filter_map(|word| lower.find(&word).map(|start| start..start + word.len()));
         places.min_by_key(|place| place.start).filter(|_| lower.len() == text.len())
     }
+}
+
+/// Text as an index of whole words sees it: letters and digits in lower case, single spaces between.
+pub(crate) fn words_of(text: &str) -> String {
+    let words = text.split(|character: char| !character.is_alphanumeric()).filter(|word| !word.is_empty());
+    words.flat_map(|word| [word.to_lowercase(), " ".to_owned()]).collect()
 }
 
 /// Words, and what stands between quotes.

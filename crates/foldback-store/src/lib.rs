@@ -8,7 +8,9 @@
 pub mod archive;
 mod body;
 mod find;
+mod postgres;
 mod rows;
 mod sqlite;
 
+pub use postgres::{PostgresOptions, PostgresStore};
 pub use sqlite::{Access, SqliteOptions, SqliteStore};

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use foldback_core::{Edit, Handle, Item, LoopId, SessionId};
+use foldback_core::{Handle, Item, LoopId, SessionId};
 use foldback_engine::StoreError;
 use foldback_engine::store::{Layout, Place, SearchAnswer, SearchHit, SearchQuery};
 use rusqlite::{Connection, OptionalExtension, TransactionBehavior, params};
@@ -12,7 +12,7 @@ use super::packs::{BodyReader, BodyRow};
 use super::read::{layout, open};
 use super::sessions::{block_parents, find};
 use crate::body::{self, BodyKind};
-use crate::find::{BATCH_ITEMS, EXAMINED_ITEMS_MAX, Search, searchable};
+use crate::find::{BATCH_ITEMS, EXAMINED_ITEMS_MAX, Search, place_in, searchable};
 use crate::rows::{SessionRow, as_row, chain, index as as_index, segments, version};
 
 pub(super) fn locate(
@@ -52,17 +52,6 @@ pub(super) fn locate(
         }
     }
     Err(StoreError::NotFound { what: "content behind handle", id: handle.to_string() }.into())
-}
-
-/// Where the edit with this handle has its content from.
-pub(crate) fn place_in(edits: &[Edit], handle: &Handle) -> Option<Place> {
-    edits.iter().rev().find_map(|edit| match edit {
-        Edit::Fold(fold) if fold.handle == *handle => Some(Place::Ranges(fold.folded().collect())),
-        Edit::Rewrite(rewrite) if rewrite.handle == *handle => {
-            Some(Place::Part { item_index: rewrite.item_index, part_index: rewrite.part_index })
-        }
-        Edit::Fold(_) | Edit::Rewrite(_) | Edit::Drop(_) => None,
-    })
 }
 
 /// Takes new bodies into the index, at most so many; answers how many are left.

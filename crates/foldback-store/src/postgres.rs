@@ -1,0 +1,442 @@
+//! The store on a PostgreSQL server: the same tables, for several machines at once.
+//!
+//! Whoever changes a session holds its row until the change is committed, so writers of one session
+//! come one after the other and those of different sessions do not meet. Bodies are shared by all:
+//! any number of writers may add some, but never while gc looks for those that nothing refers to.
+
+mod append;
+mod blocks;
+mod care;
+mod error;
+mod find;
+mod jobs;
+mod read;
+mod schema;
+mod sessions;
+mod verify;
+
+use std::fmt;
+use std::ops::Range;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use deadpool_postgres::{Manager, ManagerConfig, Object, Pool, RecyclingMethod, Runtime, Transaction};
+use foldback_core::{CompactionBlock, Handle, Item, LoopId, Metadata, SessionId};
+use foldback_engine::store::{
+    At, GcReport, Head, Job, JobOutcome, Lease, LoopInfo, NewLoop, NewSession, Page, Place, QueuedJob,
+    Repairs, Retention, SearchAnswer, SearchQuery, SessionInfo, StackPoint, StoreSize, StoredBlock,
+    VerifyReport, Version,
+};
+use foldback_engine::{Clock, Store, StoreError, SystemClock};
+use tokio_postgres::config::Host;
+use tokio_postgres::types::ToSql;
+use tokio_postgres::{Config, IsolationLevel, NoTls, Row};
+
+use crate::rows::{LoopRow, SessionRow, write_metadata};
+use error::Fault;
+
+/// Names the lock that gc holds alone and writers of bodies hold together: "body".
+const BODY_LOCK: i64 = 0x626f_6479;
+
+/// How long a caller waits for a connection.
+const CONNECTION_WAIT: Duration = Duration::from_secs(30);
+
+/// How long a connection may take to be made.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// How a store is opened.
+#[derive(Clone, Debug)]
+pub struct PostgresOptions {
+    /// Tells the time for records. Leases are by the server's clock.
+    pub clock: Arc<dyn Clock>,
+    /// The schema that the tables are in; it is made if it is not there.
+    pub schema: String,
+    /// Connections that are open at the same time.
+    pub connections_max: usize,
+}
+
+impl Default for PostgresOptions {
+    fn default() -> Self {
+        Self { clock: Arc::new(SystemClock), schema: "foldback".to_owned(), connections_max: 8 }
+    }
+}
+
+/// Sessions on a PostgreSQL server. Clones share their connections.
+#[derive(Clone)]
+pub struct PostgresStore {
+    pool: Pool,
+    options: PostgresOptions,
+    location: String,
+}
+
+impl fmt::Debug for PostgresStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PostgresStore").field("location", &self.location).finish_non_exhaustive()
+    }
+}
+
+type Parameters<'a> = [&'a (dyn ToSql + Sync)];
+
+/// Runs a statement that is prepared once for each connection.
+async fn query(db: &Transaction<'_>, sql: &str, parameters: &Parameters<'_>) -> Result<Vec<Row>, Fault> {
+    let statement = db.prepare_cached(sql).await?;
+    Ok(db.query(&statement, parameters).await?)
+}
+
+async fn query_opt(
+    db: &Transaction<'_>,
+    sql: &str,
+    parameters: &Parameters<'_>,
+) -> Result<Option<Row>, Fault> {
+    let statement = db.prepare_cached(sql).await?;
+    Ok(db.query_opt(&statement, parameters).await?)
+}
+
+impl PostgresStore {
+    /// Opens the store on this server, such as `postgres://user:password@host/database`, or makes
+    /// one. An older one is brought up to date. The connection is not encrypted: use a socket, a
+    /// private network or a tunnel.
+    pub async fn open(url: &str) -> Result<Self, StoreError> {
+        Self::open_with(url, PostgresOptions::default()).await
+    }
+
+    /// Opens a store with these options.
+    pub async fn open_with(url: &str, options: PostgresOptions) -> Result<Self, StoreError> {
+        let unreadable = |why: String| StoreError::Unreachable { location: "the server".to_owned(), why };
+        // The error names what is wrong with the address and never repeats it: it has a password.
+        let mut config: Config = url.parse().map_err(|error: tokio_postgres::Error| {
+            let why =
+                std::error::Error::source(&error).map_or_else(|| error.to_string(), ToString::to_string);
+            unreadable(format!("its address cannot be read ({why}); write postgres://user@host/database"))
+        })?;
+        let is_name = |name: &str| {
+            !name.is_empty() && name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_')
+        };
+        if !is_name(&options.schema) {
+            let why = format!("the schema {} has other characters than a-z, 0-9 and _", options.schema);
+            return Err(unreadable(why));
+        }
+        let location = location(&config);
+        config.options(format!("-c search_path={} -c synchronous_commit=on", options.schema));
+        config.application_name("foldback").connect_timeout(CONNECT_TIMEOUT);
+        let manager = ManagerConfig { recycling_method: RecyclingMethod::Fast };
+        let pool = Pool::builder(Manager::from_config(config, NoTls, manager))
+            .max_size(options.connections_max.max(1))
+            .runtime(Runtime::Tokio1)
+            .wait_timeout(Some(CONNECTION_WAIT))
+            .build()
+            .map_err(|error| unreadable(error.to_string()))?;
+        let store = Self { pool, options, location };
+        let opened = async {
+            let mut connection = store.pool.get().await?;
+            schema::migrate(&mut connection, &store.options.schema, schema::VERSION).await
+        };
+        opened.await.map_err(|fault| fault.at("opening", &store.location))?;
+        Ok(store)
+    }
+
+    fn at(&self, operation: &'static str) -> impl Fn(Fault) -> StoreError + '_ {
+        move |fault| fault.at(operation, &self.location)
+    }
+
+    async fn connection(&self) -> Result<Object, Fault> {
+        Ok(self.pool.get().await?)
+    }
+
+    /// Changes a session at the version that the writer has seen: all of it or nothing.
+    async fn change(
+        &self,
+        operation: &'static str,
+        session: &SessionId,
+        seen: Version,
+        work: impl AsyncFnOnce(&Transaction<'_>, &SessionRow) -> Result<(), Fault>,
+    ) -> Result<Version, StoreError> {
+        let now = self.options.clock.now();
+        let changed = async {
+            let mut connection = self.connection().await?;
+            let change = connection.transaction().await?;
+            let row = sessions::lock(&change, session).await?;
+            if row.version != seen {
+                let (expected, actual) = (seen, row.version);
+                return Err(StoreError::Conflict { session: session.clone(), expected, actual }.into());
+            }
+            work(&change, &row).await?;
+            let sql = "UPDATE sessions SET version = version + 1, updated_at = greatest(updated_at, $2) WHERE id = $1";
+            query(&change, sql, &[&row.key, &now.0]).await?;
+            change.commit().await?;
+            Ok(Version(row.version.0 + 1))
+        };
+        changed.await.map_err(self.at(operation))
+    }
+
+    /// Changes a loop of a session, likewise.
+    async fn change_loop(
+        &self,
+        operation: &'static str,
+        at: &At<'_>,
+        work: impl AsyncFnOnce(&Transaction<'_>, &SessionRow, &LoopRow) -> Result<(), Fault>,
+    ) -> Result<Version, StoreError> {
+        let find = async |db: &Transaction<'_>, session: &SessionRow| {
+            let target = sessions::find_loop(db, session, at.loop_id).await?;
+            work(db, session, &target).await
+        };
+        self.change(operation, at.session, at.version, find).await
+    }
+
+    /// Changes what belongs to no version.
+    async fn write<T>(
+        &self,
+        operation: &'static str,
+        work: impl AsyncFnOnce(&Transaction<'_>) -> Result<T, Fault>,
+    ) -> Result<T, StoreError> {
+        let written = async {
+            let mut connection = self.connection().await?;
+            let change = connection.transaction().await?;
+            let answer = work(&change).await?;
+            change.commit().await?;
+            Ok(answer)
+        };
+        written.await.map_err(self.at(operation))
+    }
+
+    /// Reads, all of one moment.
+    async fn read<T>(
+        &self,
+        operation: &'static str,
+        work: impl AsyncFnOnce(&Transaction<'_>) -> Result<T, Fault>,
+    ) -> Result<T, StoreError> {
+        let answered = async {
+            let mut connection = self.connection().await?;
+            let read = connection
+                .build_transaction()
+                .isolation_level(IsolationLevel::RepeatableRead)
+                .read_only(true)
+                .start()
+                .await?;
+            let answer = work(&read).await?;
+            read.commit().await?;
+            Ok(answer)
+        };
+        answered.await.map_err(self.at(operation))
+    }
+}
+
+/// The server and the database, without user and password.
+fn location(config: &Config) -> String {
+    let host = config.get_hosts().first().map_or_else(String::new, |host| match host {
+        Host::Tcp(name) => name.clone(),
+        Host::Unix(path) => path.display().to_string(),
+    });
+    let port = config.get_ports().first().map_or_else(String::new, |port| format!(":{port}"));
+    format!("postgres://{host}{port}/{}", config.get_dbname().unwrap_or_default())
+}
+
+#[async_trait]
+impl Store for PostgresStore {
+    async fn create(&self, session: &NewSession) -> Result<Version, StoreError> {
+        let now = self.options.clock.now();
+        self.write("beginning a session", async |db| sessions::create(db, session, now).await).await
+    }
+
+    async fn session(&self, session: &SessionId) -> Result<SessionInfo, StoreError> {
+        self.read("reading a session", async |db| sessions::info(db, session).await).await
+    }
+
+    async fn sessions(&self, page: &Page) -> Result<Vec<SessionInfo>, StoreError> {
+        self.read("listing sessions", async |db| sessions::list(db, *page).await).await
+    }
+
+    async fn loops(&self, session: &SessionId) -> Result<Vec<LoopInfo>, StoreError> {
+        self.read("listing loops", async |db| {
+            let loops = sessions::all_loops(db, &sessions::find(db, session).await?).await?;
+            let mut rows: Vec<&LoopRow> = loops.values().collect();
+            rows.sort_by_key(|row| row.key);
+            rows.into_iter().map(|row| Ok(row.info(&loops)?)).collect()
+        })
+        .await
+    }
+
+    async fn delete(&self, session: &SessionId) -> Result<(), StoreError> {
+        self.write("deleting a session", async |db| {
+            let row = sessions::lock(db, session).await?;
+            sessions::remove(db, row.key).await
+        })
+        .await
+    }
+
+    async fn annotate(
+        &self,
+        session: &SessionId,
+        version: Version,
+        metadata: &Metadata,
+    ) -> Result<Version, StoreError> {
+        self.change("annotating", session, version, async |db, row| {
+            let sql = "UPDATE sessions SET metadata = $2 WHERE id = $1";
+            query(db, sql, &[&row.key, &write_metadata(metadata)]).await.map(|_| ())
+        })
+        .await
+    }
+
+    async fn annotate_loop(&self, at: &At<'_>, metadata: &Metadata) -> Result<Version, StoreError> {
+        self.change_loop("annotating", at, async |db, _, target| {
+            let sql = "UPDATE loops SET metadata = $2 WHERE id = $1";
+            query(db, sql, &[&target.key, &write_metadata(metadata)]).await.map(|_| ())
+        })
+        .await
+    }
+
+    async fn begin_loop(
+        &self,
+        session: &SessionId,
+        version: Version,
+        begun: &NewLoop,
+    ) -> Result<Version, StoreError> {
+        let now = self.options.clock.now();
+        self.change("beginning a loop", session, version, async |db, row| {
+            sessions::begin_loop(db, row, begun, now).await
+        })
+        .await
+    }
+
+    async fn switch_loop(&self, at: &At<'_>) -> Result<Version, StoreError> {
+        self.change_loop("switching loops", at, async |db, row, target| {
+            let sql = "UPDATE sessions SET current_loop = $2 WHERE id = $1";
+            query(db, sql, &[&row.key, &target.key]).await.map(|_| ())
+        })
+        .await
+    }
+
+    async fn append(&self, at: &At<'_>, items: &[Arc<Item>]) -> Result<Version, StoreError> {
+        self.change_loop("appending", at, async |db, _, target| append::append(db, target, items).await).await
+    }
+
+    async fn commit(&self, at: &At<'_>, block: &CompactionBlock) -> Result<Version, StoreError> {
+        let now = self.options.clock.now();
+        self.change_loop("storing a block", at, async |db, row, target| {
+            blocks::commit(db, row, target, block, now).await
+        })
+        .await
+    }
+
+    async fn undo(&self, at: &At<'_>) -> Result<Version, StoreError> {
+        self.change_loop("undoing", at, async |db, row, target| blocks::undo(db, row, target).await).await
+    }
+
+    async fn redo(&self, at: &At<'_>) -> Result<Version, StoreError> {
+        self.change_loop("redoing", at, async |db, row, target| blocks::redo(db, row, target).await).await
+    }
+
+    async fn set_stack(&self, at: &At<'_>, point: StackPoint) -> Result<Version, StoreError> {
+        self.change_loop("setting blocks in force", at, async |db, row, target| {
+            blocks::set_stack(db, row, target, point).await
+        })
+        .await
+    }
+
+    async fn head(&self, session: &SessionId, loop_id: &LoopId) -> Result<Head, StoreError> {
+        self.read("reading a view", async |db| read::head(db, session, loop_id).await).await
+    }
+
+    async fn items(
+        &self,
+        session: &SessionId,
+        loop_id: &LoopId,
+        range: Range<usize>,
+    ) -> Result<Vec<Arc<Item>>, StoreError> {
+        self.read("reading items", async |db| {
+            let opened = read::open(db, session, loop_id).await?;
+            read::load(db, &opened, std::slice::from_ref(&range)).await
+        })
+        .await
+    }
+
+    async fn blocks(&self, session: &SessionId, loop_id: &LoopId) -> Result<Vec<StoredBlock>, StoreError> {
+        self.read("reading blocks", async |db| blocks::list(db, session, loop_id).await).await
+    }
+
+    async fn locate(
+        &self,
+        session: &SessionId,
+        loop_id: &LoopId,
+        handle: &Handle,
+    ) -> Result<Place, StoreError> {
+        self.read("looking up a handle", async |db| find::locate(db, session, loop_id, handle).await).await
+    }
+
+    async fn append_original(&self, at: &At<'_>, offset: u64, bytes: &[u8]) -> Result<Version, StoreError> {
+        self.change_loop("storing a file", at, async |db, _, target| {
+            append::append_original(db, target, offset, bytes).await
+        })
+        .await
+    }
+
+    async fn original(
+        &self,
+        session: &SessionId,
+        loop_id: &LoopId,
+        offset: u64,
+    ) -> Result<Vec<u8>, StoreError> {
+        self.read("reading a file", async |db| read::original(db, session, loop_id, offset).await).await
+    }
+
+    async fn search(&self, query: &SearchQuery) -> Result<SearchAnswer, StoreError> {
+        self.read("searching", async |db| find::search(db, query).await).await
+    }
+
+    async fn index(&self, items_max: usize) -> Result<usize, StoreError> {
+        self.write("indexing", async |db| find::index(db, items_max).await).await
+    }
+
+    async fn enqueue(&self, job: &Job) -> Result<(), StoreError> {
+        self.write("asking for a compaction", async |db| jobs::enqueue(db, job).await).await
+    }
+
+    async fn claim(&self, worker: &str, lease: Duration) -> Result<Option<Lease>, StoreError> {
+        self.write("taking a job", async |db| jobs::claim(db, worker, lease).await).await
+    }
+
+    async fn renew(&self, lease: &Lease, duration: Duration) -> Result<(), StoreError> {
+        self.write("keeping a job", async |db| jobs::renew(db, lease, duration).await).await
+    }
+
+    async fn finish(&self, lease: &Lease, outcome: &JobOutcome) -> Result<(), StoreError> {
+        self.write("ending a job", async |db| jobs::finish(db, lease, outcome).await).await
+    }
+
+    async fn jobs(&self) -> Result<Vec<QueuedJob>, StoreError> {
+        self.read("listing jobs", async |db| jobs::list(db).await).await
+    }
+
+    async fn gc(&self, retention: &Retention) -> Result<GcReport, StoreError> {
+        let operation = "collecting garbage";
+        let mut report = self.write(operation, async |db| care::sweep(db, retention).await).await?;
+        let last = self.read(operation, async |db| care::last_pack(db).await).await?;
+        let mut after = 0;
+        while after < last {
+            let (moved, reached) =
+                self.write(operation, async |db| care::gather(db, after, last).await).await?;
+            report.packed_count += moved;
+            after = reached;
+        }
+        Ok(report)
+    }
+
+    async fn verify(&self, repairs: Repairs) -> Result<VerifyReport, StoreError> {
+        let verified = async {
+            let mut connection = self.connection().await?;
+            let change = connection.transaction().await?;
+            let report = verify::verify(&change, repairs).await?;
+            match repairs {
+                Repairs::None => change.rollback().await?,
+                Repairs::Derived => change.commit().await?,
+            }
+            Ok(report)
+        };
+        verified.await.map_err(self.at("verifying"))
+    }
+
+    async fn size(&self) -> Result<StoreSize, StoreError> {
+        self.read("measuring", async |db| care::size(db).await).await
+    }
+}

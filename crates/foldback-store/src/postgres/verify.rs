@@ -1,0 +1,234 @@
+//! Reading everything, and making anew what can be derived.
+
+use std::collections::HashMap;
+
+use deadpool_postgres::Transaction;
+use foldback_core::Handle;
+use foldback_engine::store::{Layout, Problem, ProblemKind, Repairs, VerifyReport};
+
+use super::blocks::list_handles;
+use super::error::Fault;
+use super::read::{BodyRow, with_bodies};
+use super::sessions::all_loops;
+use super::{BODY_LOCK, query};
+use crate::body;
+use crate::rows::{LoopRow, SessionRow, chain, index, segments, version};
+
+/// Problems that are listed; a store with more has one cause.
+const PROBLEMS_MAX: usize = 1_000;
+
+/// Bodies and items that are read at a time.
+const BATCH_ROWS: i64 = 2_000;
+
+pub(super) async fn verify(db: &Transaction<'_>, repairs: Repairs) -> Result<VerifyReport, Fault> {
+    query(db, "SELECT pg_advisory_xact_lock($1)", &[&BODY_LOCK]).await?;
+    let mut inspection = Inspection { db, repairs, report: VerifyReport::default() };
+    inspection.bodies().await?;
+    for row in query(db, "SELECT id, version, name FROM sessions ORDER BY id", &[]).await? {
+        let session = SessionRow { key: row.get(0), version: version(row.get(1)) };
+        inspection.report.session_count += 1;
+        inspection.session(&session, row.get(2)).await?;
+    }
+    Ok(inspection.report)
+}
+
+struct Inspection<'c> {
+    db: &'c Transaction<'c>,
+    repairs: Repairs,
+    report: VerifyReport,
+}
+
+impl Inspection<'_> {
+    fn found(&mut self, kind: ProblemKind, what: String, can_be_repaired: bool) {
+        let is_repaired = can_be_repaired && self.repairs == Repairs::Derived;
+        if self.report.problems.len() < PROBLEMS_MAX {
+            self.report.problems.push(Problem { kind, what, is_repaired });
+        }
+    }
+
+    /// Every body is there, and what its name says.
+    async fn bodies(&mut self) -> Result<(), Fault> {
+        let mut after = 0_i64;
+        loop {
+            let sql = "SELECT b.id, b.pack, b.start, b.length, b.hash, p.id FROM bodies b
+                LEFT JOIN packs p ON p.id = b.pack WHERE b.id > $1 ORDER BY b.id LIMIT $2";
+            let rows = query(self.db, sql, &[&after, &BATCH_ROWS]).await?;
+            let Some(last) = rows.last() else { return Ok(()) };
+            after = last.get(0);
+            self.report.body_count += rows.len();
+            let (there, gone): (Vec<_>, Vec<_>) =
+                rows.iter().partition(|row| row.get::<_, Option<i64>>(5).is_some());
+            for row in gone {
+                let what = format!("body {}: its pack is missing", row.get::<_, i64>(0));
+                self.found(ProblemKind::Body, what, false);
+            }
+            let bodies: Vec<BodyRow> = there.iter().map(|row| BodyRow::of(row, 1)).collect();
+            let mut wrong = Vec::new();
+            with_bodies(self.db, &bodies, |number, bytes, hash| {
+                wrong.extend(body::check(bytes, hash).err().map(|error| (number, error)));
+                Ok(())
+            })
+            .await?;
+            for (number, error) in wrong {
+                self.found(
+                    ProblemKind::Body,
+                    format!("body {}: {error}", there[number].get::<_, i64>(0)),
+                    false,
+                );
+            }
+        }
+    }
+
+    async fn session(&mut self, session: &SessionRow, name: &str) -> Result<(), Fault> {
+        let blocks = self.blocks(session, name).await?;
+        let loops = all_loops(self.db, session).await?;
+        let mut rows: Vec<&LoopRow> = loops.values().collect();
+        rows.sort_by_key(|row| row.key);
+        for row in rows {
+            let place = format!("session {name}, loop {}", row.name);
+            if let Err(error) = segments(&loops, row, &(0..usize::MAX)) {
+                self.found(ProblemKind::Items, format!("{place}: {error}"), false);
+            }
+            self.items(row, &place).await?;
+            self.original(row, &place).await?;
+            self.stack(row, &blocks, &place).await?;
+        }
+        Ok(())
+    }
+
+    /// Every block can be read, stands on another, and its layout is what they come to. Answers the
+    /// parent and the reach of each.
+    async fn blocks(
+        &mut self,
+        session: &SessionRow,
+        name: &str,
+    ) -> Result<HashMap<i64, (Option<i64>, i64)>, Fault> {
+        let mut layouts: HashMap<i64, Layout> = HashMap::new();
+        let mut facts = HashMap::new();
+        let sql = "SELECT number, parent, reach, data, layout FROM blocks WHERE session = $1 ORDER BY number";
+        for row in query(self.db, sql, &[&session.key]).await? {
+            let (number, parent): (i64, Option<i64>) = (row.get(0), row.get(1));
+            let place = format!("session {name}, block {number}");
+            let block = match body::decode_block(row.get(3)) {
+                Ok(block) => block,
+                Err(error) => {
+                    self.found(ProblemKind::Block, format!("{place}: {error}"), false);
+                    continue;
+                }
+            };
+            let below = match parent.map(|parent| layouts.get(&parent)) {
+                None => Layout::default(),
+                Some(Some(layout)) => layout.clone(),
+                Some(None) => {
+                    self.found(ProblemKind::Block, format!("{place} stands on one that is missing"), false);
+                    continue;
+                }
+            };
+            let layout = below.with(&block);
+            if body::decode_layout(row.get(4)).ok().as_ref() != Some(&layout) {
+                let sql = "UPDATE blocks SET layout = $3 WHERE session = $1 AND number = $2";
+                query(self.db, sql, &[&session.key, &number, &body::encode_layout(&layout)?]).await?;
+                self.found(ProblemKind::Layout, place.clone(), true);
+            }
+            if list_handles(self.db, session, number, &block).await? > 0 {
+                self.found(ProblemKind::Handle, format!("{place} has handles that are not listed"), true);
+            }
+            layouts.insert(number, layout);
+            facts.insert(number, (parent, row.get(2)));
+        }
+        Ok(facts)
+    }
+
+    /// The items that a loop has of its own, without gaps, each with its body and its handle.
+    async fn items(&mut self, row: &LoopRow, place: &str) -> Result<(), Fault> {
+        let mut expected = row.shared;
+        let sql = "SELECT i.position, i.handle, b.pack, b.start, b.length, b.hash FROM items i
+            JOIN bodies b ON b.id = i.body JOIN packs p ON p.id = b.pack
+            WHERE i.loop = $1 AND i.position >= $2 ORDER BY i.position LIMIT $3";
+        loop {
+            let rows = query(self.db, sql, &[&row.key, &expected, &BATCH_ROWS]).await?;
+            let contiguous =
+                rows.iter().zip(expected..).take_while(|(row, at)| row.get::<_, i64>(0) == *at).count();
+            let bodies: Vec<BodyRow> = rows[..contiguous].iter().map(|row| BodyRow::of(row, 2)).collect();
+            let (mut wrong, mut unreadable) = (Vec::new(), Vec::new());
+            with_bodies(self.db, &bodies, |number, bytes, hash| {
+                let position: i64 = rows[number].get(0);
+                match body::decode_item(bytes, hash) {
+                    Ok(item) => {
+                        let handle = Handle::of_item(index(position), &item.id).to_string();
+                        wrong.extend(
+                            (handle != rows[number].get::<_, String>(1)).then_some((position, handle)),
+                        );
+                    }
+                    Err(error) => unreadable.push((position, error)),
+                }
+                Ok(())
+            })
+            .await?;
+            for (position, handle) in wrong {
+                let sql = "UPDATE items SET handle = $3 WHERE loop = $1 AND position = $2";
+                query(self.db, sql, &[&row.key, &position, &handle]).await?;
+                self.found(ProblemKind::Handle, format!("{place}, item {position}"), true);
+            }
+            for (position, error) in unreadable {
+                self.found(ProblemKind::Body, format!("{place}, item {position}: {error}"), false);
+            }
+            self.report.item_count += contiguous;
+            expected += contiguous as i64;
+            if contiguous < rows.len() || (rows.len() as i64) < BATCH_ROWS {
+                break;
+            }
+        }
+        if expected != row.item_count {
+            // Missing bodies are no reason to forget the items behind them.
+            let what = format!("{place} says {} items and has {expected} without a gap", row.item_count);
+            self.found(ProblemKind::Items, what, false);
+        }
+        Ok(())
+    }
+
+    async fn original(&mut self, row: &LoopRow, place: &str) -> Result<(), Fault> {
+        let sql =
+            "SELECT o.start, o.length FROM originals o JOIN bodies b ON b.id = o.body AND b.length = o.length
+            WHERE o.loop = $1 ORDER BY o.start";
+        let mut expected = 0;
+        for piece in query(self.db, sql, &[&row.key]).await? {
+            if piece.get::<_, i64>(0) != expected {
+                break;
+            }
+            expected += piece.get::<_, i64>(1);
+        }
+        if expected != row.original_bytes {
+            let what = format!("{place}: {expected} of {} bytes of its file are there", row.original_bytes);
+            self.found(ProblemKind::Original, what, false);
+        }
+        Ok(())
+    }
+
+    async fn stack(
+        &mut self,
+        row: &LoopRow,
+        blocks: &HashMap<i64, (Option<i64>, i64)>,
+        place: &str,
+    ) -> Result<(), Fault> {
+        let parents: HashMap<i64, Option<i64>> =
+            blocks.iter().map(|(number, (parent, _))| (*number, *parent)).collect();
+        let top = chain(&parents, row.top);
+        let way = chain(&parents, row.tip);
+        let is_sound = match (&top, &way) {
+            (Ok(_), Ok(way)) => row.top.is_none_or(|top| way.contains(&top)),
+            (Ok(_) | Err(_), _) => false,
+        };
+        if !is_sound {
+            let kept = if top.is_ok() { row.top } else { None };
+            query(self.db, "UPDATE loops SET top = $2, tip = $2 WHERE id = $1", &[&row.key, &kept]).await?;
+            self.found(ProblemKind::Stack, format!("{place} has blocks in force that are missing"), true);
+        }
+        let reaches = |block: &i64| blocks.get(block).is_some_and(|(_, reach)| *reach > row.item_count);
+        if top.is_ok_and(|top| top.iter().any(reaches)) {
+            let what = format!("{place}: a block in force speaks of items that are missing");
+            self.found(ProblemKind::View, what, false);
+        }
+        Ok(())
+    }
+}

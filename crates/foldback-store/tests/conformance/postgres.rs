@@ -1,0 +1,147 @@
+//! The suite on PostgreSQL. Without a server these tests fail: start one with
+//! `cargo xtask postgres cargo test -p foldback-store`, or run `cargo xtask test`.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use foldback_core::{Item, LoopId, SessionId};
+use foldback_engine::store::{At, NewSession, ProblemKind, Repairs};
+use foldback_engine::{Store, StoreError};
+use foldback_store::{PostgresOptions, PostgresStore};
+use proptest::prelude::{ProptestConfig, prop, proptest};
+
+use crate::sqlite::runtime;
+use crate::{HandClock, cases, model};
+
+/// Each case makes all tables anew.
+const CASES: u32 = 20;
+
+static SCHEMAS: AtomicU32 = AtomicU32::new(0);
+
+fn url() -> String {
+    let url = std::env::var("FOLDBACK_POSTGRES_URL");
+    url.expect("FOLDBACK_POSTGRES_URL names a PostgreSQL server; `cargo xtask test` starts one and sets it")
+}
+
+/// Tables of its own for each test.
+fn options(clock: &HandClock) -> PostgresOptions {
+    let number = SCHEMAS.fetch_add(1, Ordering::SeqCst);
+    let schema = format!("test_{}_{number}", std::process::id());
+    PostgresOptions { clock: Arc::new(clock.clone()), schema, connections_max: 4 }
+}
+
+async fn raw(options: &PostgresOptions) -> tokio_postgres::Client {
+    let (client, connection) = tokio_postgres::connect(&url(), tokio_postgres::NoTls).await.unwrap();
+    tokio::spawn(connection);
+    client.batch_execute(&format!("SET search_path TO {}", options.schema)).await.unwrap();
+    client
+}
+
+macro_rules! conforms {
+    ($($case:ident),* $(,)?) => {
+        $(#[test]
+        fn $case() {
+            let clock = HandClock::default();
+            runtime().block_on(async {
+                let store = PostgresStore::open_with(&url(), options(&clock)).await.unwrap();
+                cases::$case(&store, &clock).await;
+            });
+        })*
+    };
+}
+
+crate::every_case!(conforms);
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: CASES, ..foldback_testkit::config() })]
+
+    /// Whatever is done in whatever order, the store holds what a list in memory holds.
+    #[test]
+    fn a_store_does_what_a_list_in_memory_does(steps in prop::collection::vec(model::step(), 1..24)) {
+        let options = options(&HandClock::default());
+        runtime().block_on(async {
+            let reopen = || async {
+                let store = PostgresStore::open_with(&url(), options.clone()).await.unwrap();
+                Box::new(store) as Box<dyn Store>
+            };
+            model::run(&steps, reopen).await
+        })?;
+    }
+}
+
+#[test]
+fn an_address_that_leads_nowhere_is_an_error_that_keeps_the_password() {
+    runtime().block_on(async {
+        for url in
+            ["postgres://me:secret@127.0.0.1:1/db", "postgres://me:secret@host:port/db", "nonsense secret"]
+        {
+            let error = PostgresStore::open(url).await.map(|_| ()).unwrap_err();
+            assert!(matches!(error, StoreError::Unreachable { .. }), "{error:?}");
+            assert!(!error.to_string().contains("secret"), "{error}");
+        }
+        let missing =
+            url().replace("/postgres?", "/nowhere?").trim_end_matches("/postgres").to_owned() + "/nowhere";
+        let error = PostgresStore::open(&missing).await.map(|_| ()).unwrap_err();
+        assert!(matches!(error, StoreError::Unreachable { .. }), "{error:?}");
+    });
+}
+
+#[test]
+fn a_store_of_a_newer_version_is_refused_and_left_alone() {
+    let options = options(&HandClock::default());
+    runtime().block_on(async {
+        drop(PostgresStore::open_with(&url(), options.clone()).await.unwrap());
+        raw(&options).await.batch_execute("UPDATE store_version SET version = 99").await.unwrap();
+        let refused = PostgresStore::open_with(&url(), options).await.map(|_| ());
+        assert_eq!(refused, Err(StoreError::TooNew { found: 99, known: 2 }));
+    });
+}
+
+#[test]
+fn a_store_of_the_first_version_is_brought_up_to_date_with_all_it_holds() {
+    let options = options(&HandClock::default());
+    let (session, loop_id): (SessionId, LoopId) = ("session".into(), "main".into());
+    let items = [Arc::new(Item::user("u", "hello"))];
+    runtime().block_on(async {
+        let store = PostgresStore::open_with(&url(), options.clone()).await.unwrap();
+        let version = store.create(&NewSession::new(session.clone(), loop_id.clone())).await.unwrap();
+        store.append(&At { session: &session, loop_id: &loop_id, version }, &items).await.unwrap();
+        // What the second version added goes: what is left is what the first one made.
+        let added =
+            "DROP TABLE jobs, search; DROP INDEX bodies_to_index; ALTER TABLE bodies DROP COLUMN is_indexed;
+            UPDATE store_version SET version = 1";
+        raw(&options).await.batch_execute(added).await.unwrap();
+        drop(store);
+        let address = url();
+        let opened = futures_util::future::join_all(
+            [(); 3].map(|()| PostgresStore::open_with(&address, options.clone())),
+        );
+        let stores: Vec<PostgresStore> = opened.await.into_iter().map(Result::unwrap).collect();
+        assert_eq!(stores[2].items(&session, &loop_id, 0..9).await.unwrap(), items);
+        assert_eq!(stores[0].index(9).await, Ok(0));
+        assert!(stores[1].verify(Repairs::None).await.unwrap().is_clean());
+    });
+}
+
+#[test]
+fn a_missing_body_is_named_and_verify_finds_it() {
+    let options = options(&HandClock::default());
+    let (session, loop_id): (SessionId, LoopId) = ("session".into(), "main".into());
+    runtime().block_on(async {
+        let store = PostgresStore::open_with(&url(), options.clone()).await.unwrap();
+        let version = store.create(&NewSession::new(session.clone(), loop_id.clone())).await.unwrap();
+        let items: Vec<Arc<Item>> =
+            (0..3).map(|n| Arc::new(Item::user(format!("u{n}"), format!("{n}")))).collect();
+        store.append(&At { session: &session, loop_id: &loop_id, version }, &items).await.unwrap();
+        let sql = "DELETE FROM bodies WHERE id = (SELECT body FROM items WHERE position = 1)";
+        raw(&options).await.batch_execute(sql).await.unwrap();
+        let read = store.items(&session, &loop_id, 0..3).await;
+        assert!(matches!(read, Err(StoreError::Corrupt { .. })), "{read:?}");
+        assert_eq!(store.items(&session, &loop_id, 2..3).await.unwrap(), items[2..]);
+        let report = store.verify(Repairs::None).await.unwrap();
+        assert_eq!(
+            report.problems.iter().map(|problem| problem.kind).collect::<Vec<_>>(),
+            [ProblemKind::Items]
+        );
+    });
+}

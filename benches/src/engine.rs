@@ -61,9 +61,10 @@ pub(crate) fn run(name: &str, work: Work, item_count: usize, effort: Effort) -> 
         Work::Asking => asking(name, &view(&items), effort),
         Work::Digest => digest(name, &view(&items), effort),
         Work::Cancelling => {
-            line(name, (0..effort.sample_count()).map(|_| cancelling(&view(&items))).collect())
+            let samples: Vec<Nanos> = (0..effort.sample_count()).map(|_| cancelling(&view(&items))).collect();
+            line(name, &samples)
         }
-        Work::Turn(preparing) => line(name, turns(&items, preparing)),
+        Work::Turn(preparing) => line(name, &turns(&items, preparing)),
     }
 }
 
@@ -71,10 +72,10 @@ fn view(items: &[Arc<Item>]) -> View {
     View::of(&items.iter().map(Arc::clone).collect::<Transcript>())
 }
 
-fn line(name: &str, samples: Vec<Nanos>) -> String {
+fn line(name: &str, samples: &[Nanos]) -> String {
     let (min, max) =
         samples.iter().fold((f64::INFINITY, 0.0_f64), |(min, max), &nanos| (min.min(nanos), max.max(nanos)));
-    let (middle, min, max) = (show(median(&samples)), show(min), show(max));
+    let (middle, min, max) = (show(median(samples)), show(min), show(max));
     format!("{name} foldback={middle} peer=none ratio=none spread={min}..{max} allocs=none alloc_bytes=none")
 }
 

@@ -9,7 +9,7 @@ fn summarizing(backend: &Arc<Scripted>) -> StrategyCompactor {
         .strategy(SummarizeOlderStrategy::new(4).preserve_kind(ItemKind::System))
         .shared_backend(Arc::clone(backend) as Arc<dyn CompactionBackend>)
         .build()
-        .unwrap()
+        .expect("it is complete")
 }
 
 /// The nested summariser is sent only text, never tool calls or results.

@@ -8,12 +8,17 @@ fn ahead(full: &View, backend: &Arc<Scripted>, recorder: &Recorder) -> StrategyC
     StrategyCompactor::builder()
         .compaction_trigger(BudgetTrigger::new(&budget))
         .strategy(LadderStrategy::new())
-        .budget(Budget::builder(budget.window()).target(Level::PercentOfUsable(20.0)).build().unwrap())
+        .budget(
+            Budget::builder(budget.window())
+                .target(Level::PercentOfUsable(20.0))
+                .build()
+                .expect("it is complete"),
+        )
         .shared_backend(Arc::clone(backend) as Arc<dyn CompactionBackend>)
         .observer(recorder.clone())
         .background(Level::PercentOfUsable(50.0))
         .build()
-        .unwrap()
+        .expect("it is complete")
 }
 
 /// The view as it was after so many items, and pushes that bring it to where it is.

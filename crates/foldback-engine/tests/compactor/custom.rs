@@ -35,7 +35,7 @@ fn without_oldest_turn(mut items: Vec<Arc<Item>>) -> Vec<Arc<Item>> {
 }
 
 fn built(strategy: impl CompactionStrategy + 'static) -> StrategyCompactor {
-    StrategyCompactor::builder().item_count_trigger(4).strategy(strategy).build().unwrap()
+    StrategyCompactor::builder().item_count_trigger(4).strategy(strategy).build().expect("it is complete")
 }
 
 #[tokio::test]

@@ -13,7 +13,7 @@ fn slow(recorder: &Recorder) -> StrategyCompactor {
         )
         .observer(recorder.clone())
         .build()
-        .unwrap()
+        .expect("it is complete")
 }
 
 /// T8, at every step of a compaction: while it is asked, while it waits to ask again.

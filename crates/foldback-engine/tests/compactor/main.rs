@@ -70,7 +70,7 @@ impl CompactionBackend for Scripted {
         request: SummaryRequest,
         _cancellation: CancellationToken,
     ) -> Result<SummaryResult, BackendError> {
-        self.requests.lock().unwrap().push(request);
+        self.requests.lock().expect("nobody panics in here").push(request);
         self.asked.add_permits(1);
         self.gate.acquire().await.expect("the gate is never removed").forget();
         tokio::time::sleep(self.takes).await;
@@ -95,7 +95,7 @@ struct Recorder(Arc<Mutex<Vec<CompactionEventKind>>>);
 impl CompactionObserver for Recorder {
     fn on_event(&self, event: &CompactionEvent) {
         assert_eq!(event.session_id.as_str(), SESSION);
-        self.0.lock().unwrap().push(event.kind.clone());
+        self.0.lock().expect("nobody panics in here").push(event.kind.clone());
     }
 }
 
@@ -109,11 +109,11 @@ impl Recorder {
             CompactionEventKind::CompactionEnded(_) => "ended",
             CompactionEventKind::CompactionFailed { .. } => "failed",
         };
-        self.0.lock().unwrap().iter().map(name).collect()
+        self.0.lock().expect("nobody panics in here").iter().map(name).collect()
     }
 
     fn report(&self) -> CompactionReport {
-        let events = self.0.lock().unwrap();
+        let events = self.0.lock().expect("nobody panics in here");
         let report = events.iter().rev().find_map(|kind| match kind {
             CompactionEventKind::CompactionEnded(report) => Some(report.clone()),
             _ => None,

@@ -268,7 +268,7 @@ impl Tool for Shell {
 #[tokio::test]
 async fn two_thousand_rounds_stay_valid_within_the_window_and_true_to_the_first_turn() {
     let seen = Arc::new(Mutex::new(Seen::default()));
-    let server = Server::start({
+    let server = Server::unrecorded({
         let seen = Arc::clone(&seen);
         move |request| seen.lock().unwrap().answer(request)
     })

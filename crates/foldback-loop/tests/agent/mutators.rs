@@ -6,8 +6,9 @@ use async_trait::async_trait;
 use foldback_core::edit::{Drop, Edit};
 use foldback_core::{
     CompactionBlock, CompactionReason, Item, ItemKind, KeepRecentStrategy, LastCompaction, MutationPoint,
-    Overlay, Part, Reason, StructuralEvent, Transcript, View,
+    Overlay, Part, Reason, SessionId, StructuralEvent, Transcript, TriggerContext, TurnId, View,
 };
+use foldback_engine::{CompactionContext, CompactionError, CompactionRequest, CompactionResult, Compactor};
 use foldback_loop::{
     Agent, AgentBuildError, AgentBuilderCompactorExt, AgentEvent, CompactorMutator, LoopError, LoopMutator,
     Mutation, MutationContext, MutationFault, MutatorError, Staged,
@@ -282,6 +283,70 @@ async fn a_person_can_compact_and_undo() {
     assert_eq!(session.view().len(), 10);
     assert_eq!(session.view().overlay(), &Overlay::default());
     assert!(session.undo().await.unwrap().is_none());
+}
+
+/// Keeps the requests it gets.
+#[derive(Clone, Debug, Default)]
+struct Keeping(Arc<std::sync::Mutex<Vec<CompactionRequest>>>);
+
+#[async_trait]
+impl Compactor for Keeping {
+    fn should_compact(
+        &self,
+        _session_id: &SessionId,
+        _turn_id: Option<&TurnId>,
+        _view: &View,
+        _context: &TriggerContext<'_>,
+    ) -> Option<CompactionReason> {
+        None
+    }
+
+    async fn compact(
+        &self,
+        request: CompactionRequest,
+        _context: &CompactionContext,
+    ) -> Result<CompactionResult, CompactionError> {
+        self.0.lock().unwrap().push(request.clone());
+        Ok(CompactionResult::unchanged(request.transcript))
+    }
+}
+
+#[tokio::test]
+async fn what_the_person_asks_a_summary_to_attend_to_reaches_the_compactor() {
+    let keeping = Keeping::default();
+    let agent = Agent::builder()
+        .model(Script::new(|_, _| Reply::Say("yes")))
+        .compactor(keeping.clone())
+        .build()
+        .unwrap();
+    let session = agent.session("s");
+    session.send("go").await.unwrap();
+    let round = session.compact(Some("the parser".into())).await.unwrap();
+    assert!(round.dirty.is_empty());
+    let requests = keeping.0.lock().unwrap();
+    assert_eq!(requests.len(), 1);
+    assert_eq!(requests[0].focus.as_deref(), Some("the parser"));
+    assert_eq!(requests[0].reason, CompactionReason::Manual);
+}
+
+#[tokio::test]
+async fn a_list_of_items_is_installed_as_edits_that_can_be_undone() {
+    let forgetting = Doing("forgetting", |staged: &mut Staged, context: &MutationContext<'_>| {
+        if context.is_asked_for() {
+            let kept: Vec<Arc<Item>> = staged.view().items().skip(2).cloned().collect();
+            staged.set_items(&kept).map_err(|error| MutatorError::new(error.to_string()))?;
+        }
+        Ok(Mutation::done())
+    });
+    let agent =
+        Agent::builder().model(Script::new(|_, _| Reply::Say("yes"))).mutator(forgetting).build().unwrap();
+    let session = agent.session("s");
+    session.send("one").await.unwrap();
+    session.send("two").await.unwrap();
+    session.compact(None).await.unwrap();
+    assert_eq!(kinds(session.view().items()), ["user", "assistant"]);
+    assert!(session.undo().await.unwrap().is_some());
+    assert_eq!(session.view().len(), 4);
 }
 
 #[test]

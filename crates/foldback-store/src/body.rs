@@ -1,11 +1,14 @@
 //! Bodies: what is stored of an item, under the name that its content gives it; and packs, in which
 //! bodies that were stored together are compressed together.
 
+use std::cell::RefCell;
+
 use foldback_core::{CompactionBlock, Item};
 use foldback_engine::StoreError;
 use foldback_engine::store::Layout;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use zstd::bulk::Compressor;
 
 /// A pack is closed once it holds this many bytes: large enough to compress well, small enough to be
 /// read for one item.
@@ -45,6 +48,12 @@ pub(crate) type BodyHash = [u8; 32];
 /// The name that content gives itself.
 pub(crate) fn hash(bytes: &[u8]) -> BodyHash {
     *blake3::hash(bytes).as_bytes()
+}
+
+/// The first bytes of a name, for an index.
+pub(crate) fn prefix(hash: &BodyHash) -> i64 {
+    let (first, _) = hash.split_first_chunk().expect("a hash is longer than eight bytes");
+    i64::from_le_bytes(*first)
 }
 
 /// What is stored of an item.
@@ -104,7 +113,7 @@ fn bounded(bytes: Vec<u8>) -> Result<Vec<u8>, StoreError> {
 /// Bytes as they are stored: compressed where that pays.
 pub(crate) fn seal(bytes: &[u8]) -> Result<Vec<u8>, StoreError> {
     if bytes.len() >= COMPRESSED_BYTES_MIN {
-        let compressed = zstd::bulk::compress(bytes, LEVEL).map_err(|error| failed("compressing", &error))?;
+        let compressed = compress(bytes).map_err(|error| failed("compressing", &error))?;
         if compressed.len() + LENGTH_BYTES < bytes.len() {
             let length = u32::try_from(bytes.len()).map_err(|error| failed("compressing", &error))?;
             let mut sealed = Vec::with_capacity(1 + LENGTH_BYTES + compressed.len());
@@ -118,6 +127,21 @@ pub(crate) fn seal(bytes: &[u8]) -> Result<Vec<u8>, StoreError> {
     sealed.push(PLAIN);
     sealed.extend_from_slice(bytes);
     Ok(sealed)
+}
+
+thread_local! {
+    /// Kept between packs: making one costs as much as compressing one.
+    static COMPRESSOR: RefCell<Option<Compressor<'static>>> = const { RefCell::new(None) };
+}
+
+fn compress(bytes: &[u8]) -> std::io::Result<Vec<u8>> {
+    COMPRESSOR.with_borrow_mut(|kept| {
+        let compressor = match kept {
+            Some(compressor) => compressor,
+            None => kept.insert(Compressor::new(LEVEL)?),
+        };
+        compressor.compress(bytes)
+    })
 }
 
 /// What was sealed.

@@ -157,7 +157,7 @@ pub(super) fn size(db: &Connection) -> Result<StoreSize, Fault> {
         |row| row.get(0),
     )?;
     let search: i64 = db.query_row(
-        "SELECT coalesce(sum(pgsize), 0) FROM dbstat WHERE aggregate AND name LIKE 'search%'",
+        "SELECT coalesce(sum(pgsize), 0) FROM dbstat WHERE aggregate = TRUE AND name LIKE 'search%'",
         [],
         |row| row.get(0),
     )?;

@@ -47,8 +47,8 @@ impl<'c> BodyWriter<'c> {
         }
         let stored = self
             .change
-            .prepare_cached("SELECT id FROM bodies WHERE hash = ?1 AND kind = ?2")?
-            .query_row(params![hash, self.kind as i64], |row| row.get(0))
+            .prepare_cached("SELECT id FROM bodies WHERE prefix = ?1 AND hash = ?2 AND kind = ?3")?
+            .query_row(params![body::prefix(&hash), hash, self.kind as i64], |row| row.get(0))
             .optional()?;
         if let Some(id) = stored {
             return Ok(id);
@@ -72,10 +72,19 @@ impl<'c> BodyWriter<'c> {
             .prepare_cached("INSERT INTO packs (id, data) VALUES (?1, ?2)")?
             .execute(params![pack, data])?;
         let mut insert = self.change.prepare_cached(
-            "INSERT INTO bodies (id, kind, hash, pack, start, length) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+            "INSERT INTO bodies (id, kind, prefix, hash, pack, start, length) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
         )?;
         for body in bodies {
-            insert.execute(params![body.id, self.kind as i64, body.hash, pack, body.start, body.length])?;
+            let prefix = body::prefix(&body.hash);
+            insert.execute(params![
+                body.id,
+                self.kind as i64,
+                prefix,
+                body.hash,
+                pack,
+                body.start,
+                body.length
+            ])?;
         }
         self.pending.clear();
         Ok(())

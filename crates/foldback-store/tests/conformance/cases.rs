@@ -314,6 +314,8 @@ pub(crate) async fn search_finds_folded_and_live_content(store: &dyn Store, _: &
     fold(store, version, 8).await;
     assert_eq!(store.index(10).await, Ok(14), "of 24 items");
     assert_eq!(store.index(100).await, Ok(0));
+    let size = store.size().await.unwrap();
+    assert!(size.data_bytes > 0 && size.search_bytes > 0, "{size:?}");
     let ids = |answer: Vec<foldback_engine::store::SearchHit>| {
         let mut ids: Vec<String> = answer.iter().map(|hit| hit.item_id.to_string()).collect();
         ids.sort();

@@ -87,7 +87,11 @@ pub(crate) async fn run(target: Target, rounds: u32) -> Result<(), Failure> {
     println!(
         "{rounds} rounds on {name}: {lines} acknowledgements kept, {items} items at the end, all as they were"
     );
-    if lines == 0 { Err("no writer lived long enough to be told anything".to_owned()) } else { Ok(()) }
+    if lines == 0 {
+        Err("no writer lived long enough to be told anything".to_owned())
+    } else {
+        target.remove()
+    }
 }
 
 async fn forget(store: &dyn Store) -> Result<(), Failure> {

@@ -29,7 +29,7 @@ pub(crate) fn url() -> Result<String, Failure> {
 impl Target {
     pub(crate) fn sqlite() -> Result<Self, Failure> {
         let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
-        // The file is looked at by hand where a round fails; the system removes it otherwise.
+        // Kept where a round fails, to be looked at by hand.
         Ok(Self::Sqlite { path: folder.keep().join("store.db") })
     }
 
@@ -50,6 +50,18 @@ impl Target {
         match self {
             Self::Sqlite { path } => format!("sqlite:{}", path.display()),
             Self::Postgres { schema } => format!("postgres:{schema}"),
+        }
+    }
+
+    /// Takes the store away, once nothing was wrong with it.
+    pub(crate) fn remove(&self) -> Result<(), Failure> {
+        match self {
+            Self::Sqlite { path } => {
+                let folder = path.parent().ok_or("the store has no folder")?;
+                std::fs::remove_dir_all(folder).map_err(|error| error.to_string())
+            }
+            // The server's files go with the server.
+            Self::Postgres { .. } => Ok(()),
         }
     }
 

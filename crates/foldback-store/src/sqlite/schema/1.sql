@@ -30,15 +30,18 @@ CREATE TABLE loops (
 
 CREATE TABLE packs (id INTEGER PRIMARY KEY, data BLOB NOT NULL);
 
+-- prefix: the first eight bytes of the hash. New hashes fall anywhere in their index, so each entry
+-- costs a page of every commit: short entries are a third of the pages.
 CREATE TABLE bodies (
     id INTEGER PRIMARY KEY,
     kind INTEGER NOT NULL,
+    prefix INTEGER NOT NULL,
     hash BLOB NOT NULL,
     pack INTEGER NOT NULL,
     start INTEGER NOT NULL,
-    length INTEGER NOT NULL,
-    UNIQUE (hash, kind)
+    length INTEGER NOT NULL
 );
+CREATE INDEX bodies_by_prefix ON bodies (prefix);
 CREATE INDEX bodies_by_pack ON bodies (pack);
 
 CREATE TABLE items (

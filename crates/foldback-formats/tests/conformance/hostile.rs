@@ -173,3 +173,34 @@ fn json_nested_deeper_than_any_stack_is_read_or_refused() {
         look_at(format, "{\"a\":".repeat(NESTING).as_bytes());
     }
 }
+
+/// Longer than any record that an agent writes.
+const LINE_BYTES: usize = 100_000_000;
+
+#[test]
+fn a_record_of_a_hundred_megabytes_is_read_and_compacted_like_any_other() {
+    let piece = r#"a line of output with \"quotes\" and a path: src/lib.rs\n"#;
+    let long = piece.repeat(LINE_BYTES / piece.len());
+    let record = |uuid: &str, parent: &str, text: &str| {
+        let message = format!(r#"{{"role":"user","content":"{text}"}}"#);
+        format!(
+            r#"{{"type":"user","uuid":"{uuid}","parentUuid":{parent},"sessionId":"s","message":{message}}}"#
+        )
+    };
+    let bytes = [record("a", "null", &long), record("b", "\"a\"", "go on")].join("\n").into_bytes();
+    drop(long);
+    let session = Session::read(bytes).unwrap();
+    assert_eq!((session.problems(), session.format()), (&[][..], Format::ClaudeCode));
+    let main = &session.conversations()[0];
+    let [long, short] = main.recorded() else { panic!("two items") };
+    let transcript = main.transcript(Arc::new(EstimatingCounter), session.dialect());
+    assert!(transcript.tokens().0 > 10_000_000, "{}", transcript.tokens());
+
+    let written = session.compacted(main, &[Arc::clone(&short.item)]);
+    assert_eq!(written.written_as, WrittenAs::Appended(Format::ClaudeCode));
+    let again = Session::read(written.to_bytes()).unwrap();
+    let main = &again.conversations()[0];
+    let said: Vec<_> = main.history().map(|recorded| &recorded.item.parts).collect();
+    assert!(said == [&long.item.parts, &short.item.parts]);
+    assert_eq!(main.visible().len(), 1);
+}

@@ -187,6 +187,9 @@ pub(crate) struct OpenPack {
     bodies: Vec<Packed>,
 }
 
+/// A pack as it is stored, and the bodies in it.
+pub(crate) type ClosedPack = (Vec<u8>, Vec<Packed>);
+
 impl OpenPack {
     /// Takes a body in.
     pub(crate) fn push(&mut self, id: i64, hash: BodyHash, bytes: &[u8]) {
@@ -201,7 +204,7 @@ impl OpenPack {
     }
 
     /// The pack as it is stored, and the bodies in it; nothing where it is empty.
-    pub(crate) fn close(&mut self) -> Result<Option<(Vec<u8>, Vec<Packed>)>, StoreError> {
+    pub(crate) fn close(&mut self) -> Result<Option<ClosedPack>, StoreError> {
         if self.bodies.is_empty() {
             return Ok(None);
         }

@@ -142,8 +142,7 @@ fn a_folder_is_followed_as_it_grows() {
     session_file(&inner, "one.jsonl", 2);
     session_file(&inner, "two.jsonl", 4);
     let path = sessions.display().to_string();
-    let watched =
-        in_store(&folder, &["import", "--watch", "--every", "1", "--rounds", "3", "--json", &path]);
+    let watched = in_store(&folder, &["import", "--watch", "--every", "1", "--rounds", "3", "--json", &path]);
     assert_eq!(lines(&watched).len(), 2, "each file is told of once");
     assert_eq!(lines(&in_store(&folder, &["session", "list", "--json"])).len(), 2);
 }
@@ -171,7 +170,8 @@ fn a_store_is_verified_backed_up_and_restored() {
 fn a_store_that_is_none_is_told_with_what_to_do() {
     let folder = folder();
     let wrong = at(&folder, "notes.txt");
-    std::fs::write(&wrong, "these are my notes and no database at all, whatever the name may be ".repeat(40)).unwrap();
+    std::fs::write(&wrong, "these are my notes and no database at all, whatever the name may be ".repeat(40))
+        .unwrap();
     let refused = run(&["session", "list", "--store", &wrong]);
     assert_eq!(code(&refused), 3, "{}", text(&refused.stderr));
     assert!(text(&refused.stderr).contains("no store of foldback"), "{}", text(&refused.stderr));

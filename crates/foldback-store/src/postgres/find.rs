@@ -32,10 +32,9 @@ pub(super) async fn locate(
         WHERE h.session = $1 AND h.handle = $2 ORDER BY b.number DESC";
     for row in query(db, sql, &[&opened.session.key, &handle.as_str()]).await? {
         let (number, holder): (i64, i64) = (row.get(0), row.get(1));
-        if holder == opened.row.key || own.contains(&number) {
-            if let Some(place) = place_in(&body::decode_block(row.get(2))?.edits, handle) {
-                return Ok(place);
-            }
+        let is_own = holder == opened.row.key || own.contains(&number);
+        if is_own && let Some(place) = place_in(&body::decode_block(row.get(2))?.edits, handle) {
+            return Ok(place);
         }
     }
     let sql = "SELECT position FROM items

@@ -7,9 +7,9 @@
 use std::sync::{Arc, LazyLock};
 
 use foldback_core::{
-    Budget, BudgetTrigger, StrategyPipeline, DefaultCompaction, DropFailedToolResultsStrategy,
-    DropReasoningStrategy, Item, ItemKind, Json, KeepRecentStrategy, LadderStrategy, MutationPoint, Part,
-    Strategy, Tokens, ToolCall, ToolInput, ToolResult, Transcript, Trigger, TriggerContext, View, dialect,
+    Budget, BudgetTrigger, DefaultCompaction, DropFailedToolResultsStrategy, DropReasoningStrategy, Item,
+    ItemKind, Json, KeepRecentStrategy, LadderStrategy, MutationPoint, Part, Strategy, StrategyPipeline,
+    Tokens, ToolCall, ToolInput, ToolResult, Transcript, Trigger, TriggerContext, View, dialect,
     dialect::Dialect, plan,
 };
 

@@ -19,6 +19,7 @@ mod agentkit_side;
 mod allocations;
 mod conversation;
 mod count;
+mod engine;
 mod foldback_side;
 mod growth;
 mod measure;
@@ -32,6 +33,7 @@ mod worst;
 use std::process::ExitCode;
 
 use crate::count::Cores;
+use crate::engine::Preparing;
 use crate::growth::Work;
 use crate::measure::Effort;
 use crate::worst::Made;
@@ -45,9 +47,10 @@ enum Case {
     CountMixed(Cores),
     CountWorst(Made),
     Growth { work: Work, item_count: usize },
+    Engine { work: engine::Work, item_count: usize },
 }
 
-const CASES: [(&str, Case); 34] = [
+const CASES: [(&str, Case); 41] = [
     ("agentkit-pipeline-1k", Case::AgentkitPipeline { item_count: 1_000 }),
     ("agentkit-pipeline-10k", Case::AgentkitPipeline { item_count: 10_000 }),
     ("agentkit-pipeline-50k", Case::AgentkitPipeline { item_count: 50_000 }),
@@ -82,6 +85,13 @@ const CASES: [(&str, Case); 34] = [
     ("ledger-1k", Case::Growth { work: Work::Ledger, item_count: 1_000 }),
     ("ledger-10k", Case::Growth { work: Work::Ledger, item_count: 10_000 }),
     ("ledger-100k", Case::Growth { work: Work::Ledger, item_count: 100_000 }),
+    ("should-compact-1k", Case::Engine { work: engine::Work::Asking, item_count: 1_000 }),
+    ("should-compact-10k", Case::Engine { work: engine::Work::Asking, item_count: 10_000 }),
+    ("should-compact-100k", Case::Engine { work: engine::Work::Asking, item_count: 100_000 }),
+    ("compact-digest-50k", Case::Engine { work: engine::Work::Digest, item_count: 50_000 }),
+    ("cancel-10k", Case::Engine { work: engine::Work::Cancelling, item_count: 10_000 }),
+    ("turn-10k", Case::Engine { work: engine::Work::Turn(Preparing::Never), item_count: 10_000 }),
+    ("turn-background-10k", Case::Engine { work: engine::Work::Turn(Preparing::Ahead), item_count: 10_000 }),
 ];
 
 fn main() -> ExitCode {
@@ -127,6 +137,7 @@ fn run(cases: &[(&str, Case)], effort: Effort) {
             Case::CountMixed(cores) => count::run(name, cores, effort),
             Case::CountWorst(made) => worst::run(name, made, effort),
             Case::Growth { work, item_count } => growth::run(name, work, item_count, effort),
+            Case::Engine { work, item_count } => engine::run(name, work, item_count, effort),
         };
         println!("{line}");
     }

@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use foldback_core::{EstimatingCounter, Item, TokenCounter, Transcript};
+use foldback_core::{EstimatingCounter, Item, ItemKind, Part, TokenCounter, Transcript, View};
 use foldback_formats::{Conversation, Format, Session, WrittenAs, detect, write};
 use libfuzzer_sys::fuzz_target;
 
@@ -40,16 +40,27 @@ fn look_at(session: &Session, bytes: &[u8]) {
     }
 }
 
-/// Keeps every second item, which is enough of a compaction for a writer.
+/// Keeps every second item, which is enough of a compaction for a writer. What was said is all
+/// there when the file is read again, and the model sees what was kept.
 fn write_back(session: &Session, conversation: &Conversation) {
-    let transcript = transcript(conversation);
-    let items = conversation.view_of(&transcript).items().step_by(2).cloned().collect();
+    let items = conversation.view_of(&transcript(conversation)).items().step_by(2).cloned().collect();
     let items = session.arrange(items);
     let written = session.compacted(conversation, &items);
     if let WrittenAs::Appended(format) = written.written_as {
         let again = Session::read_as(format, written.to_bytes()).expect("what foldback writes, it reads");
-        assert!(!again.conversations().is_empty());
+        let main = again.conversations().first().expect("what was compacted is there");
+        let (said, seen) = (history(main), main.view_of(&transcript(main)));
+        assert_eq!(parts(said.items()), parts(history(conversation).items()), "what was said");
+        assert_eq!(parts(seen.items()), parts(items.iter()), "what the model sees");
     }
+}
+
+fn history(conversation: &Conversation) -> View {
+    conversation.history_of(&transcript(conversation))
+}
+
+fn parts<'a>(items: impl Iterator<Item = &'a Arc<Item>>) -> Vec<(ItemKind, &'a Part)> {
+    items.flat_map(|item| item.parts.iter().map(|part| (item.kind, part))).collect()
 }
 
 fn transcript(conversation: &Conversation) -> Transcript {

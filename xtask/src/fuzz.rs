@@ -10,11 +10,29 @@ use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use crate::Failure;
 use crate::cargo::{answers, cargo, metadata, read, root, run as run_command};
+use crate::{Failure, mutate};
 
-/// Long enough to find what a change broke in plain sight, short enough for every test run.
+/// Long enough to find what a change broke in plain sight.
 pub(crate) const SECONDS_DEFAULT: u32 = 20;
+
+/// How a target is fuzzed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Effort {
+    /// From what earlier runs found, to other inputs each time.
+    Seconds(u32),
+    /// With the same inputs each time: a change that breaks nothing is not blamed for what luck
+    /// finds.
+    Repeatable,
+}
+
+/// Inputs of a repeatable run, for about twenty seconds of each target.
+fn repeatable_input_count(name: &str) -> usize {
+    match name {
+        "formats" => 2_000,
+        _ => 50_000,
+    }
+}
 
 /// An input that takes longer than this is a finding.
 const INPUT_SECONDS_MAX: u32 = 10;
@@ -28,8 +46,8 @@ const COVERAGE_FLAGS: &str = "-Cpasses=sancov-module \
     -Cllvm-args=-sanitizer-coverage-trace-compares \
     -Ccodegen-units=1 --cfg fuzzing";
 
-/// Builds and runs `target`, or every target, for `seconds` each.
-pub(crate) fn run(seconds: u32, target: Option<&str>) -> Result<(), Failure> {
+/// Builds and runs `target`, or every target.
+pub(crate) fn run(effort: Effort, target: Option<&str>) -> Result<(), Failure> {
     let known = targets()?;
     let chosen = match target {
         None => known,
@@ -40,7 +58,7 @@ pub(crate) fn run(seconds: u32, target: Option<&str>) -> Result<(), Failure> {
         }
     };
     let binaries = build()?;
-    chosen.iter().try_for_each(|name| run_target(name, &binaries, seconds))
+    chosen.iter().try_for_each(|name| run_target(name, &binaries, effort))
 }
 
 fn targets() -> Result<Vec<String>, Failure> {
@@ -80,21 +98,32 @@ fn target_folder() -> Result<PathBuf, Failure> {
         .ok_or_else(|| Failure::Failed("cargo metadata does not name the target directory".to_owned()))
 }
 
-/// Runs one target over its committed seeds and what earlier runs found. All that it says goes
-/// to a log, what is worth reading to our own output.
-fn run_target(name: &str, binaries: &Path, seconds: u32) -> Result<(), Failure> {
+/// Runs one target over its committed seeds. All that it says goes to a log, what is worth reading
+/// to our own output.
+fn run_target(name: &str, binaries: &Path, effort: Effort) -> Result<(), Failure> {
     let failed = |error: std::io::Error| Failure::Failed(format!("fuzz target {name}: {error}"));
-    let corpus = target_folder()?.join("corpus").join(name);
+    let corpus = corpus(&target_folder()?, name, effort).map_err(failed)?;
     let artifacts = root().join("fuzz/artifacts").join(name);
-    fs::create_dir_all(&corpus).and_then(|()| fs::create_dir_all(&artifacts)).map_err(failed)?;
+    fs::create_dir_all(&artifacts).map_err(failed)?;
     let log_path = target_folder()?.join(format!("{name}.log"));
     let mut log = File::create(&log_path).map_err(failed)?;
 
-    eprintln!("fuzzing {name} for {seconds} s");
+    let extent = match effort {
+        Effort::Seconds(seconds) => {
+            eprintln!("fuzzing {name} for {seconds} s");
+            format!("-max_total_time={seconds}")
+        }
+        Effort::Repeatable => {
+            let count = repeatable_input_count(name);
+            eprintln!("fuzzing {name} with {count} inputs, the same each time");
+            mutate::fill(&corpus, &seeds(name), count).map_err(failed)?;
+            "-runs=0".to_owned()
+        }
+    };
     let mut child = Command::new(binaries.join(name))
         .arg(&corpus)
         .args(Some(seeds(name)).filter(|seeds| seeds.is_dir()))
-        .arg(format!("-max_total_time={seconds}"))
+        .arg(extent)
         .arg(format!("-timeout={INPUT_SECONDS_MAX}"))
         .arg(format!("-artifact_prefix={}/", artifacts.display()))
         .current_dir(root())
@@ -117,6 +146,22 @@ fn run_target(name: &str, binaries: &Path, seconds: u32) -> Result<(), Failure> 
         log_path.display(),
         binaries.join(name).display(),
     )))
+}
+
+/// The folder of inputs: those that earlier runs found, or none yet.
+fn corpus(folder: &Path, name: &str, effort: Effort) -> Result<PathBuf, std::io::Error> {
+    let corpus = match effort {
+        Effort::Seconds(_) => folder.join("corpus").join(name),
+        Effort::Repeatable => {
+            let corpus = folder.join("repeatable").join(name);
+            if corpus.exists() {
+                fs::remove_dir_all(&corpus)?;
+            }
+            corpus
+        }
+    };
+    fs::create_dir_all(&corpus)?;
+    Ok(corpus)
 }
 
 /// The committed inputs that a target starts from. Those of the formats are their test fixtures.

@@ -9,6 +9,8 @@ mod edges;
 mod fuzz;
 mod generate;
 mod kill;
+mod llama;
+mod mutate;
 mod postgres;
 mod purity;
 mod sessions;
@@ -17,6 +19,8 @@ mod suite;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use fuzz::Effort;
+
 const USAGE: &str = "\
 usage: cargo xtask <command>
 
@@ -24,17 +28,25 @@ commands:
   test                            everything that must pass before a merge; the one command to run
   edges                           only the rules: which crate may use which, what core may contain
   fuzz [--seconds N] [target]     fuzz one target or all, N seconds each (default 20)
+  fuzz --repeatable [target]      the same inputs each time, as `test` does
   props --cases N                 the property tests with N cases each
   postgres COMMAND…               a PostgreSQL server of our own, and a command beside it
   kill --rounds N --store STORE   end writers at random moments; STORE is sqlite or postgres
   workers [--seconds N]           three processes on one PostgreSQL, ended at random (default 60)
   generate --megabytes N FILE     a Claude Code session of that size, the same each time
   sessions [--megabytes N]        the command line on such a session, beside Python's json
+  faults [--runs N] [--seed S]    compactions against servers that fail in every way (default 10000 runs)
+  llama [--model NAME] [--context N] [--port N]
+                                  a llama.cpp server on loopback, until enter is pressed; the model is
+                                  parrot, which says one sentence, or smollm2
   peers [filter…]                 compare with other compaction libraries (release build of benches/)
 ";
 
 /// Test targets that hold the property tests.
 const PROPERTY_TESTS: [&str; 3] = ["properties", "dialect", "splice"];
+
+/// Fault runs unless told otherwise.
+const FAULT_RUNS_DEFAULT: u32 = 10_000;
 
 /// Why a command did not do what was asked.
 #[derive(Debug, PartialEq, Eq)]
@@ -50,7 +62,7 @@ enum Command {
     Help,
     Test,
     Edges,
-    Fuzz { seconds: u32, target: Option<String> },
+    Fuzz { effort: Effort, target: Option<String> },
     Props { cases: u32 },
     Postgres { words: Vec<String> },
     Kill { rounds: u32, store: kill::Store },
@@ -58,6 +70,8 @@ enum Command {
     Peers { filters: Vec<String> },
     Generate { megabytes: u32, path: PathBuf },
     Sessions { megabytes: u32 },
+    Faults { runs: u32, seed: u64 },
+    Llama(llama::Options),
 }
 
 fn main() -> ExitCode {
@@ -83,7 +97,7 @@ fn run(command: Command) -> Result<(), Failure> {
         }
         Command::Test => suite::run(),
         Command::Edges => edges::run(),
-        Command::Fuzz { seconds, target } => fuzz::run(seconds, target.as_deref()),
+        Command::Fuzz { effort, target } => fuzz::run(effort, target.as_deref()),
         Command::Props { cases } => cargo::run(
             cargo::cargo(&["test", "--workspace", "--locked"])
                 .args(PROPERTY_TESTS.iter().flat_map(|target| ["--test", target]))
@@ -94,6 +108,13 @@ fn run(command: Command) -> Result<(), Failure> {
         Command::Workers { seconds } => kill::run_workers(seconds),
         Command::Generate { megabytes, path } => generate::run(megabytes, &path),
         Command::Sessions { megabytes } => sessions::run(megabytes),
+        Command::Faults { runs, seed } => cargo::run(
+            cargo::cargo(&["test", "--release", "--locked", "--package", "foldback-backends"])
+                .args(["--test", "faults", "--", "--nocapture"])
+                .env("FOLDBACK_FAULT_RUNS", runs.to_string())
+                .env("FOLDBACK_FAULT_SEED", seed.to_string()),
+        ),
+        Command::Llama(options) => llama::run(&options),
         Command::Peers { filters } => cargo::run(
             cargo::cargo(&["run", "--release", "--manifest-path", "benches/Cargo.toml", "--"]).args(filters),
         ),
@@ -132,6 +153,8 @@ fn parse(arguments: &[String]) -> Result<Command, Failure> {
             Ok(Command::Sessions { megabytes: positive(flag, Some(size))? })
         }
         ("sessions", _) => Err(Failure::Misuse("sessions takes --megabytes and a number".to_owned())),
+        ("faults", rest) => parse_faults(rest),
+        ("llama", rest) => parse_llama(rest),
         ("peers", filters) => Ok(Command::Peers { filters: filters.to_vec() }),
         ("help" | "--help" | "-h" | "test" | "edges", [extra, ..]) => {
             Err(Failure::Misuse(format!("{name} takes no argument, but was given {extra}")))
@@ -141,11 +164,12 @@ fn parse(arguments: &[String]) -> Result<Command, Failure> {
 }
 
 fn parse_fuzz(arguments: &[String]) -> Result<Command, Failure> {
-    let (mut seconds, mut target) = (fuzz::SECONDS_DEFAULT, None);
+    let (mut effort, mut target) = (Effort::Seconds(fuzz::SECONDS_DEFAULT), None);
     let mut arguments = arguments.iter();
     while let Some(argument) = arguments.next() {
         match argument.as_str() {
-            "--seconds" => seconds = positive(argument, arguments.next())?,
+            "--seconds" => effort = Effort::Seconds(positive(argument, arguments.next())?),
+            "--repeatable" => effort = Effort::Repeatable,
             flag if flag.starts_with('-') => {
                 return Err(Failure::Misuse(format!("fuzz has no option {flag}")));
             }
@@ -155,7 +179,36 @@ fn parse_fuzz(arguments: &[String]) -> Result<Command, Failure> {
             }
         }
     }
-    Ok(Command::Fuzz { seconds, target })
+    Ok(Command::Fuzz { effort, target })
+}
+
+fn parse_faults(arguments: &[String]) -> Result<Command, Failure> {
+    let (mut runs, mut seed) = (FAULT_RUNS_DEFAULT, 0);
+    for pair in arguments.chunks(2) {
+        match (pair[0].as_str(), pair.get(1)) {
+            ("--runs", value) => runs = positive("--runs", value)?,
+            ("--seed", value) => {
+                let number = value.and_then(|value| value.parse().ok());
+                seed = number.ok_or_else(|| Failure::Misuse("--seed wants a whole number".to_owned()))?;
+            }
+            (other, _) => return Err(Failure::Misuse(format!("faults has no option {other}"))),
+        }
+    }
+    Ok(Command::Faults { runs, seed })
+}
+
+fn parse_llama(arguments: &[String]) -> Result<Command, Failure> {
+    let mut options = llama::Options::default();
+    for pair in arguments.chunks(2) {
+        match (pair[0].as_str(), pair.get(1)) {
+            ("--model", Some(name)) => options.model.clone_from(name),
+            ("--model", None) => return Err(Failure::Misuse("--model wants a name".to_owned())),
+            ("--context", value) => options.context = positive("--context", value)?,
+            ("--port", value) => options.port = positive("--port", value)?,
+            (other, _) => return Err(Failure::Misuse(format!("llama has no option {other}"))),
+        }
+    }
+    Ok(Command::Llama(options))
 }
 
 fn positive(flag: &str, value: Option<&String>) -> Result<u32, Failure> {
@@ -174,28 +227,28 @@ mod tests {
     #[test]
     fn command_lines_are_understood() {
         assert_eq!(parse_line("test"), Ok(Command::Test));
-        assert_eq!(parse_line("fuzz"), Ok(Command::Fuzz { seconds: 20, target: None }));
+        assert_eq!(parse_line("fuzz"), Ok(Command::Fuzz { effort: Effort::Seconds(20), target: None }));
         let target = Some("native".to_owned());
-        assert_eq!(parse_line("fuzz native --seconds 3"), Ok(Command::Fuzz { seconds: 3, target }));
+        let effort = Effort::Seconds(3);
+        assert_eq!(parse_line("fuzz native --seconds 3"), Ok(Command::Fuzz { effort, target }));
+        let repeatable = Command::Fuzz { effort: Effort::Repeatable, target: None };
+        assert_eq!(parse_line("fuzz --repeatable"), Ok(repeatable));
         assert_eq!(parse_line("props --cases 9"), Ok(Command::Props { cases: 9 }));
         assert_eq!(parse_line("peers codex"), Ok(Command::Peers { filters: vec!["codex".to_owned()] }));
         assert_eq!(parse_line("fuzz --help"), Ok(Command::Help));
+        assert_eq!(parse_line("faults --seed 7"), Ok(Command::Faults { runs: 10_000, seed: 7 }));
+        let smollm2 = llama::Options { model: "smollm2".to_owned(), context: 512, port: 0 };
+        assert_eq!(parse_line("llama --model smollm2 --context 512"), Ok(Command::Llama(smollm2)));
     }
 
     #[test]
     fn misuse_is_told_apart_from_failure() {
-        for line in [
-            "",
-            "tset",
-            "test now",
-            "props",
-            "props --cases 0",
-            "fuzz --seconds",
-            "fuzz a b",
-            "fuzz --fast",
-            "kill",
-            "workers 3",
-        ] {
+        for line in
+            ["", "tset", "test now", "props", "props --cases 0", "fuzz --seconds", "fuzz a b", "fuzz --fast"]
+                .into_iter()
+                .chain(["faults --runs", "faults --seed x", "faults 5", "llama --model", "llama --port 0"])
+                .chain(["kill", "workers 3"])
+        {
             assert!(matches!(parse_line(line), Err(Failure::Misuse(_))), "{line}");
         }
     }

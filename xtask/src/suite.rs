@@ -4,8 +4,10 @@ use std::process::Command;
 use std::time::Instant;
 
 use crate::cargo::{answers, cargo, complaint, read, root, run as run_command};
-use crate::postgres::{Server, URL_VARIABLE};
-use crate::{Failure, edges, fuzz};
+use crate::fuzz::{self, Effort};
+use crate::llama::{self, Llama};
+use crate::postgres::{self, Server};
+use crate::{Failure, edges};
 
 /// Workspaces of their own: what they need, a normal build should not pay for.
 const EXCLUDED: [&str; 2] = ["benches/Cargo.toml", "fuzz/Cargo.toml"];
@@ -28,7 +30,7 @@ const STEPS: [Step; 9] = [
     }),
     ("first command", run_first_command),
     ("example", run_example),
-    ("fuzz", || fuzz::run(fuzz::SECONDS_DEFAULT, None)),
+    ("fuzz", || fuzz::run(Effort::Repeatable, None)),
 ];
 
 /// Runs the steps in order and stops at the first that fails.
@@ -72,10 +74,16 @@ fn check_format() -> Result<(), Failure> {
     Ok(())
 }
 
-/// Every test of the workspace, beside a PostgreSQL server of our own.
+/// All tests, with the servers that they need.
 fn run_tests() -> Result<(), Failure> {
+    let llama = Llama::start(&llama::Options::default())?;
+    eprintln!("a llama.cpp server runs at {} until the tests are over", llama.url());
     let server = Server::start()?;
-    run_command(cargo(&["test", "--workspace", "--locked"]).env(URL_VARIABLE, server.url()))
+    run_command(
+        cargo(&["test", "--workspace", "--locked"])
+            .env(llama::URL_VARIABLE, llama.url())
+            .env(postgres::URL_VARIABLE, server.url()),
+    )
 }
 
 /// Runs the README's first command; what it prints is what the README says it prints.

@@ -1,6 +1,8 @@
 //! The command line.
 
+pub(crate) mod chat;
 pub(crate) mod lab;
+pub(crate) mod sessions;
 
 use std::ops::Range;
 use std::path::PathBuf;
@@ -87,6 +89,25 @@ pub(crate) enum Command {
     Eval(lab::Eval),
     /// What a compaction does to every item, why, and what is lost
     Explain(lab::Explain),
+    /// Talk to a model that works in this folder and never runs out of context
+    ///
+    /// The model is --model: openai:BASE_URL#NAME for any server that speaks OpenAI's chat completions,
+    /// responses:… and anthropic:… for the others, or the name of a known model. Without a terminal,
+    /// every line of stdin is a turn, and the exit code is 1 if one failed. /help lists what can be
+    /// typed.
+    Chat(chat::Chat),
+    /// Sessions in the store: their versions, branches and contexts
+    Session(sessions::SessionArgs),
+    /// Take session files into the store, and follow them as they grow
+    Import(sessions::ImportArgs),
+    /// The original content behind a handle
+    Recall(sessions::Recall),
+    /// Find what was said and done in the store, folded or not
+    ///
+    /// Exits with 1 where nothing was found.
+    Search(sessions::Search),
+    /// Look after the store: verify, gc, backup, restore
+    Store(sessions::StoreArgs),
     /// Print a completion script for a shell
     Completions {
         /// The shell
@@ -176,6 +197,8 @@ pub(crate) struct Compact {
     /// Touch only these items of the view, counted as `foldback show --shape` counts them
     #[arg(long, value_name = "A..B", value_parser = range)]
     pub(crate) range: Option<Range<usize>>,
+    #[command(flatten)]
+    pub(crate) backend: chat::Backend,
     /// Who said how large the window is
     #[arg(skip)]
     pub(crate) window_from: Origin,

@@ -1,5 +1,6 @@
 //! The commands, one file each.
 
+pub(crate) mod chat;
 pub(crate) mod check;
 pub(crate) mod compact;
 pub(crate) mod completions;
@@ -7,8 +8,13 @@ pub(crate) mod convert;
 pub(crate) mod diff;
 pub(crate) mod eval;
 pub(crate) mod explain;
+pub(crate) mod import;
 pub(crate) mod man;
 pub(crate) mod policies;
+pub(crate) mod recall;
 pub(crate) mod replay;
+pub(crate) mod search;
+pub(crate) mod session;
 pub(crate) mod show;
 pub(crate) mod stats;
+pub(crate) mod store;

@@ -4,6 +4,7 @@
 use std::ffi::OsString;
 use std::fmt;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use foldback_core::{Level, Tokens};
 use regex::Regex;
@@ -11,10 +12,12 @@ use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
 use toml::Spanned;
 
+use crate::args::chat::{Backend, Chat};
 use crate::args::lab::{Eval, Explain, Replay};
 use crate::args::{Compact, CounterName, Shared};
+use crate::backend::Spec;
 use crate::failure::Failure;
-use crate::{policy, values};
+use crate::{backend, policy, values};
 
 /// The name of the file in a project.
 const FILE_NAME: &str = "foldback.toml";
@@ -58,6 +61,10 @@ impl Origin {
 /// target = "40%"             # of what is usable, or a number of tokens
 /// policy = "ladder"          # or another of `foldback policies`, or a TOML file
 /// keep = ["(?i)never edit"]
+/// backend = "digest"         # or a model, such as "openai:http://127.0.0.1:8080/v1#qwen3"
+/// backend_key_env = "MY_KEY" # the variable that holds its key
+/// backend_window = "32k"
+/// backend_timeout = 60       # seconds
 /// ```
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -81,6 +88,30 @@ struct CompactConfig {
     policy: Option<String>,
     focus: Option<String>,
     keep: Vec<Spanned<String>>,
+    #[serde(deserialize_with = "backend_spec")]
+    backend: Option<Spec>,
+    backend_key_env: Option<String>,
+    #[serde(deserialize_with = "backend_window")]
+    backend_window: Option<Tokens>,
+    #[serde(deserialize_with = "backend_timeout")]
+    backend_timeout: Option<Duration>,
+}
+
+impl CompactConfig {
+    /// The flags for who writes summaries, with the environment's value and then this file's. The key,
+    /// the window and the time belong to the server that the file names, and to no other.
+    fn backend_under(&self, flags: Backend) -> Result<Backend, Failure> {
+        let set = or_variable(flags.backend, "FOLDBACK_BACKEND", backend::spec)?;
+        let Some((backend, _)) = set else {
+            return Ok(Backend {
+                backend: self.backend.clone(),
+                backend_key_env: flags.backend_key_env.or_else(|| self.backend_key_env.clone()),
+                backend_window: flags.backend_window.or(self.backend_window),
+                backend_timeout: flags.backend_timeout.or(self.backend_timeout),
+            });
+        };
+        Ok(Backend { backend: Some(backend), ..flags })
+    }
 }
 
 impl Config {
@@ -101,7 +132,8 @@ impl Config {
     fn parse(text: &str, path: &Path) -> Result<Self, Failure> {
         let wrong = |at: usize, what: &str| {
             let line = text[..at.min(text.len())].matches('\n').count() + 1;
-            let settings = "counter and model, and in [compact] window, target, policy, focus and keep";
+            let settings = "counter and model, and in [compact] window, target, policy, focus, keep, \
+                            backend, backend_key_env, backend_window and backend_timeout";
             let hint = format!("the configuration file may set {settings}");
             Failure::usage(format!("{}:{line}: {what}", path.display()), hint)
         };
@@ -130,7 +162,7 @@ impl Config {
 
     /// As [`under`](Self::under), for `compact`.
     pub(crate) fn compact_under(&self, compact: Compact) -> Result<Compact, Failure> {
-        let CompactConfig { window, target, policy, focus, keep } = self.compact.clone();
+        let CompactConfig { window, target, policy, focus, keep, .. } = self.compact.clone();
         let (window, window_from) =
             self.or_here(or_variable(compact.window, WINDOW_VARIABLE, values::tokens)?, window);
         let (target, target_from) =
@@ -144,10 +176,19 @@ impl Config {
             target_from,
             policy,
             policy_from,
+            backend: self.compact.backend_under(compact.backend)?,
             focus: compact.focus.or(focus),
             keep: compact.keep.into_iter().chain(keep.into_iter().map(Spanned::into_inner)).collect(),
             ..compact
         })
+    }
+
+    /// As [`under`](Self::under), for `chat`. Which model writes summaries is the conversation's choice:
+    /// the file's is for `compact`.
+    pub(crate) fn chat_under(&self, chat: Chat) -> Result<Chat, Failure> {
+        let policy = or_variable(chat.policy, "FOLDBACK_POLICY", policy::asked_for)?;
+        let window = window_under(chat.window)?;
+        Ok(Chat { window, policy: policy.map(|(policy, _)| policy), ..chat })
     }
 
     fn or_here<T>(&self, set: Option<(T, Origin)>, here: Option<T>) -> (Option<T>, Origin) {
@@ -261,6 +302,18 @@ fn policy<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, 
     read(deserializer, "policy", policy::asked_for)
 }
 
+fn backend_spec<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Spec>, D::Error> {
+    read(deserializer, "backend", backend::spec)
+}
+
+fn backend_window<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Tokens>, D::Error> {
+    read(deserializer, "backend_window", values::tokens)
+}
+
+fn backend_timeout<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Duration>, D::Error> {
+    read(deserializer, "backend_timeout", backend::seconds)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -285,6 +338,20 @@ mod tests {
     }
 
     #[test]
+    fn the_key_in_the_file_is_for_the_server_in_the_file() {
+        let text =
+            "[compact]\nbackend = \"openai:http://h/v1\"\nbackend_key_env = \"K\"\nbackend_timeout = 9\n";
+        let config = Config::parse(text, Path::new("foldback.toml")).unwrap();
+        let of_file = config.compact_under(Compact::default()).unwrap().backend;
+        assert_eq!(of_file.backend, Some(backend::spec("openai:http://h/v1").unwrap()));
+        assert_eq!(of_file.backend_key_env.as_deref(), Some("K"));
+        assert_eq!(of_file.backend_timeout, Some(Duration::from_secs(9)));
+        let named = Backend { backend: backend::spec("http://other/v1").ok(), ..Backend::default() };
+        let flags = Compact { backend: named, ..Compact::default() };
+        assert_eq!(config.compact_under(flags).unwrap().backend.backend_key_env, None);
+    }
+
+    #[test]
     fn a_mistake_in_the_file_is_named_with_its_line_and_what_is_allowed() {
         let unknown = mistake("counter = \"o200k\"\ntarget = 5\n");
         assert!(unknown.starts_with("foldback.toml:2: unknown field `target`"), "{unknown}");
@@ -297,6 +364,8 @@ mod tests {
         assert!(target.starts_with("foldback.toml:2: target: 0: give a whole number"), "{target}");
         let typed = mistake("[compact]\npolicy = [1]\n");
         assert!(typed.starts_with("foldback.toml:2: policy: this is neither"), "{typed}");
+        let backend = mistake("[compact]\nbackend = \"opnai\"\n");
+        assert!(backend.starts_with("foldback.toml:2: backend: opnai: no such server"), "{backend}");
         let keep = mistake("[compact]\nkeep = [\n  \"fine\",\n  \"(\",\n]\n");
         assert!(keep.starts_with("foldback.toml:4: keep: regex parse error"), "{keep}");
     }

@@ -4,7 +4,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use foldback_engine::CompactionError;
+use foldback_engine::{CompactionError, StoreError};
 use foldback_formats::{FormatError, Problem};
 
 use crate::terminal::{self, number};
@@ -47,6 +47,8 @@ pub(crate) enum Failure {
     NoSessions { path: PathBuf },
     /// A compaction is impossible; the items that make it so, with their places.
     Compaction { path: PathBuf, error: Box<CompactionError>, items: Vec<String> },
+    /// The store did not do what was asked.
+    Store { error: Box<StoreError> },
     /// A file could not be written.
     Write { path: PathBuf, error: io::Error, hint: Option<String> },
 }
@@ -81,6 +83,18 @@ impl Failure {
                 | CompactionError::Vetoed { .. }
                 | CompactionError::Failed { .. } => Exit::Unwritable,
             },
+            Self::Store { error } => match **error {
+                StoreError::NothingTo { .. }
+                | StoreError::OutOfRange { .. }
+                | StoreError::Query { .. }
+                | StoreError::Exists { .. } => Exit::Usage,
+                StoreError::NotFound { .. }
+                | StoreError::Corrupt { .. }
+                | StoreError::TooNew { .. }
+                | StoreError::NotAStore { .. }
+                | StoreError::Unreachable { .. } => Exit::Unreadable,
+                _ => Exit::Unwritable,
+            },
             Self::Write { .. } => Exit::Unwritable,
         }
     }
@@ -94,6 +108,7 @@ impl Failure {
                 format!("{}: {error}", path.display())
             }
             Self::Format { path, error } => in_file(path, error),
+            Self::Store { error } => error.to_string(),
             Self::NoSessions { path } => format!("{}: no session in this folder", path.display()),
             Self::Compaction { path, error, .. } => match &**error {
                 CompactionError::BudgetInfeasible(infeasible) => format!(
@@ -110,7 +125,8 @@ impl Failure {
     /// What to do about it.
     fn hint(&self) -> Option<String> {
         match self {
-            Self::BrokenPipe => None,
+            // What a store says ends with what to do.
+            Self::BrokenPipe | Self::Store { .. } => None,
             Self::Usage { hint, .. } | Self::Read { hint, .. } | Self::Write { hint, .. } => hint.clone(),
             Self::Format { error, .. } => Some(error.hint()),
             Self::NoSessions { .. } => Some("name a session file, or a folder of them".to_owned()),

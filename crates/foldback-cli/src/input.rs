@@ -207,6 +207,11 @@ pub(crate) fn look(inputs: &Inputs) -> Result<(), Failure> {
     sources(inputs).map(|_| ())
 }
 
+/// The files that the inputs name.
+pub(crate) fn paths(inputs: &Inputs) -> Result<Vec<PathBuf>, Failure> {
+    Ok(sources(inputs)?.into_iter().map(|source| source.path).collect())
+}
+
 /// The one session that a path names.
 pub(crate) fn one(shared: &Shared, path: &Path) -> Result<Opened, Failure> {
     if path.is_dir() {

@@ -5,6 +5,7 @@
 #![allow(clippy::print_stderr, reason = "a program on a command line reports there")]
 
 mod args;
+mod backend;
 mod commands;
 mod config;
 mod counting;
@@ -17,6 +18,7 @@ mod places;
 mod policy;
 mod scene;
 mod stats;
+mod store;
 mod svg;
 mod terminal;
 mod turns;
@@ -86,6 +88,15 @@ fn run(arguments: Arguments) -> Result<Exit, Failure> {
             let shared = settings(shared)?.1;
             commands::explain::run(&shared, &config::explain_under(explain)?)
         }
+        Command::Chat(chat) => {
+            let (config, shared) = settings(shared)?;
+            commands::chat::run(&shared, &config.chat_under(chat)?)
+        }
+        Command::Session(session) => commands::session::run(&settings(shared)?.1, &session),
+        Command::Import(import) => commands::import::run(&settings(shared)?.1, &import),
+        Command::Recall(recall) => commands::recall::run(&settings(shared)?.1, &recall),
+        Command::Search(search) => commands::search::run(&settings(shared)?.1, &search),
+        Command::Store(store) => commands::store::run(&settings(shared)?.1, &store),
         Command::Completions { shell } => commands::completions::run(shell),
         Command::Man { command, output } => commands::man::run(command.as_deref(), output.as_deref()),
     }

@@ -4,7 +4,7 @@
 use std::ops::Range;
 
 use clap::ValueEnum;
-use foldback_core::{Dialect, Level, Tokens};
+use foldback_core::{Dialect, FactKind, Level, Timestamp, Tokens};
 use foldback_formats::Format;
 
 /// Names closer than this are suggested.
@@ -108,6 +108,19 @@ pub(crate) fn turn(text: &str) -> Result<usize, String> {
 /// How many of something.
 pub(crate) fn count(text: &str) -> Result<usize, String> {
     text.parse().map_err(|_| "give a whole number of 0 or more".to_owned())
+}
+
+/// A kind of fact.
+pub(crate) fn fact_kind(name: &str) -> Result<FactKind, String> {
+    let found = FactKind::ALL.into_iter().find(|kind| kind.name() == name);
+    found.ok_or_else(|| no_such("kind of fact", name, FactKind::ALL.iter().map(|kind| kind.name())))
+}
+
+/// A point in time, with its zone.
+pub(crate) fn time(text: &str) -> Result<Timestamp, String> {
+    let time = text.parse::<jiff::Timestamp>();
+    let wanted = |_| "give a time with its zone, such as 2026-11-15T08:30:00Z".to_owned();
+    time.map(|time| Timestamp(time.as_millisecond())).map_err(wanted)
 }
 
 #[cfg(test)]

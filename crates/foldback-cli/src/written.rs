@@ -1,6 +1,6 @@
 //! What was written where, for scripts and for people.
 
-use foldback_formats::{Session, Written, WrittenAs};
+use foldback_formats::{Format, Session, Written, WrittenAs};
 use serde::Serialize;
 
 use crate::input::Opened;
@@ -85,9 +85,12 @@ impl WrittenReport {
 }
 
 fn why_fresh(session: &Session) -> &'static str {
-    match session.conversations().len() > 1 && session.format().holds_many() {
-        true => "the file holds several conversations",
-        false => "the format has no compaction record",
+    match session.format() {
+        format if format.holds_many() && session.conversations().len() > 1 => {
+            "the file holds several conversations"
+        }
+        Format::ClaudeCode => "nothing can be added after its last record",
+        _ => "the format has no compaction record",
     }
 }
 

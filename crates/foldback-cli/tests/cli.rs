@@ -11,6 +11,8 @@ mod mistakes;
 mod policies;
 #[path = "cli/reports.rs"]
 mod reports;
+#[path = "cli/sessions.rs"]
+mod sessions;
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -24,10 +26,10 @@ fn foldback(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_foldback"));
     command.args(arguments).stdin(Stdio::null());
     // What the machine has configured is not under test.
-    for variable in ["CONFIG", "COUNTER", "MODEL", "POLICY", "TARGET", "WINDOW"] {
+    for variable in ["CONFIG", "COUNTER", "MODEL", "POLICY", "STORE", "TARGET", "WINDOW"] {
         command.env_remove(format!("FOLDBACK_{variable}"));
     }
-    command.env("XDG_CONFIG_HOME", "/nonexistent");
+    command.env("XDG_CONFIG_HOME", "/nonexistent").env("XDG_DATA_HOME", "/nonexistent");
     command
 }
 

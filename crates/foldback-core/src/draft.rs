@@ -7,6 +7,7 @@
 
 mod finish;
 mod folding;
+mod given;
 mod removal;
 mod settle;
 mod units;

@@ -22,6 +22,7 @@ pub mod budget;
 mod chunked;
 pub mod cost;
 pub mod dialect;
+pub mod diff;
 mod digest;
 pub mod draft;
 pub mod edit;
@@ -53,6 +54,8 @@ pub mod view;
 pub use budget::{Budget, BudgetBuilder, BudgetError, Level};
 pub use cost::{Cost, Prices};
 pub use dialect::{Dialect, Repair, RepairAction, Repaired, Rule, Violation, check, check_request, repair};
+pub use diff::{Diff, DiffError, diff};
+pub use digest::digest_of;
 pub use draft::{Draft, EmptyItems};
 pub use edit::{Edit, Fold, Reason, Rewrite, SummaryPlacement, SummarySpec};
 pub use handle::Handle;
@@ -74,7 +77,7 @@ pub use strategy::{
     DropMiddleStrategy, DropReasoningStrategy, KeepFirstAndRecentItemsStrategy,
     KeepFirstAndRecentTurnsStrategy, KeepNewestThatFitStrategy, KeepRecentStrategy, LadderStrategy,
     PreserveRecentFractionStrategy, PreserveRecentTurnsStrategy, PreserveUserMessagesStrategy,
-    ReplaceMediaStrategy, Strategy, StrategyConfig, StrategyPipeline, SummarizeOlderStrategy,
+    ReplaceMediaStrategy, Strategy, StrategyConfig, StrategyPipeline, StrategySteps, SummarizeOlderStrategy,
     SupersedeStrategy, TruncateToolInputsStrategy, TruncateToolOutputsStrategy, compact_messages,
 };
 pub use summary::{FoldRequest, SummaryError};

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::budget::Budget;
 use crate::draft::Draft;
 use crate::edit::{Edit, Fold};
-use crate::ids::{ItemId, Timestamp, Tokens};
+use crate::ids::{ItemId, Text, Timestamp, Tokens};
 use crate::item::{Item, ItemKind};
 use crate::strategy::Strategy;
 use crate::summary::{FoldRequest, SummaryError};
@@ -109,6 +109,18 @@ impl Plan {
     #[must_use]
     pub fn made_at(mut self, now: Timestamp) -> Self {
         self.made_at = Some(now);
+        self
+    }
+
+    /// Asks every summary to attend to something, whatever the strategy asked for.
+    #[must_use]
+    pub fn focused_on(mut self, focus: &Text) -> Self {
+        for edit in &mut self.edits {
+            match edit {
+                Edit::Fold(fold) => fold.spec.focus = Some(focus.clone()),
+                Edit::Drop(_) | Edit::Rewrite(_) => {}
+            }
+        }
         self
     }
 

@@ -76,6 +76,13 @@ pub trait Strategy: fmt::Debug + Send + Sync {
         false
     }
 
+    /// Whether its summaries are meant to be written by a model, so that compacting without anybody
+    /// who writes them is an error. What asks for summaries and says no here is content with the
+    /// digest.
+    fn wants_backend(&self) -> bool {
+        false
+    }
+
     /// The id with what matters of the configuration, such as `keep-recent(8)`.
     fn describe(&self) -> String {
         self.id().to_owned()
@@ -91,6 +98,9 @@ impl<S: Strategy + ?Sized> Strategy for Arc<S> {
     }
     fn needs_budget(&self) -> bool {
         (**self).needs_budget()
+    }
+    fn wants_backend(&self) -> bool {
+        (**self).wants_backend()
     }
     fn describe(&self) -> String {
         (**self).describe()
@@ -120,9 +130,47 @@ impl StrategyPipeline {
     pub fn steps(&self) -> &[Arc<dyn Strategy>] {
         &self.steps
     }
+
+    fn borrowed(&self) -> StrategySteps<'_> {
+        self.steps.iter().map(|step| &**step).collect()
+    }
 }
 
 impl Strategy for StrategyPipeline {
+    fn id(&self) -> &'static str {
+        "pipeline"
+    }
+
+    fn plan(&self, draft: &mut Draft<'_>, budget: Option<&Budget>) {
+        self.borrowed().plan(draft, budget);
+    }
+
+    fn needs_budget(&self) -> bool {
+        self.borrowed().needs_budget()
+    }
+
+    fn wants_backend(&self) -> bool {
+        self.borrowed().wants_backend()
+    }
+
+    fn describe(&self) -> String {
+        self.borrowed().describe()
+    }
+}
+
+/// The same for steps that somebody else holds.
+#[derive(Clone, Default)]
+pub struct StrategySteps<'s> {
+    steps: Vec<&'s dyn Strategy>,
+}
+
+impl<'s> FromIterator<&'s dyn Strategy> for StrategySteps<'s> {
+    fn from_iter<I: IntoIterator<Item = &'s dyn Strategy>>(steps: I) -> Self {
+        Self { steps: steps.into_iter().collect() }
+    }
+}
+
+impl Strategy for StrategySteps<'_> {
     fn id(&self) -> &'static str {
         "pipeline"
     }
@@ -138,8 +186,18 @@ impl Strategy for StrategyPipeline {
         self.steps.iter().any(|step| step.needs_budget())
     }
 
+    fn wants_backend(&self) -> bool {
+        self.steps.iter().any(|step| step.wants_backend())
+    }
+
     fn describe(&self) -> String {
         self.steps.iter().map(|step| step.describe()).collect::<Vec<_>>().join(" → ")
+    }
+}
+
+impl fmt::Debug for StrategySteps<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.describe())
     }
 }
 
@@ -235,6 +293,9 @@ impl Strategy for StrategyConfig {
     }
     fn needs_budget(&self) -> bool {
         self.strategy().needs_budget()
+    }
+    fn wants_backend(&self) -> bool {
+        self.strategy().wants_backend()
     }
     fn describe(&self) -> String {
         self.strategy().describe()

@@ -1,6 +1,8 @@
 //! Summaries of folds: what is asked for, how an answer is judged, and the floor summary that
 //! answers whenever nothing better does.
 
+mod written;
+
 use std::collections::HashMap;
 use std::fmt::Write;
 use std::ops::Range;
@@ -17,6 +19,8 @@ use crate::reading::text_of;
 use crate::sequence::{Entry, Holds};
 use crate::tokens::ITEM_OVERHEAD_TOKENS;
 use crate::view::{Fate, View};
+pub(crate) use written::said_by_user;
+pub use written::{ModelSummary, SummaryForm, WrittenFloor};
 
 /// No summary is asked to be smaller: this much holds a handle and a count.
 pub const SUMMARY_TOKENS_MIN: u64 = 40;
@@ -43,6 +47,11 @@ impl<'p> FoldRequest<'p> {
     /// The fold: its range, size, focus.
     pub fn fold(&self) -> &'p Fold {
         self.fold
+    }
+
+    /// The view that is compacted.
+    pub fn view(&self) -> &'p View {
+        self.view
     }
 
     /// What the model saw of the folded range so far: items, and summaries that are taken in.
@@ -115,6 +124,12 @@ impl<'p> FoldRequest<'p> {
         u32::try_from(items.saturating_add(stood_for)).unwrap_or(u32::MAX)
     }
 
+    /// The line with which a summary begins that a model wrote: it names the handle, so that what was
+    /// folded can be recalled, and later compactions recognise the summary by it.
+    pub fn header(&self) -> String {
+        SummaryForm::Model.header(self.item_count(&self.covered()), &self.fold.handle)
+    }
+
     /// Takes an answer as the summary of this fold, or says why not: there must be something in it,
     /// it may be no larger than asked for, and nothing but text with the authority of context. What
     /// is taken says what it stands for, whoever wrote it, and can be taken in by the next fold.
@@ -151,11 +166,7 @@ impl<'p> FoldRequest<'p> {
     pub fn digest(&self) -> Item {
         let tokens_max = self.fold.spec.tokens_max.0.saturating_sub(ITEM_OVERHEAD_TOKENS);
         let covered = self.covered();
-        let header = format!(
-            "{HEADER_START}{}{HEADER_MIDDLE}{}{DIGEST_END}",
-            self.item_count(&covered),
-            self.fold.handle
-        );
+        let header = SummaryForm::Digest.header(self.item_count(&covered), &self.fold.handle);
         let meter = self.view.transcript().meter();
         let room = tokens_max.saturating_sub(meter.text(&header) + 1);
         let digest = digest(&self.material(&covered), room, meter);
@@ -180,7 +191,7 @@ impl<'p> FoldRequest<'p> {
     }
 
     /// What stays visible beside the summary, as far as it can be read.
-    fn kept_texts(&self) -> Vec<Text> {
+    pub fn kept_texts(&self) -> Vec<Text> {
         let mut replaced = HashMap::new();
         let mut hidden = Vec::new();
         for edit in self.edits {
@@ -217,7 +228,7 @@ impl<'p> FoldRequest<'p> {
         let meter = self.view.transcript().meter();
         let covered = self.covered();
         let item_count = self.item_count(&covered);
-        let header = format!("{HEADER_START}{item_count}{HEADER_MIDDLE}{}{HEADER_END}", self.fold.handle);
+        let header = SummaryForm::Floor.header(item_count, &self.fold.handle);
         let prologue = self.prologue(tokens_max / 2);
         let units = self.labelled_units(&covered);
         let mut counts = vec![0; units.names.len()];
@@ -237,7 +248,7 @@ impl<'p> FoldRequest<'p> {
         }
         let shrinking = [header.clone() + &prologue, header];
         let fitting = shrinking.into_iter().find(|text| meter.text(text) <= tokens_max);
-        fitting.unwrap_or_else(|| format!("[{item_count}{SHORT_MIDDLE}{}]", self.fold.handle))
+        fitting.unwrap_or_else(|| written::short_header(item_count, &self.fold.handle))
     }
 
     /// What an earlier summary says that its items, if they are recorded here at all, do not. The
@@ -377,57 +388,8 @@ impl<'p> FoldRequest<'p> {
     }
 }
 
-/// How a floor summary begins.
-const HEADER_START: &str = "[Summary of ";
-const HEADER_MIDDLE: &str = " folded items, ";
-const HEADER_END: &str = ". Each line names what it stands for by its handle.]";
-/// How the header of a digest ends.
-pub(crate) const DIGEST_END: &str = ". Quotations are verbatim; the handle recalls the rest.]";
-/// Between count and handle where there was room for nothing else.
-const SHORT_MIDDLE: &str = " items folded: ";
-
 /// Lines of an earlier summary that are merged into one.
 const MERGED_LINES_MAX: usize = 1 << 16;
-
-/// A floor summary, recognised by its text: what is left of it where it came back from a file.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct WrittenFloor<'t> {
-    /// How many items it stands for.
-    pub item_count: u32,
-    /// The handle of its fold.
-    pub handle: Handle,
-    /// Its lines, without the header.
-    pub lines: &'t str,
-    /// Whether it is a digest rather than one line per unit.
-    pub is_digest: bool,
-}
-
-impl<'t> WrittenFloor<'t> {
-    /// The floor summary that a text is, if it is one.
-    pub fn parse(text: &'t str) -> Option<Self> {
-        let (header, lines) = text.split_once('\n').unwrap_or((text, ""));
-        let header_end = if header.ends_with(DIGEST_END) { DIGEST_END } else { HEADER_END };
-        let long = || header.strip_prefix(HEADER_START)?.strip_suffix(header_end)?.split_once(HEADER_MIDDLE);
-        let short = || header.strip_prefix('[')?.strip_suffix(']')?.split_once(SHORT_MIDDLE);
-        let (count, handle) = long().or_else(short)?;
-        Some(Self {
-            item_count: count.parse().ok()?,
-            handle: Handle::parse(handle)?,
-            lines,
-            is_digest: header.ends_with(DIGEST_END),
-        })
-    }
-
-    /// Where a summary with this text comes from.
-    pub fn origin(&self, tokens_before: Tokens) -> SummaryOrigin {
-        SummaryOrigin {
-            handle: self.handle.clone(),
-            item_count: self.item_count,
-            tokens_before,
-            written_by: if self.is_digest { DIGEST.into() } else { FLOOR.into() },
-        }
-    }
-}
 
 /// Neighbouring lines of a floor summary as one each: from the first handle to the last, with what
 /// the last one says. `None` where something else stands among them.

@@ -9,7 +9,8 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::item::Item;
+use crate::item::{Item, ItemKind};
+use crate::sequence::Sequence;
 
 /// Where each turn of a list of items starts and ends.
 ///
@@ -51,9 +52,40 @@ impl TurnMap {
         map
     }
 
+    /// Groups the items of a sequence into turns that may be cut apart: by turn id where a recorder
+    /// gave one, else at user items. What stands before the first turn belongs to it, and where a
+    /// cut would tear a unit, two turns are one.
+    pub fn of(sequence: &Sequence) -> Self {
+        let mut map = Self::default();
+        let (mut current, mut is_begun) = (None, false);
+        for item in sequence.items() {
+            let turn_id = item.turn_id.as_ref();
+            let begins = match turn_id {
+                Some(_) => turn_id != current,
+                None => item.kind == ItemKind::User,
+            };
+            let is_legal = || sequence.cut_at_or_before(map.item_count) == map.item_count;
+            if map.item_count == 0 || (begins && is_begun && is_legal()) {
+                map.starts.push(map.item_count);
+            }
+            is_begun |= begins;
+            if begins || turn_id.is_some() {
+                current = turn_id;
+            }
+            map.item_count += 1;
+        }
+        map
+    }
+
     /// How many turns there are.
     pub fn turn_count(&self) -> usize {
         self.starts.len()
+    }
+
+    /// The turn that the item at `item_index` belongs to; none where there is no such item.
+    pub fn turn_of(&self, item_index: usize) -> Option<usize> {
+        let turn_index = self.starts.partition_point(|&start| start <= item_index).checked_sub(1);
+        turn_index.filter(|_| item_index < self.item_count)
     }
 
     /// The indices of the items of turn `turn_index`; empty where there is no such turn.
@@ -247,6 +279,35 @@ mod tests {
         assert_eq!(turns(&[Some("a"), Some("b"), Some("a"), Some("a")]), [0..1, 1..2, 2..4]);
     }
 
+    fn turns_of(items: Vec<Item>) -> Vec<Range<usize>> {
+        let transcript: crate::Transcript = items.into_iter().collect();
+        let map = TurnMap::of(&transcript);
+        (0..map.turn_count()).map(|turn_index| map.turn_msg_range(turn_index)).collect()
+    }
+
+    #[test]
+    fn without_turn_ids_turns_start_at_user_items_and_the_first_takes_in_the_scene() {
+        let scene = Item::text("s", ItemKind::System, "…");
+        let say = |id: &str| Item::assistant(id, vec![crate::Part::text("…")]);
+        let items = vec![scene, Item::user("u1", "…"), say("a1"), Item::user("u2", "…"), say("a2")];
+        assert_eq!(turns_of(items), [0..3, 3..5]);
+        assert_eq!(turns_of(vec![say("a1"), say("a2")]), [0..2]);
+        assert_eq!(turns_of(Vec::new()), []);
+    }
+
+    #[test]
+    fn a_turn_never_ends_between_a_call_and_its_result() {
+        let call = crate::Part::call("c", "read", &serde_json::json!({}));
+        let items = vec![
+            Item::user("u1", "…").with_turn_id("a"),
+            Item::assistant("a1", vec![call]).with_turn_id("a"),
+            Item::user("u2", "…").with_turn_id("b"),
+            Item::tool("t1", crate::ToolResult::text("c", "…")).with_turn_id("b"),
+            Item::user("u3", "…").with_turn_id("c"),
+        ];
+        assert_eq!(turns_of(items), [0..4, 4..5]);
+    }
+
     #[test]
     fn what_lies_outside_is_clipped_or_empty() {
         let map = TurnMap::from_messages(&items(&[Some("a"), Some("a"), Some("b")]));
@@ -302,6 +363,10 @@ mod tests {
             let map = TurnMap::from_messages(&items);
             let covered: Vec<usize> = (0..map.turn_count()).flat_map(|turn| map.turn_msg_range(turn)).collect();
             prop_assert!(covered.into_iter().eq(0..items.len()));
+            for item_index in 0..items.len() + 2 {
+                let holds = |turn: &usize| map.turn_msg_range(*turn).contains(&item_index);
+                prop_assert_eq!(map.turn_of(item_index), (0..map.turn_count()).find(holds));
+            }
 
             let range = range(start, start + length);
             let expected: Vec<usize> =

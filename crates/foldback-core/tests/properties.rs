@@ -135,6 +135,18 @@ fn keeps_the_prefix(before: &View, plan: &Plan, after: &View) -> Result<(), Test
     ensure(plan.prefix_tokens_kept() == tokens, || "the kept prefix is counted wrongly".into())
 }
 
+/// A view that grew item by item is the one that is made at once.
+fn is_same_view(pushed: &View, made: &View) -> Result<(), TestCaseError> {
+    let places = |view: &View| view.iter().map(|entry| (entry.anchor(), entry.span())).collect::<Vec<_>>();
+    prop_assert!(pushed.items().eq(made.items()), "{}{}", pushed.shape(), made.shape());
+    prop_assert!(pushed.transcript().items().eq(made.transcript().items()));
+    prop_assert_eq!(places(pushed), places(made));
+    prop_assert_eq!(pushed.tokens(), made.tokens());
+    prop_assert_eq!(pushed.cuts().collect::<Vec<_>>(), made.cuts().collect::<Vec<_>>());
+    prop_assert_eq!(pushed.unit_in_flight(), made.unit_in_flight());
+    Ok(())
+}
+
 fn compaction_holds(before: &View, strategy: &dyn Strategy, budget: &Budget) -> Result<View, TestCaseError> {
     let Ok(plan) = foldback_core::plan(before, strategy, Some(budget)) else { return Ok(before.clone()) };
     let again =
@@ -198,6 +210,9 @@ proptest! {
         for (pipeline, items) in pipelines.iter().zip(items.chunks(share)) {
             transcript.extend(items.iter().cloned());
             let before = View::through(&transcript, view.overlay()).expect("the transcript only grew");
+            let mut pushed = view.clone();
+            items.iter().for_each(|item| pushed.push(Arc::clone(item)));
+            is_same_view(&pushed, &before)?;
             view = compaction_holds(&before, pipeline, &budget(&transcript, percent))?;
         }
         expands_to(&view, &items[..transcript.len()])?;

@@ -10,6 +10,9 @@ use foldback_core::{
 };
 use tokio_util::sync::CancellationToken;
 
+/// What an instruction to summarise costs, where a backend does not say.
+const PROMPT_TOKENS: u64 = 1_000;
+
 /// Writes summaries.
 ///
 /// Implementors guarantee: one call asks the model at most once (the executor retries, so that all
@@ -31,6 +34,17 @@ pub trait CompactionBackend: fmt::Debug + Send + Sync {
     /// sends to it, and never learns it from rejected requests.
     fn window(&self) -> Option<Tokens> {
         None
+    }
+
+    /// What it sends around the items at most: its instruction, and the marks between them.
+    fn prompt_tokens(&self) -> Tokens {
+        Tokens(PROMPT_TOKENS)
+    }
+
+    /// Whether it reads the items at all. One that does not is not asked by the executor: the digest
+    /// is what it would answer with.
+    fn reads_items(&self) -> bool {
+        true
     }
 
     /// What its tokens cost, where known.

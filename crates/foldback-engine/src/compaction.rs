@@ -5,12 +5,17 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use foldback_core::{
-    Budget, BudgetInfeasible, CompactionReason, Dialect, Metadata, PlanError, SessionId, Strategy, Tokens,
-    TurnId, View, Violation,
+    Budget, BudgetInfeasible, CompactionReason, Dialect, DiffError, Item, Metadata, PlanError, SessionId,
+    Strategy, Text, Tokens, TurnId, Usage, View, Violation, diff,
 };
 use tokio_util::sync::CancellationToken;
 
+use crate::ask::{BackendGuard, SummaryLimits};
 use crate::backend::CompactionBackend;
+use crate::change::Change;
+use crate::clock::{Clock, SystemClock};
+use crate::event::{CompactionEvent, CompactionEventKind, CompactionObserver};
+use crate::executor;
 
 /// What to compact, and why. Clones are cheap: the transcript is shared, never copied.
 #[derive(Clone, Debug)]
@@ -29,6 +34,8 @@ pub struct CompactionRequest {
     pub budget: Option<Budget>,
     /// Whose rules the result must keep. Without one, those that all providers share.
     pub dialect: Option<Dialect>,
+    /// What the person asked the summaries to attend to.
+    pub focus: Option<Text>,
 }
 
 impl CompactionRequest {
@@ -42,6 +49,7 @@ impl CompactionRequest {
             metadata: Metadata::new(),
             budget: None,
             dialect: None,
+            focus: None,
         }
     }
 
@@ -82,6 +90,13 @@ impl CompactionRequest {
         self.dialect = Some(dialect);
         self
     }
+
+    /// The same, with summaries that attend to something.
+    #[must_use]
+    pub fn with_focus(mut self, focus: impl Into<Text>) -> Self {
+        self.focus = Some(focus.into());
+        self
+    }
 }
 
 /// What a compaction led to.
@@ -94,17 +109,71 @@ pub struct CompactionResult {
     pub replaced_items: usize,
     /// What the strategies have to say about it.
     pub metadata: Metadata,
+    /// Who wrote each summary.
+    pub written_by: Vec<String>,
+    /// What was reported for the summary calls together.
+    pub usage: Usage,
+    /// What they cost in dollars, where prices are known.
+    pub cost: Option<f64>,
 }
 
 impl CompactionResult {
     /// Nothing to do.
     pub fn unchanged(transcript: View) -> Self {
-        Self { transcript, replaced_items: 0, metadata: Metadata::new() }
+        Self::new(transcript, 0)
+    }
+
+    /// A view in which so many items of the one before were removed or changed.
+    pub fn new(transcript: View, replaced_items: usize) -> Self {
+        Self {
+            transcript,
+            replaced_items,
+            metadata: Metadata::new(),
+            written_by: Vec::new(),
+            usage: Usage::default(),
+            cost: None,
+        }
+    }
+
+    /// What a strategy of the host's own made of the items of the request, as edits that can be
+    /// explained and undone. See [`diff`] for what it may do.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use foldback_core::{CompactionReason, Item, Transcript, View};
+    /// use foldback_engine::{CompactionRequest, CompactionResult};
+    ///
+    /// let transcript: Transcript = (0..9).map(|n| Item::user(format!("u{n}"), "hello")).collect();
+    /// let request = CompactionRequest::new("session", View::of(&transcript), CompactionReason::Manual);
+    /// let newest: Vec<Arc<Item>> = request.transcript.items().skip(6).cloned().collect();
+    /// let result = CompactionResult::from_items(&request, &newest)?;
+    /// assert_eq!((result.transcript.len(), result.replaced_items), (3, 6));
+    /// assert_eq!(result.transcript.transcript().len(), 9);
+    /// # Ok::<(), foldback_core::DiffError>(())
+    /// ```
+    pub fn from_items(request: &CompactionRequest, items: &[Arc<Item>]) -> Result<Self, DiffError> {
+        let transcript = diff(&request.transcript, items)?.compacted.view;
+        let replaced_items = Change::between(&request.transcript, &transcript).replaced_items;
+        Ok(Self::new(transcript, replaced_items))
+    }
+
+    /// Takes in what the next step did to this one's view.
+    pub(crate) fn followed_by(mut self, next: Self) -> Self {
+        self.transcript = next.transcript;
+        self.replaced_items += next.replaced_items;
+        self.metadata.extend(next.metadata);
+        self.written_by.extend(next.written_by);
+        self.usage = executor::sum(self.usage, next.usage);
+        self.cost = match (self.cost, next.cost) {
+            (Some(cost), Some(next)) => Some(cost + next),
+            (cost, next) => cost.or(next),
+        };
+        self
     }
 }
 
 /// What a strategy may use while it works.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct CompactionContext {
     /// Writes summaries.
     pub backend: Option<Arc<dyn CompactionBackend>>,
@@ -112,13 +181,63 @@ pub struct CompactionContext {
     pub metadata: Metadata,
     /// Ends the compaction when it is cancelled; the view stays as it was (T8).
     pub cancellation: CancellationToken,
+    /// How summaries are asked for.
+    pub limits: SummaryLimits,
+    /// Whether the backend is asked at all.
+    pub guard: BackendGuard,
+    /// Sees what happens.
+    pub observer: Option<Arc<dyn CompactionObserver>>,
+    /// Tells the time that blocks are dated with.
+    pub clock: Arc<dyn Clock>,
+}
+
+impl Default for CompactionContext {
+    fn default() -> Self {
+        Self {
+            backend: None,
+            metadata: Metadata::new(),
+            cancellation: CancellationToken::new(),
+            limits: SummaryLimits::default(),
+            guard: BackendGuard::default(),
+            observer: None,
+            clock: Arc::new(SystemClock),
+        }
+    }
+}
+
+impl CompactionContext {
+    /// A context in which this token ends the compaction.
+    pub fn cancelled_by(cancellation: CancellationToken) -> Self {
+        Self { cancellation, ..Self::default() }
+    }
+
+    /// The same, with somebody who writes summaries.
+    #[must_use]
+    pub fn with_backend(mut self, backend: impl CompactionBackend + 'static) -> Self {
+        self.backend = Some(Arc::new(backend));
+        self
+    }
+
+    /// Tells the observer, if there is one.
+    pub(crate) fn emit(&self, request: &CompactionRequest, kind: CompactionEventKind) {
+        if let Some(observer) = &self.observer {
+            let (session_id, turn_id) = (request.session_id.clone(), request.turn_id.clone());
+            observer.on_event(&CompactionEvent { session_id, turn_id, kind });
+        }
+    }
+
+    /// An error if the compaction was cancelled.
+    pub(crate) fn go_on(&self) -> Result<(), CompactionError> {
+        if self.cancellation.is_cancelled() { Err(CompactionError::Cancelled) } else { Ok(()) }
+    }
 }
 
 /// An arbitrary transformation of a transcript: the seam for hosts. Every pure [`Strategy`] is one.
 ///
 /// Implementors guarantee: recorded items are not changed, only hidden, rewritten or replaced by a
-/// summary ([`diff`](crate::diff) makes such a view from a list of items); the work ends soon after
-/// `context.cancellation` is cancelled. The executor checks what comes back against the dialect.
+/// summary ([`CompactionResult::from_items`] makes such a view from a list of items); the work ends
+/// soon after `context.cancellation` is cancelled. The executor checks what comes back: the record,
+/// the blocks in force, the dialect, the size.
 #[async_trait]
 pub trait CompactionStrategy: fmt::Debug + Send + Sync {
     /// Compacts what the model sees.
@@ -131,9 +250,37 @@ pub trait CompactionStrategy: fmt::Debug + Send + Sync {
     /// The name in events and records, such as `keep-recent(8)`.
     fn describe(&self) -> String;
 
+    /// Whether it aims at a size, so that compacting without a budget is an error.
+    fn needs_budget(&self) -> bool {
+        false
+    }
+
     /// The pure strategy behind it, if it is one: pure steps in a row share one draft.
     fn as_pure(&self) -> Option<&dyn Strategy> {
         None
+    }
+}
+
+#[async_trait]
+impl<S: Strategy> CompactionStrategy for S {
+    async fn compact(
+        &self,
+        request: CompactionRequest,
+        context: &CompactionContext,
+    ) -> Result<CompactionResult, CompactionError> {
+        executor::run(self, &request, context).await
+    }
+
+    fn describe(&self) -> String {
+        Strategy::describe(self)
+    }
+
+    fn needs_budget(&self) -> bool {
+        Strategy::needs_budget(self)
+    }
+
+    fn as_pure(&self) -> Option<&dyn Strategy> {
+        Some(self)
     }
 }
 
@@ -194,6 +341,12 @@ pub enum CompactionError {
 
 fn first(violations: &[Violation]) -> String {
     violations.first().map_or_else(String::new, ToString::to_string)
+}
+
+impl From<DiffError> for CompactionError {
+    fn from(error: DiffError) -> Self {
+        Self::Failed { strategy: foldback_core::diff::CUSTOM.to_owned(), why: error.to_string() }
+    }
 }
 
 impl From<PlanError> for CompactionError {

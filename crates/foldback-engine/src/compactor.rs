@@ -1,11 +1,19 @@
 //! What a host registers: it says when to compact, and compacts.
 
+mod background;
+mod builder;
+mod progress;
+mod strategy_compactor;
+
 use std::fmt;
 
 use async_trait::async_trait;
 use foldback_core::{CompactionReason, MutationPoint, SessionId, Trigger, TriggerContext, TurnId, View};
 
 use crate::compaction::{CompactionContext, CompactionError, CompactionRequest, CompactionResult};
+
+pub use builder::{StrategyCompactorBuildError, StrategyCompactorBuilder};
+pub use strategy_compactor::StrategyCompactor;
 
 /// A closure that says when: over what the model sees, and where in its work the agent is.
 pub type TriggerFn = dyn Fn(&View, MutationPoint) -> Option<CompactionReason> + Send + Sync;

@@ -1,10 +1,14 @@
 //! Plan, fill, check, commit: [`compact`].
 
 use foldback_core::{
-    Budget, Compacted, CompactionReason, Dialect, Plan, Repair, Strategy, Timestamp, View, check, plan,
+    Budget, Compacted, CompactionReason, Dialect, Plan, Repair, Strategy, Timestamp, Tokens, Usage, View,
+    check, plan,
 };
 
-use crate::compaction::CompactionError;
+use crate::ask::{Asking, DigestBackend, Filled, fill};
+use crate::backend::CompactionBackend;
+use crate::change::Change;
+use crate::compaction::{CompactionContext, CompactionError, CompactionRequest, CompactionResult};
 use crate::mend::mend;
 
 /// What to compact, how, and for whom.
@@ -63,18 +67,108 @@ pub fn compact(request: &Execution<'_>) -> Result<Outcome, CompactionError> {
     Ok(Outcome { plan, compacted, repairs })
 }
 
+/// The same with a backend: plans a pure strategy on the view of a request, has the summaries
+/// written, checks. Whatever a backend does, its failure is no failure of the compaction (T8).
+pub(crate) async fn run(
+    strategy: &dyn Strategy,
+    request: &CompactionRequest,
+    context: &CompactionContext,
+) -> Result<CompactionResult, CompactionError> {
+    context.go_on()?;
+    let before = &request.transcript;
+    let execution = Execution {
+        view: before,
+        strategy,
+        budget: request.budget.as_ref(),
+        dialect: request.dialect,
+        cause: Some(&request.reason),
+        now: Some(context.clock.now()),
+    };
+    let (mut plan, repairs) = dry_run(&execution)?;
+    if plan.is_empty() && repairs.is_empty() {
+        return Ok(CompactionResult::unchanged(before.clone()));
+    }
+    if let Some(focus) = &request.focus {
+        plan = plan.focused_on(focus);
+    }
+    let filled = fill_from(&plan, strategy, request, context).await?;
+    // What the backend wrote was judged; the plan's own judgement is the same one again.
+    let compacted = plan.apply(filled.summaries).unwrap_or_else(|_| plan.apply_digest());
+    judge(&execution, &plan, &compacted)?;
+    context.go_on()?;
+    let replaced_items = Change::between(before, &compacted.view).replaced_items;
+    let mut result = CompactionResult::new(compacted.view, replaced_items);
+    result.written_by = filled.written_by;
+    result.usage = filled.usage;
+    result.cost = filled.cost;
+    result.metadata = filled.metadata;
+    Ok(result)
+}
+
+async fn fill_from(
+    plan: &Plan,
+    strategy: &dyn Strategy,
+    request: &CompactionRequest,
+    context: &CompactionContext,
+) -> Result<Filled, CompactionError> {
+    if plan.folds().next().is_none() {
+        return Ok(Filled::default());
+    }
+    let backend: &dyn CompactionBackend = match &context.backend {
+        Some(backend) => &**backend,
+        None if strategy.wants_backend() => {
+            return Err(CompactionError::MissingBackend { strategy: strategy.describe() });
+        }
+        None => &DigestBackend,
+    };
+    let emit = |kind| context.emit(request, kind);
+    let asking = Asking {
+        backend,
+        limits: &context.limits,
+        guard: &context.guard,
+        cancellation: &context.cancellation,
+        session_id: &request.session_id,
+        turn_id: request.turn_id.as_ref(),
+        reason: Some(&request.reason),
+        metadata: &request.metadata,
+        emit: &emit,
+        seed: request.transcript.tokens().0,
+    };
+    fill(plan, &asking).await
+}
+
+/// What two calls used together.
+pub(crate) fn sum(first: Usage, second: Usage) -> Usage {
+    Usage {
+        input_tokens: first.input_tokens + second.input_tokens,
+        cached_tokens: first.cached_tokens + second.cached_tokens,
+        cache_write_tokens: first.cache_write_tokens + second.cache_write_tokens,
+        output_tokens: first.output_tokens + second.output_tokens,
+        reasoning_tokens: first.reasoning_tokens + second.reasoning_tokens,
+    }
+}
+
 /// The last look before a commit: valid for the dialect, and within the budget where the strategy
 /// works towards one.
 fn judge(request: &Execution<'_>, plan: &Plan, compacted: &Compacted) -> Result<(), CompactionError> {
-    let strategy = || plan.strategy().to_owned();
-    let violations = check(compacted.view.items(), request.dialect);
-    if !violations.is_empty() {
-        return Err(CompactionError::Invalid { strategy: strategy(), violations });
-    }
     let target = request.budget.filter(|_| request.strategy.needs_budget()).map(Budget::target);
+    judge_view(&compacted.view, plan.strategy(), request.dialect, target)
+}
+
+/// The same for a view, whoever made it.
+pub(crate) fn judge_view(
+    view: &View,
+    strategy: &str,
+    dialect: Option<Dialect>,
+    target: Option<Tokens>,
+) -> Result<(), CompactionError> {
+    let violations = check(view.items(), dialect);
+    if !violations.is_empty() {
+        return Err(CompactionError::Invalid { strategy: strategy.to_owned(), violations });
+    }
     match target {
-        Some(target) if compacted.view.tokens() > target => {
-            Err(CompactionError::OverTarget { strategy: strategy(), tokens: compacted.view.tokens(), target })
+        Some(target) if view.tokens() > target => {
+            Err(CompactionError::OverTarget { strategy: strategy.to_owned(), tokens: view.tokens(), target })
         }
         _ => Ok(()),
     }
@@ -85,7 +179,7 @@ mod tests {
     use proptest::prelude::{ProptestConfig, prop, prop_assert, prop_assert_eq, proptest};
 
     use super::*;
-    use foldback_core::{DropReasoningStrategy, LadderStrategy, Overlay, StrategyPipeline, Tokens};
+    use foldback_core::{DropReasoningStrategy, LadderStrategy, Overlay, StrategyPipeline};
     use foldback_testkit::{config, recipe};
 
     /// Planning itself has its own properties; here it is the road around it.

@@ -1,27 +1,52 @@
-//! The executor: the one road from a view to a compacted view.
+//! The one road from a view to a compacted view, and the seams beside it.
 //!
-//! [`compact`] makes the view valid, plans, fills the summaries that the plan asks for, checks the
-//! result against the dialect and the budget, and commits it to an overlay in memory. Every program
-//! that compacts takes this road; what differs is where the view comes from and who stores the
-//! block.
+//! The executor makes the view valid, plans, has the summaries written that the plan asks for, checks
+//! the result against the dialect and the budget, and commits it to an overlay in memory. Every program
+//! that compacts takes this road; what differs is where the view comes from, who writes the summaries
+//! and who stores the block. [`compact`] is the road without a model. A [`StrategyCompactor`] decides
+//! when, and may ask a [`CompactionBackend`]:
+//!
+//! ```
+//! use foldback_core::{DropReasoningStrategy, KeepRecentStrategy};
+//! use foldback_engine::{CompactionPipeline, StrategyCompactor};
+//!
+//! let strategy = CompactionPipeline::new()
+//!     .with_strategy(DropReasoningStrategy::new())
+//!     .with_strategy(KeepRecentStrategy::new(8));
+//! let compactor = StrategyCompactor::builder().item_count_trigger(12).strategy(strategy).build()?;
+//! # let _ = compactor;
+//! # Ok::<(), foldback_engine::StrategyCompactorBuildError>(())
+//! ```
 
+mod ask;
 mod backend;
+mod change;
 mod clock;
 mod compaction;
 mod compactor;
 mod event;
 mod executor;
 mod mend;
+mod pipeline;
+mod rebase;
 pub mod replay;
+pub mod session;
 pub mod store;
+mod telemetry;
 
+pub use ask::{BackendGuard, DigestBackend, GuardLimits, Spend, SummaryLimits};
 pub use backend::{BackendError, CompactionBackend, SummaryRequest, SummaryResult, SummaryStage};
 pub use clock::{Clock, SystemClock};
 pub use compaction::{
     CompactionContext, CompactionError, CompactionRequest, CompactionResult, CompactionStrategy,
 };
-pub use compactor::{CompactionTrigger, Compactor, TriggerFn};
+pub use compactor::{
+    CompactionTrigger, Compactor, StrategyCompactor, StrategyCompactorBuildError, StrategyCompactorBuilder,
+    TriggerFn,
+};
 pub use event::{CompactionEvent, CompactionEventKind, CompactionObserver, CompactionReport, SummaryFault};
 pub use executor::{Execution, Outcome, compact, dry_run};
 pub use mend::{Mended, mend};
+pub use pipeline::CompactionPipeline;
+pub use rebase::{RebaseError, rebase};
 pub use store::{Store, StoreError};

@@ -1,6 +1,7 @@
 //! The list of formats, and what each can do: [`Format`], [`Session`], and the seam between them.
 
 use std::fmt;
+use std::ops::Range;
 use std::str::FromStr;
 use std::sync::Arc;
 
@@ -195,6 +196,18 @@ pub(crate) struct Reading {
     pub(crate) sub_agent_of: Option<SubAgentOf>,
     /// Other branches of a file that is a tree; the active one is the main conversation.
     pub(crate) branches: Vec<Conversation>,
+    /// The record that the main conversation ends with, in formats whose records name the one
+    /// before them.
+    pub(crate) end: Option<End>,
+}
+
+/// The record that a conversation ends with.
+#[derive(Clone, Debug)]
+pub(crate) struct End {
+    /// Its bytes in the file.
+    pub(crate) range: Range<usize>,
+    /// Whether a record that names it is read as the next one.
+    pub(crate) can_go_on: bool,
 }
 
 /// Whose sub-agent a session is.
@@ -276,6 +289,11 @@ impl Session {
     /// Whose sub-agent it is.
     pub fn sub_agent_of(&self) -> Option<&SubAgentOf> {
         self.reading.sub_agent_of.as_ref()
+    }
+
+    /// The record that the main conversation ends with, where the format says.
+    pub(crate) fn end(&self) -> Option<&End> {
+        self.reading.end.as_ref()
     }
 
     /// The order in which this session's compaction record can show these items: some agents

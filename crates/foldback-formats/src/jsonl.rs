@@ -1,6 +1,7 @@
 //! Files of one JSON record per line: read on all cores, line by line, whatever single lines hold.
 
 use std::num::NonZero;
+use std::ops::Range;
 use std::panic::resume_unwind;
 use std::thread;
 
@@ -19,8 +20,24 @@ pub(crate) struct Line<'a, T> {
     pub(crate) record: T,
 }
 
+impl<T> Line<'_, T> {
+    /// Where the text stands among the bytes it was read from.
+    pub(crate) fn range_in(&self, bytes: &[u8]) -> Range<usize> {
+        let start = (self.text.as_ptr() as usize).wrapping_sub(bytes.as_ptr() as usize);
+        debug_assert!(start + self.text.len() <= bytes.len(), "the text is borrowed from the bytes");
+        start..start + self.text.len()
+    }
+}
+
 /// Fewer bytes than this are read on the calling thread.
 const PARALLEL_BYTES_MIN: usize = 512 * 1024;
+
+/// No room is made beforehand for lines that are shorter than this on average: a file of nothing
+/// but line ends would ask for many times its size.
+const LINE_BYTES_EXPECTED_MIN: usize = 256;
+
+/// Bytes whose lines are counted to know how many there are.
+const SAMPLE_BYTES: usize = 1024 * 1024;
 
 /// At most this many threads read together.
 const THREADS_MAX: usize = 16;
@@ -39,12 +56,17 @@ pub(crate) fn read_with<'a, T: Send>(
     let cores = thread::available_parallelism().map_or(1, NonZero::get).min(THREADS_MAX);
     let threads = if bytes.len() < PARALLEL_BYTES_MIN { 1 } else { cores };
     let chunks = chunks(bytes, threads);
+    let line_counts: Vec<usize> = chunks.iter().map(|chunk| expected_lines(chunk)).collect();
     let mut read: Vec<Chunk<'a, T>> = thread::scope(|scope| {
         let (first, others) =
             chunks.split_first().map_or((&bytes[..0], &[][..]), |(first, others)| (*first, others));
-        let others: Vec<_> =
-            others.iter().map(|&chunk| scope.spawn(move || read_chunk(chunk, parse))).collect();
-        let mut read = vec![read_chunk(first, parse)];
+        let others: Vec<_> = others
+            .iter()
+            .zip(line_counts.iter().skip(1))
+            .map(|(&chunk, &line_count)| scope.spawn(move || read_chunk(chunk, line_count, parse)))
+            .collect();
+        // The others' lines are put behind those of the first.
+        let mut read = vec![read_chunk(first, line_counts.iter().sum(), parse)];
         read.extend(
             others.into_iter().map(|other| other.join().unwrap_or_else(|panic| resume_unwind(panic))),
         );
@@ -85,11 +107,21 @@ fn chunks(bytes: &[u8], count: usize) -> Vec<&[u8]> {
     chunks
 }
 
+/// How many lines to make room for, by the first of them. Lists that grow are copied, and records
+/// are large.
+fn expected_lines(bytes: &[u8]) -> usize {
+    let sample = &bytes[..bytes.len().min(SAMPLE_BYTES)];
+    let ends = memchr::memchr_iter(b'\n', sample).count();
+    let expected = (ends + ends / 8) as u64 * bytes.len() as u64 / sample.len().max(1) as u64;
+    (expected as usize).min(bytes.len() / LINE_BYTES_EXPECTED_MIN) + 1
+}
+
 fn read_chunk<'a, T>(
     bytes: &'a [u8],
+    line_count: usize,
     parse: impl Fn(&'a str) -> Result<T, serde_json::Error>,
 ) -> Chunk<'a, T> {
-    let mut chunk = Chunk { lines: Vec::new(), problems: Vec::new(), line_count: 0 };
+    let mut chunk = Chunk { lines: Vec::with_capacity(line_count), problems: Vec::new(), line_count: 0 };
     for (number, line) in (1..).zip(lines(bytes)) {
         chunk.line_count = number;
         match parse_line(line, number, &parse) {

@@ -20,6 +20,7 @@
 //! output (T6). A format is one file: the dialects of providers in `dialect/`, the session files of
 //! agents that foldback also writes in `session/`, files that it only reads in `recording/`.
 
+pub mod answer;
 mod conversation;
 mod detect;
 mod dialect;

@@ -3,6 +3,7 @@
 pub mod fixture;
 pub mod kernel;
 pub mod recipe;
+pub mod server;
 pub mod strategies;
 
 use proptest::test_runner::{Config, RngSeed};

@@ -103,6 +103,8 @@
 //!
 //! | feature | default | adds |
 //! |---|---|---|
+//! | `agent` | no | the module `agent`: a small agent loop with compaction in it |
+//! | `backends` | no | the module `backends`: summaries from models over HTTP |
 //! | `engine` | yes | the module `engine`: the executor that mends, plans, fills, checks and commits |
 //! | `formats` | yes | the module `formats`: requests of providers and session files of agents |
 //! | `tokens` | yes | the module `counters`: exact counts for OpenAI's encodings, counting in parallel, a counter that remembers |
@@ -170,6 +172,18 @@ pub use foldback_core::{Cost, FactKind, Prices, Secret, SecretKind, redact};
 pub use foldback_core::{
     Dialect, Model, Repair, RepairAction, Repaired, Rule, Violation, check, check_request, repair,
 };
+
+/// A small agent loop: sessions, tools, interrupts, and compaction where the conversation may change.
+#[cfg(feature = "agent")]
+pub mod agent {
+    pub use foldback_loop::*;
+}
+
+/// Models over HTTP, and summaries from them.
+#[cfg(feature = "backends")]
+pub mod backends {
+    pub use foldback_backends::*;
+}
 
 /// The executor: mends a view, plans, fills the summaries, checks, commits.
 #[cfg(feature = "engine")]

@@ -1,6 +1,7 @@
 //! `foldback compact`: brings sessions under a budget.
 
 mod report;
+mod summarizer;
 
 use std::cell::Cell;
 use std::path::PathBuf;
@@ -15,6 +16,7 @@ use foldback_formats::{Conversation, Format, Loss, Session, Written, write};
 use regex::RegexSet;
 
 use self::report::{FailedReport, FoldedReport, Report};
+use self::summarizer::{Account, Summarizer};
 use crate::args::{Compact, From, Shared};
 use crate::failure::{Exit, Failure};
 use crate::input::{self, Opened};
@@ -46,12 +48,14 @@ pub(crate) fn run(shared: &Shared, arguments: &Compact) -> Result<Exit, Failure>
         None => policy,
     };
     let counter = counting::counter(shared);
+    let summarizer = Summarizer::new(shared, &arguments.backend)?;
     if !shared.quiet {
         report::tell_what_is_ignored(shared, arguments, &policy);
     }
     input::for_each(shared, &arguments.inputs, |opened| {
         let is_kept = Cell::new(keep.is_empty());
-        let job = Job { shared, arguments, policy: &policy, counter: &counter, keep: &keep, is_kept, opened };
+        let (policy, counter, summarizer) = (&policy, &counter, summarizer.as_ref());
+        let job = Job { shared, arguments, policy, counter, summarizer, keep: &keep, is_kept, opened };
         let done = job.run()?;
         if !job.is_kept.get() && !shared.quiet {
             terminal::warning(&format!("{}: nothing matches --keep", opened.path.display()));
@@ -74,6 +78,8 @@ struct Job<'a> {
     arguments: &'a Compact,
     policy: &'a Policy,
     counter: &'a Arc<dyn TokenCounter>,
+    /// The model that writes summaries; none for the digest.
+    summarizer: Option<&'a Summarizer>,
     keep: &'a RegexSet,
     /// Whether anything matched it.
     is_kept: Cell<bool>,
@@ -90,6 +96,8 @@ struct Folded {
     /// What the model sees now, in the order in which the session's format can show it.
     items: Vec<Arc<Item>>,
     repairs: Vec<Repair>,
+    /// What the model did that wrote summaries, if there was one.
+    account: Option<Account>,
 }
 
 impl Folded {
@@ -210,20 +218,35 @@ impl<'a> Job<'a> {
             let items = places.to_blame(&error);
             Failure::Compaction { path: self.named(conversation), error: Box::new(error), items }
         };
-        if self.arguments.dry_run {
-            let (plan, repairs) = dry_run(&execution).map_err(failed)?;
-            return Ok(Folded { conversation_index, before, plan, after: None, items: Vec::new(), repairs });
-        }
-        let outcome = compact(&execution).map_err(failed)?;
-        let after = outcome.compacted.view;
+        let (plan, repairs, after, account) = match self.summarizer {
+            _ if self.arguments.dry_run => {
+                let (plan, repairs) = dry_run(&execution).map_err(failed)?;
+                (plan, repairs, None, None)
+            }
+            None => {
+                let outcome = compact(&execution).map_err(failed)?;
+                (outcome.plan, outcome.repairs, Some(outcome.compacted.view), None)
+            }
+            // The plan is the same however often it is made (T6): this one is for the report.
+            Some(summarizer) => {
+                let (plan, repairs) = dry_run(&execution).map_err(failed)?;
+                let (after, account) =
+                    summarizer.compact(&before, self.policy, *budget, dialect).map_err(failed)?;
+                account.warn(&self.named(conversation).display().to_string());
+                (plan, repairs, Some(after), Some(account))
+            }
+        };
+        let Some(after) = after else {
+            let items = Vec::new();
+            return Ok(Folded { conversation_index, before, plan, after, items, repairs, account });
+        };
         let items = self.session().arrange(as_recorded(&after, conversation));
         let violations = check(&items, dialect);
         if !violations.is_empty() {
-            let strategy = outcome.plan.strategy().to_owned();
+            let strategy = plan.strategy().to_owned();
             return Err(failed(CompactionError::Invalid { strategy, violations }));
         }
-        let (plan, repairs) = (outcome.plan, outcome.repairs);
-        Ok(Folded { conversation_index, before, plan, after: Some(after), items, repairs })
+        Ok(Folded { conversation_index, before, plan, after: Some(after), items, repairs, account })
     }
 
     /// The file, with the conversation where that has a name.

@@ -7,15 +7,25 @@ use super::sources::{Author, Source, Sources, Subject};
 use super::write::{
     COMMANDS, DONE, FILES, IN_PROGRESS, NAMES, NEXT, QUOTE_MARK, SECTION_MARK, USER_MARK, USER_SAID,
 };
-use crate::summary::WrittenFloor;
+use crate::summary::{SummaryForm, WrittenFloor, said_by_user};
 use crate::tools::{TodoEntry, TodoState};
 
 /// Takes the text of an earlier summary in.
 pub(super) fn take_in<'r>(sources: &mut Sources<'r>, item_index: usize, text: Cow<'r, str>) {
     match WrittenFloor::parse(&text) {
-        Some(written) if written.is_digest => {
+        Some(written) if written.form == SummaryForm::Digest => {
             let lines = written.lines.to_owned();
             take_sections(sources, item_index, &lines);
+        }
+        Some(written) if written.form == SummaryForm::Model => {
+            let said = said_by_user(written.lines);
+            let told_start = said.last().map_or(0, |last| last.end);
+            let told = written.lines[told_start..].to_owned();
+            let said: Vec<String> = said.into_iter().map(|span| written.lines[span].to_owned()).collect();
+            for words in said {
+                push(sources, item_index, Author::User, Subject::Notes, Cow::Owned(words));
+            }
+            push(sources, item_index, Author::Agent, Subject::Earlier, Cow::Owned(told));
         }
         _ => push(sources, item_index, Author::Agent, Subject::Earlier, text),
     }
@@ -67,11 +77,18 @@ fn take_sections(sources: &mut Sources<'_>, item_index: usize, lines: &str) {
     }
 }
 
-/// The lines of a digest that quote the user, as spans of its text; none in any other text.
+/// The lines of a summary that quote the user, as spans of its text; none in any other text.
 pub(crate) fn user_lines(text: &str) -> Vec<Range<usize>> {
-    let Some(written) = WrittenFloor::parse(text).filter(|written| written.is_digest) else {
-        return Vec::new();
-    };
+    let Some(written) = WrittenFloor::parse(text) else { return Vec::new() };
+    match written.form {
+        SummaryForm::Floor => return Vec::new(),
+        SummaryForm::Model => {
+            let start = text.len() - written.lines.len();
+            let spans = said_by_user(written.lines).into_iter();
+            return spans.map(|span| start + span.start..start + span.end).collect();
+        }
+        SummaryForm::Digest => {}
+    }
     let mut spans = Vec::new();
     let mut start = text.len() - written.lines.len();
     let mut is_said = false;

@@ -1,7 +1,8 @@
 //! Texts cut into passages, and the names that occur in them.
 
-use std::collections::HashMap;
 use std::ops::Range;
+
+use foldhash::HashMap;
 
 use super::sources::{Author, Sources, TopicIndex};
 use crate::ledger::{FactKind, scan};

@@ -1,7 +1,8 @@
 //! What was folded, as texts: who wrote each, and what it is about.
 
 use std::borrow::Cow;
-use std::collections::HashMap;
+
+use foldhash::HashMap;
 
 use super::earlier;
 use crate::ids::CallId;
@@ -98,18 +99,26 @@ const WHY_BYTES_MAX: usize = 100;
 /// As much is quoted of the line that an error begins with.
 const ERROR_BYTES_MAX: usize = 160;
 
-/// What tools answered is read up to this much, the newest first.
-const RESULT_BYTES_MAX: usize = 8 << 20;
+/// What tools were asked and answered, and what was thought, is read up to this much, the newest
+/// first: above a million tokens.
+const READ_BYTES_MAX: usize = 5 << 20;
 
-/// Whether what tools answered is read.
+/// How much of an item is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Results {
-    Read,
-    Skipped,
+enum Depth {
+    Whole,
+    /// What was said, and what was called.
+    Said,
 }
 
-fn bytes_of(part: &ResultPart) -> usize {
-    part.as_text().map_or(0, str::len)
+/// Bytes that are read of a part only if it is recent.
+fn bytes_of(part: &Part) -> usize {
+    match part {
+        Part::ToolCall(call) => call.input.as_str().len(),
+        Part::ToolResult(result) => result.content.iter().filter_map(ResultPart::as_text).map(str::len).sum(),
+        Part::Reasoning(reasoning) => reasoning.text.len(),
+        Part::Text(_) | Part::Structured(_) | Part::File(_) | Part::Media(_) | Part::Opaque(_) => 0,
+    }
 }
 
 /// Everything folded, read once.
@@ -126,20 +135,19 @@ pub(super) struct Sources<'r> {
 }
 
 impl<'r> Sources<'r> {
-    /// Reads recorded items, given with their transcript index. Of a very long past, what tools
-    /// answered long ago is not read: what was called, said and asked for is.
+    /// Reads recorded items, given with their transcript index. Of a very long past, what tools were
+    /// asked and answered long ago is not read: what was said is, and which tools were called.
     pub(super) fn read(items: &[(usize, &'r Item)]) -> Self {
         let mut sources = Self::default();
-        let mut left = RESULT_BYTES_MAX;
+        let mut left = READ_BYTES_MAX;
         let mut is_within = |item: &Item| {
-            let answers = item.results().flat_map(|(_, result)| &result.content);
-            left = left.saturating_sub(answers.map(bytes_of).sum());
+            left = left.saturating_sub(item.parts.iter().map(bytes_of).sum());
             left > 0
         };
         let recent = items.iter().rev().take_while(|(_, item)| is_within(item)).count();
         for (position, &(item_index, item)) in items.iter().enumerate() {
-            let results = if position + recent < items.len() { Results::Skipped } else { Results::Read };
-            sources.push(item_index, item, results);
+            let depth = if position + recent < items.len() { Depth::Said } else { Depth::Whole };
+            sources.push(item_index, item, depth);
         }
         sources
     }
@@ -148,7 +156,7 @@ impl<'r> Sources<'r> {
         &self.topics[topic.0 as usize]
     }
 
-    fn push(&mut self, item_index: usize, item: &'r Item, results: Results) {
+    fn push(&mut self, item_index: usize, item: &'r Item, depth: Depth) {
         if item.summary.is_some() {
             item.parts.iter().for_each(|part| earlier::take_in(self, item_index, text_of(part)));
             return;
@@ -160,13 +168,14 @@ impl<'r> Sources<'r> {
         for part in &item.parts {
             let (author, topic) = match part {
                 Part::ToolCall(call) => (Author::Agent, self.call(item_index, call, said)),
+                Part::ToolResult(_) | Part::Reasoning(_) if depth == Depth::Said => continue,
                 Part::ToolResult(result) => (Author::Tool, self.answer(item_index, result, part)),
                 Part::Reasoning(_) => (Author::Thought, self.about(Subject::Notes)),
                 Part::Text(_) | Part::Structured(_) | Part::File(_) | Part::Media(_) | Part::Opaque(_) => {
                     self.spoken(item.kind)
                 }
             };
-            if results == Results::Skipped && matches!(part, Part::ToolResult(_)) {
+            if depth == Depth::Said && matches!(part, Part::ToolCall(_)) {
                 continue;
             }
             let text = text_of(part);

@@ -120,6 +120,16 @@ impl Ledger {
         account
     }
 
+    /// The facts that a text tells, in the order in which they were found.
+    pub fn told_in<'l>(&'l self, text: &str) -> impl Iterator<Item = &'l Fact> + use<'l> {
+        let mut folded = String::new();
+        push_folded(&mut folded, text);
+        let mut told = vec![false; self.facts.len()];
+        self.mark_named_in(&folded, &mut told);
+        let facts = self.facts.iter().zip(told);
+        facts.filter(move |(fact, told)| *told || is_written_in(fact, &folded)).map(|(fact, _)| fact)
+    }
+
     /// What a plan would do to the facts of its view, with digests for its summaries.
     pub fn account_of(&self, plan: &Plan) -> Account<'_> {
         self.account(plan.view(), &plan.apply_digest().view)

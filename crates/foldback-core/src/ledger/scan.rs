@@ -41,13 +41,20 @@ pub fn scan(text: &str, mut found: impl FnMut(Found)) {
     let bytes = text.as_bytes();
     let mut at = 0;
     while at < bytes.len() {
-        if !is_word_byte(bytes[at]) {
-            at += 1;
+        let (start, first) = (at, CLASSES[bytes[at] as usize]);
+        at += 1;
+        if first == NO_WORD {
             continue;
         }
-        let start = at;
-        while at < bytes.len() && is_word_byte(bytes[at]) {
+        let mut rest = 0;
+        while let Some(class) =
+            bytes.get(at).map(|&byte| CLASSES[byte as usize]).filter(|&class| class != NO_WORD)
+        {
+            rest |= class;
             at += 1;
+        }
+        if is_plain(first, rest) && bytes.get(at) != Some(&b'(') {
+            continue;
         }
         if let Some(end) = address_end(bytes, start, at) {
             at = end;
@@ -59,7 +66,8 @@ pub fn scan(text: &str, mut found: impl FnMut(Found)) {
         if word.is_empty() || word.len() > WORD_BYTES_MAX {
             continue;
         }
-        let name = without_place(&text[word.clone()]);
+        let name = &text[word.clone()];
+        let name = if (first | rest) & COLON == 0 { name } else { without_place(name) };
         let word = word.start..word.start + name.len();
         if let Some(kind) = kind_of(name, bytes.get(word.end).copied()) {
             found(Found { kind, span: word });
@@ -67,9 +75,38 @@ pub fn scan(text: &str, mut found: impl FnMut(Found)) {
     }
 }
 
+/// Classes of bytes, as bits: what a word consists of says most about it.
+const NO_WORD: u8 = 0;
+const LOWER: u8 = 1;
+const UPPER: u8 = 2;
+const COLON: u8 = 4;
+const OTHER: u8 = 8;
+
+const CLASSES: [u8; 256] = {
+    let mut classes = [NO_WORD; 256];
+    let mut byte = 0;
+    while byte < classes.len() {
+        classes[byte] = match byte as u8 {
+            b'a'..=b'z' => LOWER,
+            b'A'..=b'Z' => UPPER,
+            b':' => COLON,
+            other if is_word_byte(other) => OTHER,
+            _ => NO_WORD,
+        };
+        byte += 1;
+    }
+    classes
+};
+
+/// Whether a word with a first byte and others of these classes is one of prose: letters in the
+/// case of a sentence. Unless it is called it names nothing.
+fn is_plain(first: u8, rest: u8) -> bool {
+    matches!((first, rest), (LOWER | UPPER, 0 | LOWER) | (UPPER, UPPER))
+}
+
 /// Bytes that words consist of. Letters outside ASCII belong to words: names are written in every
 /// script.
-fn is_word_byte(byte: u8) -> bool {
+const fn is_word_byte(byte: u8) -> bool {
     byte.is_ascii_alphanumeric()
         || byte >= 0x80
         || matches!(byte, b'_' | b'.' | b'/' | b'-' | b'~' | b'@' | b'+' | b':' | b'%' | b'$')

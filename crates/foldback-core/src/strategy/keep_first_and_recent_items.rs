@@ -59,6 +59,10 @@ impl Strategy for KeepFirstAndRecentItemsStrategy {
         draft.fold(first_end..recent_start, |_, kind| kind.is_instruction(), self.summary.spec(), reason);
     }
 
+    fn wants_backend(&self) -> bool {
+        true
+    }
+
     fn describe(&self) -> String {
         format!("{ID}({}, {})", self.first_items, self.recent_items)
     }

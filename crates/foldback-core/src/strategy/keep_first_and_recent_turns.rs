@@ -47,6 +47,10 @@ impl Strategy for KeepFirstAndRecentTurnsStrategy {
         draft.fold(middle, |_, kind| kind.is_instruction(), self.summary.spec(), reason);
     }
 
+    fn wants_backend(&self) -> bool {
+        true
+    }
+
     fn describe(&self) -> String {
         format!("{ID}({}, {})", self.first_turns, self.recent_turns)
     }

@@ -163,6 +163,10 @@ impl Strategy for PreserveRecentFractionStrategy {
         draft.fold(0..split_point, sets_the_scene, self.summary.spec(), reason);
     }
 
+    fn wants_backend(&self) -> bool {
+        true
+    }
+
     fn describe(&self) -> String {
         format!("{ID}({})", self.fraction)
     }

@@ -222,6 +222,10 @@ impl Strategy for PreserveRecentTurnsStrategy {
         draft.fold(0..draft.len(), keep, self.summary.spec(), reason);
     }
 
+    fn wants_backend(&self) -> bool {
+        true
+    }
+
     fn describe(&self) -> String {
         match self.turns_max {
             Some(turns) => format!("{ID}({turns})"),

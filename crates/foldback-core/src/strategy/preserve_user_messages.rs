@@ -109,6 +109,10 @@ impl Strategy for PreserveUserMessagesStrategy {
         draft.fold(0..draft.len(), keep, spec, reason);
     }
 
+    fn wants_backend(&self) -> bool {
+        true
+    }
+
     fn describe(&self) -> String {
         format!("{ID}({})", self.tokens_max)
     }

@@ -51,6 +51,10 @@ impl Strategy for SummarizeOlderStrategy {
         draft.fold(0..start, |_, kind| is_preserved(kind), self.summary.spec(), reason);
     }
 
+    fn wants_backend(&self) -> bool {
+        true
+    }
+
     fn describe(&self) -> String {
         format!("{ID}({})", self.n)
     }

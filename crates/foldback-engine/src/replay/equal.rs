@@ -106,7 +106,8 @@ mod tests {
     use proptest::prelude::{ProptestConfig, prop, prop_assert, proptest};
 
     use super::*;
-    use crate::executor::{CompactionError, Execution, compact};
+    use crate::compaction::CompactionError;
+    use crate::executor::{Execution, compact};
     use foldback_core::{
         Dialect, Item, PreserveUserMessagesStrategy, SummarizeOlderStrategy, Tokens, Transcript, View, plan,
     };

@@ -22,7 +22,7 @@ use serde_json::Value;
 use crate::conversation::Conversation;
 use crate::detect::{Fit, Probe};
 use crate::error::FormatError;
-use crate::format::{Added, Codec, Format, Loss, Reading, Session, SubAgentOf};
+use crate::format::{Added, Codec, End, Format, Loss, Reading, Session, SubAgentOf};
 use crate::jsonl::{self, Line};
 use record::Record;
 
@@ -42,9 +42,13 @@ impl Codec for ClaudeCode {
         let mut conversations = Vec::new();
         let mut branches = Vec::new();
         let mut main_branch = Vec::new();
+        let mut end = None;
         for (index, (name, members)) in tree::groups(&lines).into_iter().enumerate() {
-            let (active, others) = tree::Tree::new(&lines, members).branches();
+            let tree = tree::Tree::new(&lines, members);
+            let (active, others) = tree.branches();
             if index == 0 {
+                end =
+                    tree.end().map(|(line, can_go_on)| End { range: lines[line].range_in(bytes), can_go_on });
                 let build = |branch| build::conversation(&lines, branch, |line| items[line].clone());
                 branches = others.iter().map(|branch| build(branch)).collect();
             }
@@ -70,6 +74,7 @@ impl Codec for ClaudeCode {
                 session_id: session_of(&lines, &main_branch),
                 sub_agent_of: sub_agent_of(&lines, &main_branch),
                 branches,
+                end,
             }),
         }
     }

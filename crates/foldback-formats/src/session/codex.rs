@@ -48,7 +48,7 @@ impl Codec for Codex {
                 model: rollout.model,
                 session_id: rollout.session_id,
                 sub_agent_of: rollout.sub_agent_of,
-                branches: Vec::new(),
+                ..Reading::default()
             }),
         }
     }

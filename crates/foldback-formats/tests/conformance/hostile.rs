@@ -6,9 +6,9 @@ use std::path::Path;
 use std::sync::Arc;
 
 use foldback_core::{EstimatingCounter, Item};
-use foldback_formats::{Format, Session, WrittenAs};
+use foldback_formats::{Conversation, Format, Session, WrittenAs};
 
-use crate::fixtures;
+use crate::{fixtures, parts_of};
 
 /// Changes made to each fixture.
 const CHANGE_COUNT: usize = 200;
@@ -41,12 +41,27 @@ fn look_at(format: Format, bytes: &[u8]) {
             assert_eq!(conversation.history_of(&transcript).len(), conversation.history().count());
             let items: Vec<Arc<Item>> = conversation.view_of(&transcript).items().cloned().collect();
             if session.conversations().first().is_some_and(|first| std::ptr::eq(first, conversation)) {
-                let written = session.compacted(conversation, &session.arrange(items));
-                let is_added = matches!(written.written_as, WrittenAs::Appended(_));
-                assert!(!is_added || is_added_to(bytes, &written.to_bytes(), session.format()));
+                let kept = items.into_iter().step_by(2).collect();
+                assert_added(&session, conversation, &session.arrange(kept));
             }
         }
     }
+}
+
+/// What is added to a file leaves its bytes, and is read again: what was said is all there, and the
+/// model sees what it was told to see.
+fn assert_added(session: &Session, conversation: &Conversation, items: &[Arc<Item>]) {
+    let written = session.compacted(conversation, items);
+    let WrittenAs::Appended(format) = written.written_as else { return };
+    let file = written.to_bytes();
+    let told = || String::from_utf8_lossy(&file).into_owned();
+    assert!(is_added_to(session.bytes(), &file, format), "{}", told());
+    let again = Session::read_as(format, file.clone()).unwrap_or_else(|error| panic!("{error}: {}", told()));
+    let main = again.conversations().first().unwrap_or_else(|| panic!("{}", told()));
+    let said = |conversation: &Conversation| parts_of(conversation.history().map(|recorded| &recorded.item));
+    assert_eq!(said(main), said(conversation), "{}", told());
+    let transcript = main.transcript(Arc::new(EstimatingCounter), session.dialect());
+    assert_eq!(parts_of(main.view_of(&transcript).items()), parts_of(items.iter()), "{}", told());
 }
 
 /// Whether all bytes are still there, with others behind them. An opencode export is one value, so
@@ -157,4 +172,35 @@ fn json_nested_deeper_than_any_stack_is_read_or_refused() {
         look_at(format, "[".repeat(NESTING).as_bytes());
         look_at(format, "{\"a\":".repeat(NESTING).as_bytes());
     }
+}
+
+/// Longer than any record that an agent writes.
+const LINE_BYTES: usize = 100_000_000;
+
+#[test]
+fn a_record_of_a_hundred_megabytes_is_read_and_compacted_like_any_other() {
+    let piece = r#"a line of output with \"quotes\" and a path: src/lib.rs\n"#;
+    let long = piece.repeat(LINE_BYTES / piece.len());
+    let record = |uuid: &str, parent: &str, text: &str| {
+        let message = format!(r#"{{"role":"user","content":"{text}"}}"#);
+        format!(
+            r#"{{"type":"user","uuid":"{uuid}","parentUuid":{parent},"sessionId":"s","message":{message}}}"#
+        )
+    };
+    let bytes = [record("a", "null", &long), record("b", "\"a\"", "go on")].join("\n").into_bytes();
+    drop(long);
+    let session = Session::read(bytes).unwrap();
+    assert_eq!((session.problems(), session.format()), (&[][..], Format::ClaudeCode));
+    let main = &session.conversations()[0];
+    let [long, short] = main.recorded() else { panic!("two items") };
+    let transcript = main.transcript(Arc::new(EstimatingCounter), session.dialect());
+    assert!(transcript.tokens().0 > 10_000_000, "{}", transcript.tokens());
+
+    let written = session.compacted(main, &[Arc::clone(&short.item)]);
+    assert_eq!(written.written_as, WrittenAs::Appended(Format::ClaudeCode));
+    let again = Session::read(written.to_bytes()).unwrap();
+    let main = &again.conversations()[0];
+    let said: Vec<_> = main.history().map(|recorded| &recorded.item.parts).collect();
+    assert!(said == [&long.item.parts, &short.item.parts]);
+    assert_eq!(main.visible().len(), 1);
 }

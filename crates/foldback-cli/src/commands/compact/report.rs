@@ -1,8 +1,12 @@
 //! What `foldback compact` did, for scripts and for people.
 
-use foldback_core::{Model, Policy, Prices, Tokens, View};
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use foldback_core::{Item, Model, Policy, Prices, Tokens, View};
 use serde::Serialize;
 
+use super::summarizer::Account;
 use super::{Done, Failed, Folded, WINDOW_DEFAULT};
 use crate::args::{Compact, From, Shared};
 use crate::input::Opened;
@@ -64,6 +68,10 @@ pub(super) struct FoldedReport {
     break_even: Option<BreakEven>,
     edits: usize,
     repairs: Vec<String>,
+    /// Who wrote each summary that is new.
+    written_by: Vec<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    backend: Option<Account>,
 }
 
 #[derive(Serialize)]
@@ -111,8 +119,19 @@ impl FoldedReport {
             break_even: BreakEven::of(opened, folded, tokens_after).filter(|_| !folded.plan.is_empty()),
             edits: folded.plan.edits().len(),
             repairs,
+            written_by: written_by(folded),
+            backend: folded.account.clone(),
         }
     }
+}
+
+/// Who wrote the summaries that were not there before.
+fn written_by(folded: &Folded) -> Vec<String> {
+    let known: HashSet<&str> = folded.before.items().map(|item| item.id.as_str()).collect();
+    let is_new = |item: &&Arc<Item>| !known.contains(item.id.as_str());
+    let after = folded.after.iter().flat_map(|view| view.items());
+    let origins = after.filter(is_new).filter_map(|item| item.summary.as_ref());
+    origins.map(|origin| origin.written_by.to_string()).collect()
 }
 
 impl Folded {
@@ -209,9 +228,26 @@ fn tell_one(folded: &Folded, told: &FoldedReport, target: Option<u64>) {
             "  first changed item: {first}; {prefix} tokens of prefix stay in the provider's cache"
         ));
     }
+    if let Some(account) = &told.backend {
+        tell_account(account, &told.written_by);
+    }
     if let Some(BreakEven { calls, prices, dated }) = &told.break_even {
         let calls = counted(usize::try_from(*calls).unwrap_or(usize::MAX), "call");
         say(&format!("  paid for after {calls}, at the prices of {prices} ({dated})"));
     }
     tell_some("repaired", &told.repairs);
+}
+
+fn tell_account(account: &Account, written_by: &[String]) {
+    let by = match written_by {
+        [] => "no summary was needed".to_owned(),
+        writers => format!("summary by {}", writers.join(", ")),
+    };
+    let usage = account.usage.map_or_else(String::new, |usage| {
+        let (read, wrote) = (number(usage.input_tokens), number(usage.output_tokens));
+        let calls = counted(usize::try_from(usage.calls).unwrap_or(usize::MAX), "call");
+        format!("; {calls}, {read} tokens read, {wrote} written")
+    });
+    let cost = account.cost.map_or_else(String::new, |dollars| format!(", ${dollars:.4}"));
+    say(&format!("  {by}{usage}{cost}"));
 }

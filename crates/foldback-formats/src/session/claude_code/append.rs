@@ -12,7 +12,7 @@ use serde_json::value::RawValue;
 
 use super::record::ATTACHMENT_SOURCE;
 use crate::dialect::anthropic::blocks::{Str, json_text, write_block};
-use crate::format::{Loss, Session};
+use crate::format::{End, Loss, Session};
 use crate::jsonl;
 use crate::lowering::Tag;
 use crate::new_ids::NewIds;
@@ -42,69 +42,51 @@ struct Shared<'a> {
     slug: Option<&'a RawValue>,
 }
 
-/// What a record at the end of a file says about where to go on.
+/// What is looked at of records at the end of a file.
 #[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
 struct EndLine<'a> {
-    #[serde(rename = "type", borrow)]
-    kind: Option<Str<'a>>,
-    #[serde(borrow)]
-    subtype: Option<Str<'a>>,
     #[serde(borrow)]
     uuid: Option<Str<'a>>,
     #[serde(borrow)]
     timestamp: Option<Str<'a>>,
-    is_sidechain: Option<bool>,
-    #[serde(borrow)]
-    agent_id: Option<Str<'a>>,
 }
 
 /// Where a session ends.
-#[derive(Debug, Default)]
-struct End<'a> {
-    last_said: Option<String>,
+#[derive(Debug)]
+struct Ending<'a> {
+    /// The record that the conversation goes on from.
+    uuid: Option<String>,
+    /// The last time in the file.
     timestamp: Option<String>,
     shared: Shared<'a>,
 }
 
-impl<'a> End<'a> {
-    /// Looks at the lines from the last one back, until it is clear.
-    fn of(session: &'a Session) -> Option<Self> {
-        let agent = session.sub_agent_of().map(|agent| &*agent.agent_id);
-        let mut end = Self::default();
-        let mut rest = session.bytes();
-        while !rest.is_empty() {
-            let content = rest.strip_suffix(b"\n").unwrap_or(rest);
-            let start = memchr::memrchr(b'\n', content).map_or(0, |newline| newline + 1);
-            let line = content[start..].strip_suffix(b"\r").unwrap_or(&content[start..]);
-            rest = &rest[..start];
-            let Ok(Some((text, record))) = jsonl::parse::<EndLine<'_>>(line, 0) else { continue };
-            if end.timestamp.is_none() {
-                end.timestamp = record
-                    .timestamp
-                    .as_deref()
-                    .filter(|time| rfc3339::parse(time).is_some())
-                    .map(str::to_owned);
-            }
-            let is_own = match agent {
-                Some(agent) => record.agent_id.as_deref() == Some(agent),
-                None => !record.is_sidechain.unwrap_or(false),
-            };
-            let is_said = matches!(record.kind.as_deref(), Some("user" | "assistant"))
-                || record.subtype.as_deref() == Some("compact_boundary");
-            if is_own && is_said {
-                end.shared = serde_json::from_str(text).unwrap_or_default();
-                end.last_said = record.uuid.map(|uuid| uuid.to_string());
-                return Some(end);
-            }
-        }
-        None
+impl<'a> Ending<'a> {
+    fn of(session: &'a Session, end: &End) -> Option<Self> {
+        let text = session.bytes().get(end.range.clone()).map(std::str::from_utf8)?.ok()?;
+        let record: EndLine<'_> = serde_json::from_str(text).ok()?;
+        Some(Self {
+            uuid: record.uuid.map(|uuid| uuid.to_string()),
+            timestamp: last_time(&session.bytes()[end.range.start..]),
+            shared: serde_json::from_str(text).ok()?,
+        })
     }
+}
+
+/// The last time that records tell, looking from the last one back.
+fn last_time(bytes: &[u8]) -> Option<String> {
+    let mut lines: Vec<&[u8]> = jsonl::lines(bytes).collect();
+    lines.reverse();
+    lines.into_iter().find_map(|line| {
+        let (_, record) = jsonl::parse::<EndLine<'_>>(line, 1).ok().flatten()?;
+        let time = record.timestamp.filter(|time| rfc3339::parse(time).is_some())?;
+        Some(time.to_string())
+    })
 }
 
 /// The records of a compaction after which the model sees `items`.
 pub(super) fn append(session: &Session, items: &[Arc<Item>]) -> Option<Vec<u8>> {
-    let end = End::of(session)?;
+    let end = Ending::of(session, session.end().filter(|end| end.can_go_on)?)?;
     let mut writer = Writer::new(session.bytes(), end.shared, session.model());
     let timestamp = end.timestamp.unwrap_or_else(|| rfc3339::print(Timestamp(0)));
     writer.timestamp = Some(timestamp.clone());
@@ -115,7 +97,7 @@ pub(super) fn append(session: &Session, items: &[Arc<Item>]) -> Option<Vec<u8>> 
         items.iter().filter_map(|item| item.summary.as_ref()).map(|summary| summary.tokens_before.0);
     let record = BoundaryOut {
         parent_uuid: None,
-        logical_parent_uuid: end.last_said.as_deref(),
+        logical_parent_uuid: end.uuid.as_deref(),
         shared: end.shared,
         kind: "system",
         subtype: "compact_boundary",
@@ -135,7 +117,7 @@ pub(super) fn append(session: &Session, items: &[Arc<Item>]) -> Option<Vec<u8>> 
 
 /// A fresh session of these items.
 pub(super) fn write(items: &[Arc<Item>], like: Option<&Session>) -> (Vec<u8>, Vec<Loss>) {
-    let end = like.and_then(End::of);
+    let end = like.and_then(|like| Ending::of(like, like.end()?));
     let mut seed = Vec::new();
     for item in items {
         seed.extend_from_slice(item.id.as_bytes());

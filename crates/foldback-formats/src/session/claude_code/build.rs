@@ -78,8 +78,8 @@ impl<'b, 'a, S: FnMut(usize) -> Vec<Arc<Item>>> Builder<'b, 'a, S> {
         match record.kind {
             _ if self.shown.contains(&index) => {}
             Kind::Other => {}
-            Kind::CompactBoundary => self.compact(index, &record.compact),
-            Kind::MicrocompactBoundary => self.clear(index, &record.compact),
+            Kind::CompactBoundary => self.compact(index, record.compact()),
+            Kind::MicrocompactBoundary => self.clear(index, record.compact()),
             // A summary whose boundary is not there.
             Kind::User if record.is_summary => self.compact_to(index, &Compact::default(), vec![index]),
             Kind::User | Kind::Assistant | Kind::Attachment => self.say(index),

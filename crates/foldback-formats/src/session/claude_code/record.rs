@@ -63,7 +63,8 @@ pub(super) struct Record<'a> {
     answered: Vec<CallId>,
     /// What it says.
     pub(super) items: Vec<Arc<Item>>,
-    pub(super) compact: Compact<'a>,
+    /// What a boundary says; few records are one, so that it is kept apart.
+    compact: Option<Box<Compact<'a>>>,
 }
 
 /// The message of a user or assistant record, or the content of an attachment.
@@ -229,8 +230,8 @@ impl<'a> Record<'a> {
             Kind::CompactBoundary | Kind::MicrocompactBoundary | Kind::Other => <_>::default(),
         };
         let compact = match line.compact_metadata.or(line.microcompact_metadata) {
-            Some(metadata) => Compact::read(serde_json::from_str(metadata.get())?),
-            None => Compact::default(),
+            Some(metadata) => Some(Box::new(Compact::read(serde_json::from_str(metadata.get())?))),
+            None => None,
         };
         let answered = parts.iter().filter_map(|part| match part {
             Part::ToolResult(result) => Some(result.call_id.clone()),
@@ -261,6 +262,19 @@ impl<'a> Record<'a> {
     /// Whether it is something that a person or the model said, or that was put in their way.
     pub(super) fn is_said(&self) -> bool {
         matches!(self.kind, Kind::User | Kind::Assistant)
+    }
+
+    /// What it says as a boundary; nothing where it is none.
+    pub(super) fn compact(&self) -> &Compact<'a> {
+        static NOTHING: Compact<'static> = Compact {
+            tokens_before: None,
+            preserved: Vec::new(),
+            segment: None,
+            copies: Vec::new(),
+            cleared_calls: Vec::new(),
+            cleared_attachments: Vec::new(),
+        };
+        self.compact.as_deref().unwrap_or(&NOTHING)
     }
 
     /// The ids of the calls that it answers.

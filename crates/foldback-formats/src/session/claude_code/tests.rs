@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 use super::*;
 use crate::conversation::Conversation;
 use crate::error::Fault;
+use crate::format::WrittenAs;
 use crate::lowering;
 
 fn fixture(name: &str) -> Session {
@@ -240,4 +241,50 @@ fn circles_and_odd_records_are_survived() {
     assert_eq!(session.problems().iter().map(|problem| problem.line).collect::<Vec<_>>(), [4, 5, 7]);
     odd.reverse();
     self::session(&odd);
+}
+
+/// What the model sees and what was said, when a compaction to `items` was added and read again.
+fn compacted_again(session: &Session, items: &[Arc<Item>]) -> (Vec<String>, Vec<String>) {
+    let written = session.compacted(&session.conversations()[0], items);
+    let again = Session::read(written.to_bytes()).unwrap();
+    let main = &again.conversations()[0];
+    (texts(&view(main)), texts(&history(main)))
+}
+
+#[test]
+fn a_compaction_goes_on_from_what_was_read_last_and_not_from_a_broken_record() {
+    let no_message = json!({"type": "user", "uuid": "r", "parentUuid": "a", "sessionId": "s"});
+    let no_text =
+        r#"{"type":"user","uuid":"r","sessionId":"\ud800","message":{"role":"user","content":"x"}}"#;
+    let cut_off = r#"{"type":"user","uuid":"r","sessionId":"s","mess"#;
+    for broken in [&no_message.to_string(), no_text, cut_off] {
+        let said = [user("u", None, "one"), assistant("a", Some("u"), "m", &said("two"))];
+        // A link of another chain, which leads nowhere.
+        let loose = json!({"type": "progress", "uuid": "p", "parentUuid": null, "sessionId": "s"});
+        let lines: Vec<String> = said.iter().chain([&loose]).map(Value::to_string).collect();
+        let session = Session::read(format!("{}\n{broken}", lines.join("\n")).into_bytes()).unwrap();
+        assert_eq!(session.problems().len(), 1);
+        let items = view(&session.conversations()[0]);
+        let written = session.compacted(&session.conversations()[0], &items[1..]);
+        assert_eq!(written.written_as, WrittenAs::Appended(Format::ClaudeCode));
+        assert!(written.to_bytes().starts_with(session.bytes()));
+        let (seen, said) = compacted_again(&session, &items[1..]);
+        assert_eq!((seen, said), (vec!["two".to_owned()], vec!["one".to_owned(), "two".to_owned()]));
+    }
+}
+
+#[test]
+fn a_session_whose_end_cannot_be_named_is_written_anew() {
+    let mut nameless = user("u3", Some("a"), "three");
+    nameless.as_object_mut().unwrap().remove("uuid");
+    for end in [nameless, user("u", Some("a"), "three")] {
+        let start = [user("u", None, "one"), assistant("a", Some("u"), "m", &said("two"))];
+        let session = session(&[start.as_slice(), &[end]].concat());
+        let main = &session.conversations()[0];
+        let items = view(main);
+        let written = session.compacted(main, &items[1..]);
+        assert_eq!(written.written_as, WrittenAs::Fresh(Format::ClaudeCode));
+        let seen = texts(&items[1..]);
+        assert_eq!(compacted_again(&session, &items[1..]), (seen.clone(), seen));
+    }
 }

@@ -63,13 +63,10 @@ impl<'t, 'a> Tree<'t, 'a> {
 
     /// The active branch, and those that were left in the order of their ends. As indices of lines.
     pub(super) fn branches(&self) -> (Vec<usize>, Vec<Vec<usize>>) {
-        let is_end = |place: &usize| {
-            self.record(*place).is_said() || self.record(*place).kind == Kind::CompactBoundary
-        };
         let leads_on = self.leads_on();
         let mut taken = vec![false; self.members.len()];
         let mut found: Vec<Vec<usize>> = Vec::new();
-        let mut end = (0..self.members.len()).rev().find(is_end);
+        let mut end = (0..self.members.len()).rev().find(|&place| self.is_end(place));
         let mut record_count = 0;
         while let Some(leaf) =
             end.filter(|_| found.len() <= BRANCH_COUNT_MAX && record_count <= BRANCH_RECORD_COUNT_MAX)
@@ -87,6 +84,26 @@ impl<'t, 'a> Tree<'t, 'a> {
         let mut found = found.into_iter();
         let main = found.next().unwrap_or_else(|| self.members.clone());
         (main, found.rev().collect())
+    }
+
+    /// The record that the active branch ends with, as the index of its line, and whether a boundary
+    /// that names it would be read as hanging off it: others may have the same uuid, and what a
+    /// sub-agent says belongs together by its name.
+    pub(super) fn end(&self) -> Option<(usize, bool)> {
+        let end = (0..self.members.len()).rev().find(|&place| self.is_end(place))?;
+        let record = self.record(end);
+        let has_its_uuid = |place: &usize| self.record(*place).uuid == record.uuid;
+        let is_found = record.uuid.is_some() && (0..self.members.len()).find(has_its_uuid) == Some(end);
+        let stays_in_group = match (record.is_sidechain, record.agent_id.is_some()) {
+            (false, false) | (true, true) => true,
+            (false, true) => record.is_said(),
+            (true, false) => false,
+        };
+        Some((self.members[end], is_found && stays_in_group))
+    }
+
+    fn is_end(&self, place: usize) -> bool {
+        self.record(place).is_said() || self.record(place).kind == Kind::CompactBoundary
     }
 
     /// Whether a prompt or an answer hangs off a record, directly or over others.
@@ -125,7 +142,7 @@ impl<'t, 'a> Tree<'t, 'a> {
                 Kind::Attachment | Kind::MicrocompactBoundary | Kind::Other => !leads_on[place],
                 Kind::Assistant => record.message.id.as_deref().is_some_and(|id| messages.contains(id)),
                 Kind::CompactBoundary => {
-                    !record.compact.preserved.is_empty() || record.compact.segment.is_some()
+                    !record.compact().preserved.is_empty() || record.compact().segment.is_some()
                 }
                 Kind::User if record.is_summary => self.record(parent).kind == Kind::CompactBoundary,
                 Kind::User if record.is_meta => record.is_of_call,

@@ -218,3 +218,36 @@ fn copies_behind_a_compaction_without_a_summary_are_found_again() {
     ]);
     assert_eq!(view(&session), ["two", "three"]);
 }
+
+#[test]
+fn a_compaction_leaves_the_history_of_entries_without_ids_or_with_the_same() {
+    let nameless = r#"{"type":"message","timestamp":"2026-01-01T00:00:01.000Z","message":{"role":"user","content":"one"}}"#;
+    let odd = user("a", "", "odd").replace(r#""role":"user""#, r#""role":"unheard-of""#);
+    let answer = user("a", "a", "two").replace(r#""role":"user""#, r#""role":"assistant""#);
+    let state = r#"{"type":"label","id":"l","timestamp":"2026-01-01T00:00:02.000Z"}"#;
+    let cases = [&[nameless][..], &[HEADER, nameless], &[nameless, state], &[HEADER, &odd, &answer]];
+    for lines in cases {
+        let session = read(lines);
+        let main = &session.conversations()[0];
+        let items: Vec<Arc<Item>> = main.history().map(|recorded| Arc::clone(&recorded.item)).collect();
+        let again = Session::read_as(Format::Pi, session.compacted(main, &items).to_bytes()).unwrap();
+        assert_eq!((view(&again), history(&again)), (view(&session), history(&session)));
+        let kinds: Vec<ItemKind> =
+            again.conversations()[0].recorded().iter().map(|one| one.item.kind).collect();
+        assert_eq!(kinds, [kinds_of(&items), kinds_of(&items)].concat());
+    }
+}
+
+fn kinds_of(items: &[Arc<Item>]) -> Vec<ItemKind> {
+    items.iter().map(|item| item.kind).collect()
+}
+
+#[test]
+fn a_compaction_goes_on_from_what_was_read_last_and_not_from_a_broken_record() {
+    let broken = r#"{"type":"message","id":"a","parentId":"b","message":{"role":7}}"#;
+    let session = read(&[HEADER, &user("a", "", "one"), &user("b", "a", "two"), broken]);
+    assert_eq!(session.problems().len(), 1);
+    let main = &session.conversations()[0];
+    let again = Session::read(session.compacted(main, &[]).to_bytes()).unwrap();
+    assert_eq!(history(&again), ["one", "two"]);
+}

@@ -29,22 +29,28 @@ const NO_USAGE: &str = r#"{"input":0,"output":0,"cacheRead":0,"cacheWrite":0,"to
 
 /// What a file has, for entries that are added to it or take over from it.
 struct Source<'a> {
-    /// The messages, by the id of their item.
-    messages: HashMap<String, &'a RawValue>,
+    /// The messages, by the id of their item; nothing where several have the same.
+    messages: HashMap<String, Option<&'a RawValue>>,
     /// The message that says which model was asked last.
     last_assistant: Option<&'a RawValue>,
     header: Option<&'a str>,
     /// Entries that are no part of the conversation, but set what follows.
     settings: Vec<&'a str>,
     ids: HashSet<String>,
+    /// The id of the last entry that was read: what follows hangs off it.
     last_id: Option<String>,
     last_time: Option<Timestamp>,
     record_count: usize,
+    /// Whether what is added has ids. In a file where no entry names its parent they follow each
+    /// other, and one that did would make of every other a beginning.
+    has_ids: bool,
 }
 
 impl<'a> Source<'a> {
     fn of(bytes: &'a [u8]) -> Self {
-        let (lines, _) = jsonl::read::<Record<'a>>(bytes);
+        // Only what the reader takes as an entry counts.
+        let record = |json| Entry::parse(json).and_then(|_| serde_json::from_str::<Record<'a>>(json));
+        let (lines, _) = jsonl::read_with(bytes, record);
         let mut source = Self {
             messages: HashMap::new(),
             last_assistant: None,
@@ -54,7 +60,9 @@ impl<'a> Source<'a> {
             last_id: None,
             last_time: None,
             record_count: lines.len(),
+            has_ids: true,
         };
+        let (mut entry_count, mut is_tree) = (0, false);
         for line in lines {
             let record = line.record;
             source.last_time = time(record.timestamp).max(source.last_time);
@@ -68,14 +76,20 @@ impl<'a> Source<'a> {
             let id = record.id.map(|id| id.to_string());
             if let Some(message) = record.message {
                 let item_id = id.clone().unwrap_or_else(|| format!("m{}", line.number));
-                source.messages.insert(item_id, message);
+                source.messages.entry(item_id).and_modify(|one| *one = None).or_insert(Some(message));
                 if Fields::of(message).is_some_and(|fields| fields.get("api").is_some()) {
                     source.last_assistant = Some(message);
                 }
             }
+            (entry_count, is_tree) = (entry_count + 1, is_tree || record.parent_id.is_some());
             source.ids.extend(id.clone());
             source.last_id = id;
         }
+        source.has_ids = match (entry_count, is_tree) {
+            (0, _) => true,
+            (1, false) | (_, true) => source.last_id.is_some(),
+            (_, false) => false,
+        };
         source
     }
 }
@@ -115,7 +129,7 @@ pub(super) fn append(session: &Session, conversation: &Conversation, items: &[Ar
         next_id: None,
         // A branch is named after its leaf.
         parent: conversation.name().map(str::to_owned).or_else(|| source.last_id.clone()),
-        has_ids: source.last_id.is_some() || source.record_count <= 1,
+        has_ids: source.has_ids,
         marks: Marks::Copies,
         time: source.last_time.unwrap_or(Timestamp(0)),
         tool_names: tool_names(items),
@@ -135,7 +149,7 @@ pub(super) fn append(session: &Session, conversation: &Conversation, items: &[Ar
 pub(super) fn fresh(items: &[Arc<Item>], like: Option<&Session>) -> (Vec<u8>, Vec<Loss>) {
     let source = Source::of(like.map_or(&[], Session::bytes));
     let seed: String = items.iter().map(|item| format!("{} {}\n", item.kind, item.id)).collect();
-    let has_ids = source.header.is_none() || source.last_id.is_some() || source.record_count <= 1;
+    let has_ids = source.header.is_none() || source.has_ids;
     let first_time = items.iter().find_map(|item| item.created_at);
     let mut writer = Writer {
         unchanged: like
@@ -242,7 +256,7 @@ impl Writer<'_> {
         if item.parts.is_empty() {
             return;
         }
-        let message = self.source.messages.get(&*item.id).copied();
+        let message = self.source.messages.get(&*item.id).copied().flatten();
         if let Some(message) = message.filter(|_| self.unchanged.contains(&Arc::as_ptr(item))) {
             let copy = Fields::of(message).map(|fields| fields.with(&[("usage", NO_USAGE)]).finish());
             return self.message(item, &item.parts, copy.as_deref().unwrap_or(message.get()));

@@ -1,0 +1,162 @@
+//! Asks one model on one server: [`ModelClient`].
+
+mod exchange;
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use foldback_core::{Item, Text, Tokens};
+use foldback_engine::BackendError;
+use foldback_formats::answer::{Answer, Asked, Caching, Delivery, OnDelta, Protocol, ToolSpec, request_body};
+use reqwest::header::HeaderMap;
+use tokio_util::sync::CancellationToken;
+use url::Url;
+
+use crate::endpoint::{Endpoint, EndpointError, Key};
+
+/// What is asked of a model.
+#[derive(Clone, Copy, Debug)]
+pub struct ModelRequest<'a> {
+    /// The conversation, valid for the protocol's dialect.
+    pub items: &'a [Arc<Item>],
+    /// What the model may call.
+    pub tools: &'a [ToolSpec],
+    /// What the answer may cost, thinking included. Without it the server decides.
+    pub tokens_max: Option<Tokens>,
+    /// Where prompt-cache breakpoints stand, for providers that want to be told.
+    pub caching: Caching,
+}
+
+impl<'a> ModelRequest<'a> {
+    /// A request without tools, with the server's limit.
+    pub fn new(items: &'a [Arc<Item>]) -> Self {
+        Self { items, tools: &[], tokens_max: None, caching: Caching::default() }
+    }
+
+    /// The same, with tools.
+    #[must_use]
+    pub fn tools(mut self, tools: &'a [ToolSpec]) -> Self {
+        self.tools = tools;
+        self
+    }
+
+    /// The same, with a limit.
+    #[must_use]
+    pub fn tokens_max(mut self, tokens_max: Option<Tokens>) -> Self {
+        self.tokens_max = tokens_max;
+        self
+    }
+}
+
+/// What a model answered: the item is an assistant's, named by the server's id for the answer. Servers
+/// may give one id twice or none at all; hosts that need unique ids give their own.
+pub type ModelAnswer = Answer;
+
+/// Asks one model on one server. Clones share connections.
+#[derive(Clone)]
+pub struct ModelClient(Arc<Line>);
+
+/// The line to a server.
+#[derive(Clone)]
+struct Line {
+    http: reqwest::Client,
+    url: Url,
+    headers: HeaderMap,
+    key: Option<Key>,
+    idle_timeout: Duration,
+    endpoint: Endpoint,
+    protocol: Protocol,
+    model: Text,
+    name: String,
+    delivery: Delivery,
+}
+
+impl ModelClient {
+    /// A client for a model. Nothing is sent yet.
+    pub fn new(
+        endpoint: Endpoint,
+        protocol: Protocol,
+        model: impl Into<Text>,
+    ) -> Result<Self, EndpointError> {
+        let model = model.into();
+        Ok(Self(Arc::new(Line {
+            http: endpoint.connect()?,
+            url: endpoint.url_for(protocol),
+            headers: endpoint.headers_for(protocol)?,
+            key: endpoint.secret().cloned(),
+            idle_timeout: endpoint.idle(),
+            name: format!("{protocol}:{model}"),
+            delivery: Delivery::default(),
+            endpoint,
+            protocol,
+            model,
+        })))
+    }
+
+    /// The same, asking for answers in one piece: for servers that cannot stream.
+    #[must_use]
+    pub fn whole_answers(mut self) -> Self {
+        Arc::make_mut(&mut self.0).delivery = Delivery::Whole;
+        self
+    }
+
+    /// The protocol and the model, such as `openai:gpt-5-mini`.
+    pub fn name(&self) -> &str {
+        &self.0.name
+    }
+
+    /// The model.
+    pub fn model(&self) -> &str {
+        &self.0.model
+    }
+
+    /// The protocol.
+    pub fn protocol(&self) -> Protocol {
+        self.0.protocol
+    }
+
+    pub(crate) fn host(&self) -> &str {
+        self.0.endpoint.host()
+    }
+
+    /// Asks, and tells what is new in the answer while it comes. It is told again from the beginning
+    /// only by asking again: nothing is retried here.
+    ///
+    /// Cancelling closes the connection and is an error, also where part of an answer was there.
+    pub async fn ask(
+        &self,
+        request: &ModelRequest<'_>,
+        on_delta: &mut OnDelta<'_>,
+        cancellation: &CancellationToken,
+    ) -> Result<ModelAnswer, BackendError> {
+        let asked = Asked {
+            model: &self.0.model,
+            items: request.items,
+            tools: request.tools,
+            tokens_max: request.tokens_max,
+            caching: request.caching,
+            delivery: self.0.delivery,
+        };
+        let body = request_body(self.0.protocol, &asked);
+        tracing::debug!(model = self.name(), host = self.host(), bytes = body.len(), "asking a model");
+        let answer = tokio::select! {
+            biased;
+            () = cancellation.cancelled() => Err(BackendError::Cancelled),
+            answer = self.0.exchange(body, on_delta) => answer,
+        };
+        match &answer {
+            Ok(answer) => {
+                tracing::debug!(model = self.name(), finish = ?answer.finish, usage = ?answer.usage, "a model answered");
+            }
+            Err(error) => tracing::debug!(model = self.name(), %error, "no answer from a model"),
+        }
+        answer
+    }
+}
+
+impl fmt::Debug for ModelClient {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ModelClient").field("name", &self.0.name).field("endpoint", &self.0.endpoint).finish()
+    }
+}

@@ -1,0 +1,76 @@
+//! Compactions against a server that fails in every way a server can: seeded, over real HTTP on
+//! loopback. `cargo xtask faults --runs N --seed S` runs more of them.
+//!
+//! Whatever the server does, a compaction ends, with a view that is valid and at or under its budget,
+//! or with the view that it began with; what went wrong is in the events, and the key is nowhere.
+#![allow(clippy::unwrap_used, reason = "a failed test says where")]
+#![allow(clippy::print_stderr, reason = "the figures are part of the result")]
+
+mod logged;
+mod run;
+mod script;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use foldback_testkit::server::{Server, refused_url};
+use futures_util::stream::{self, StreamExt};
+
+use self::run::{Ended, Run};
+use self::script::Scripts;
+
+/// Runs of the normal test run.
+const RUNS_DEFAULT: u64 = 300;
+
+/// Runs that are under way at the same time: most of the time of each is waiting.
+const PARALLEL_MAX: usize = 16;
+
+/// Long past every limit that a run has, also on a machine that does other things: what takes longer
+/// hangs.
+const HANG: Duration = Duration::from_secs(60);
+
+fn number(variable: &str, default: u64) -> u64 {
+    let asked = std::env::var(variable).ok();
+    asked.map_or(default, |value| value.parse().unwrap_or_else(|_| panic!("{variable} is {value}")))
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn whatever_a_server_does_a_compaction_ends_well_and_tells_no_key() {
+    logged::listen();
+    let count = number("FOLDBACK_FAULT_RUNS", RUNS_DEFAULT);
+    let seed = number("FOLDBACK_FAULT_SEED", 0);
+    let scripts = Arc::new(Scripts::default());
+    let of_server = Arc::clone(&scripts);
+    let url = Server::apart(move |request| of_server.answer(request));
+    let refused = refused_url().await;
+
+    let runs = (0..count).map(|index| {
+        let (scripts, url, refused) = (Arc::clone(&scripts), url.clone(), refused.clone());
+        async move {
+            let run = Run::new(seed, index);
+            let told = run.to_string();
+            let task = tokio::spawn(async move { run.play(&scripts, &url, &refused).await });
+            let ended = tokio::time::timeout(HANG, task).await;
+            ended.unwrap_or_else(|_| panic!("{told} hangs")).unwrap_or_else(|_| panic!("{told} failed"))
+        }
+    });
+    let ended: Vec<Ended> = stream::iter(runs).buffer_unordered(PARALLEL_MAX).collect().await;
+
+    assert_eq!(logged::leaks(), Vec::<String>::new(), "a key was logged");
+    assert!(logged::count() > 0, "nothing was logged, so nothing was searched");
+    let (mut kinds, mut refusals): (BTreeMap<&str, usize>, BTreeMap<&str, usize>) = Default::default();
+    for ended in &ended {
+        *kinds.entry(ended.how).or_default() += 1;
+        ended.refusals.iter().for_each(|refusal| *refusals.entry(refusal).or_default() += 1);
+    }
+    let slowest = ended.iter().map(|ended| ended.took).max().unwrap_or_default();
+    eprintln!("{count} runs from seed {seed}: {kinds:?}; the slowest took {slowest:.1?}");
+    eprintln!("answers: {:?}", scripts.served());
+    eprintln!("events: {refusals:?}; {} log lines searched", logged::count());
+    let all: Vec<&str> = script::Fault::ALL.iter().map(|fault| fault.name()).collect();
+    let served = scripts.served();
+    let missing: Vec<&&str> = all.iter().filter(|name| !served.contains_key(**name)).collect();
+    assert!(missing.is_empty(), "never answered with {missing:?}");
+    assert!(kinds.contains_key("summary by the model") && kinds.contains_key("summary by the digest"));
+}

@@ -1,0 +1,61 @@
+//! The command line of `chat`, and of whatever asks a model.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Args;
+use foldback_core::Tokens;
+
+use crate::backend::{Spec, seconds, spec};
+use crate::values::tokens;
+
+/// Who writes summaries.
+#[derive(Clone, Debug, Default, Args)]
+pub(crate) struct Backend {
+    /// Who writes summaries: digest, or a model as openai, responses or anthropic, each with
+    /// :BASE_URL and #MODEL where wanted, such as openai:http://127.0.0.1:8080/v1#qwen3. Where it
+    /// fails, the digest answers [default: digest; in chat, the model itself] [env: FOLDBACK_BACKEND]
+    ///
+    /// The keys of providers come from OPENAI_API_KEY and ANTHROPIC_API_KEY and are sent to the
+    /// providers' own addresses only. Proxies come from HTTPS_PROXY, http_proxy, ALL_PROXY and NO_PROXY.
+    #[arg(long, value_name = "SPEC", value_parser = spec)]
+    pub(crate) backend: Option<Spec>,
+    /// The environment variable that holds the key for --backend
+    #[arg(long, value_name = "NAME")]
+    pub(crate) backend_key_env: Option<String>,
+    /// What the model of --backend reads and writes together, where it is not known
+    #[arg(long, value_name = "TOKENS", value_parser = tokens, allow_negative_numbers = true)]
+    pub(crate) backend_window: Option<Tokens>,
+    /// How long one summary may take, in seconds [default: 60]
+    #[arg(long, value_name = "SECONDS", value_parser = seconds, allow_negative_numbers = true)]
+    pub(crate) backend_timeout: Option<Duration>,
+}
+
+/// What `chat` understands; the model is `--model`.
+#[derive(Clone, Debug, Default, Args)]
+pub(crate) struct Chat {
+    /// The environment variable that holds the key for --model
+    #[arg(long, value_name = "NAME")]
+    pub(crate) key_env: Option<String>,
+    /// The context window in tokens [default: the model's] [env: FOLDBACK_WINDOW]
+    #[arg(long, value_name = "TOKENS", value_parser = tokens, allow_negative_numbers = true)]
+    pub(crate) window: Option<Tokens>,
+    /// How to compact: a name that `foldback policies` lists, or a TOML file [default: ladder] [env:
+    /// FOLDBACK_POLICY]
+    #[arg(long, value_name = "NAME|FILE")]
+    pub(crate) policy: Option<String>,
+    #[command(flatten)]
+    pub(crate) backend: Backend,
+    /// Let tools run commands and write files without asking
+    #[arg(long)]
+    pub(crate) yes: bool,
+    /// Let file tools leave the working folder
+    #[arg(long)]
+    pub(crate) allow_outside: bool,
+    /// Give the model no tools
+    #[arg(long)]
+    pub(crate) no_tools: bool,
+    /// Keep the conversation in this file, after every turn, as foldback's own JSONL
+    #[arg(long, value_name = "FILE")]
+    pub(crate) save: Option<PathBuf>,
+}

@@ -1,0 +1,79 @@
+//! Keeping a conversation in a file, as foldback's own JSONL: everything that was said, and what the
+//! model sees of it.
+
+use std::io::{self, Write};
+use std::path::Path;
+use std::sync::Arc;
+
+use foldback_core::{Item, View};
+use foldback_formats::{Format, Session, write};
+
+use crate::failure::Failure;
+
+/// Writes the conversation, in one step: the file is the old one or the new one.
+pub(super) fn save(path: &Path, view: &View) -> Result<(), Failure> {
+    let failed = |error| Failure::Write { path: path.to_owned(), error, hint: None };
+    let bytes = to_bytes(view).map_err(|error| failed(io::Error::other(error)))?;
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    let mut file = tempfile::NamedTempFile::new_in(folder.unwrap_or(Path::new("."))).map_err(failed)?;
+    file.write_all(&bytes).map_err(failed)?;
+    file.persist(path).map_err(|error| failed(error.error))?;
+    Ok(())
+}
+
+/// The items, and a line that says what the model sees where that is something else.
+fn to_bytes(view: &View) -> Result<Vec<u8>, foldback_formats::FormatError> {
+    let recorded: Vec<Arc<Item>> = view.transcript().items().cloned().collect();
+    let bytes = write(Format::Native, &recorded, None)?.to_bytes();
+    if view.overlay().blocks().is_empty() {
+        return Ok(bytes);
+    }
+    let session = Session::read_as(Format::Native, bytes)?;
+    let seen: Vec<Arc<Item>> = view.items().cloned().collect();
+    Ok(match session.conversations() {
+        [conversation, ..] => session.compacted(conversation, &seen).to_bytes(),
+        [] => session.bytes().to_vec(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use foldback_core::{Budget, CompactionReason, LadderStrategy, Tokens, Transcript};
+    use foldback_engine::{Execution, compact};
+
+    #[test]
+    fn a_saved_conversation_holds_everything_and_says_what_the_model_sees() {
+        let text = "The parser reads one token too many. ".repeat(40);
+        let items = (0..40).map(|index| match index % 2 {
+            0 => Item::user(format!("u{index}"), text.as_str()),
+            _ => Item::assistant(format!("a{index}"), vec![foldback_core::Part::text(text.as_str())]),
+        });
+        let transcript: Transcript = items.collect();
+        let before = View::of(&transcript);
+        let budget = Budget::for_target(Tokens(before.tokens().0 / 3)).unwrap();
+        let execution = Execution {
+            view: &before,
+            strategy: &LadderStrategy::new(),
+            budget: Some(&budget),
+            dialect: None,
+            cause: Some(&CompactionReason::Manual),
+            now: None,
+        };
+        let after = compact(&execution).unwrap().compacted.view;
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("chat.jsonl");
+        for view in [&before, &after] {
+            save(&path, view).unwrap();
+            let session = Session::read(std::fs::read(&path).unwrap()).unwrap();
+            let conversation = &session.conversations()[0];
+            let of_file = crate::scene::recorded(conversation);
+            let counted = of_file.iter().map(Arc::clone).collect::<Transcript>();
+            let history = crate::scene::seen(conversation, &counted, crate::args::From::History);
+            assert!(history.items().eq(transcript.items()));
+            let seen = crate::scene::seen(conversation, &counted, crate::args::From::View);
+            let texts = |view: &View| view.items().map(|item| item.parts.clone()).collect::<Vec<_>>();
+            assert_eq!(texts(&seen), texts(view));
+        }
+    }
+}

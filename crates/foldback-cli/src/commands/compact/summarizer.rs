@@ -1,0 +1,203 @@
+//! Summaries written by a model, for `foldback compact --backend`. Where the model fails, the digest
+//! writes them, and the person is told.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use foldback_core::{Budget, CompactionReason, Dialect, Policy, Prices, Room, Tokens, Usage, View};
+use foldback_engine::{
+    BackendError, CompactionBackend, CompactionContext, CompactionError, CompactionEvent,
+    CompactionEventKind, CompactionObserver, CompactionRequest, Compactor, StrategyCompactor, SummaryLimits,
+    SummaryRequest, SummaryResult,
+};
+use serde::Serialize;
+use tokio::runtime::Runtime;
+use tokio_util::sync::CancellationToken;
+
+use crate::args::Shared;
+use crate::args::chat::Backend;
+use crate::backend::{Reach, Spec};
+use crate::failure::Failure;
+use crate::terminal::{self, FAINT, say, styled};
+
+/// Failures of the model that are told for one conversation; the rest are more of the same.
+const FAILURES_TOLD_MAX: usize = 3;
+
+/// How many attempts' time a whole compaction may take.
+const DEADLINE_FACTOR: u32 = 3;
+
+/// A model that writes summaries, and what it has said so far.
+pub(super) struct Summarizer {
+    runtime: Runtime,
+    backend: Arc<dyn CompactionBackend>,
+    notes: Notes,
+    limits: SummaryLimits,
+}
+
+/// What the model did for one conversation.
+#[derive(Clone, Debug, Default, Serialize)]
+pub(super) struct Account {
+    /// What the calls cost in dollars, where the prices are known.
+    pub(super) cost: Option<f64>,
+    pub(super) usage: Option<AccountedUsage>,
+    /// Why answers were not taken.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) refused: Vec<String>,
+}
+
+/// What all calls together were reported to have used.
+#[derive(Clone, Copy, Debug, Default, Serialize)]
+pub(super) struct AccountedUsage {
+    pub(super) calls: u64,
+    pub(super) input_tokens: u64,
+    pub(super) cached_tokens: u64,
+    pub(super) output_tokens: u64,
+}
+
+impl Summarizer {
+    /// The model that was named; none for the digest, which needs nobody.
+    pub(super) fn new(shared: &Shared, flags: &Backend) -> Result<Option<Self>, Failure> {
+        let Some(Spec::Served(served)) = &flags.backend else { return Ok(None) };
+        let reach = Reach {
+            key_variable: flags.backend_key_env.as_deref(),
+            timeout: flags.backend_timeout,
+            window: flags.backend_window,
+        };
+        let backend = served.backend("--backend", &reach)?;
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .map_err(|error| Failure::Read { path: "the system".into(), error, hint: None })?;
+        let notes = Notes { is_shown: !shared.quiet && terminal::stderr_is_terminal(), ..Notes::default() };
+        let backend = Arc::new(Metered { backend, notes: notes.clone() });
+        Ok(Some(Self { runtime, backend, notes, limits: limits(flags.backend_timeout) }))
+    }
+
+    /// Compacts with summaries by the model.
+    pub(super) fn compact(
+        &self,
+        view: &View,
+        policy: &Policy,
+        budget: Budget,
+        dialect: Option<Dialect>,
+    ) -> Result<(View, Account), CompactionError> {
+        let mut builder = StrategyCompactor::builder()
+            .policy(policy, Room::new(budget.window()))
+            .budget(budget)
+            .shared_backend(Arc::clone(&self.backend))
+            .limits(self.limits)
+            .observer(self.notes.clone());
+        if let Some(dialect) = dialect {
+            builder = builder.dialect(dialect);
+        }
+        let compactor = builder.build().map_err(|error| CompactionError::Failed {
+            strategy: policy.name().to_owned(),
+            why: error.to_string(),
+        })?;
+        let request = CompactionRequest::new("compact", view.clone(), CompactionReason::Manual);
+        *self.notes.account() = Account::default();
+        let result = self.runtime.block_on(compactor.compact(request, &CompactionContext::default()))?;
+        Ok((result.transcript, self.notes.account().clone()))
+    }
+}
+
+fn limits(timeout: Option<Duration>) -> SummaryLimits {
+    let limits = SummaryLimits::default();
+    let Some(timeout) = timeout else { return limits };
+    SummaryLimits { timeout, deadline: timeout.saturating_mul(DEADLINE_FACTOR), ..limits }
+}
+
+impl Account {
+    /// Says what went wrong; the work was done all the same.
+    pub(super) fn warn(&self, file: &str) {
+        for why in self.refused.iter().take(FAILURES_TOLD_MAX) {
+            terminal::warning(&format!("{file}: {why}"));
+        }
+    }
+}
+
+/// Takes notes of what happens.
+#[derive(Clone, Debug, Default)]
+struct Notes {
+    account: Arc<Mutex<Account>>,
+    /// Whether a person waits and wants to know for what.
+    is_shown: bool,
+}
+
+impl Notes {
+    fn account(&self) -> MutexGuard<'_, Account> {
+        self.account.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn add(&self, usage: &Usage) {
+        let mut account = self.account();
+        let sum = account.usage.get_or_insert_default();
+        sum.calls += 1;
+        sum.input_tokens += usage.input_tokens.0;
+        sum.cached_tokens += usage.cached_tokens.0;
+        sum.output_tokens += usage.output_tokens.0;
+    }
+}
+
+impl CompactionObserver for Notes {
+    fn on_event(&self, event: &CompactionEvent) {
+        match &event.kind {
+            CompactionEventKind::SummaryAsked { backend, tokens, .. } if self.is_shown => {
+                let tokens = terminal::number(tokens.0);
+                say(&styled(FAINT, format!("asking {backend} to summarise {tokens} tokens")));
+            }
+            CompactionEventKind::SummaryRefused { backend, why, retry_in: None } => {
+                let told = format!("{backend}: {why}");
+                let mut account = self.account();
+                if account.refused.len() < FAILURES_TOLD_MAX && !account.refused.contains(&told) {
+                    account.refused.push(told);
+                }
+            }
+            CompactionEventKind::CompactionEnded(report) => self.account().cost = report.cost,
+            CompactionEventKind::CompactionStarted { .. }
+            | CompactionEventKind::SummaryAsked { .. }
+            | CompactionEventKind::SummaryRefused { .. }
+            | CompactionEventKind::SummaryTaken { .. }
+            | CompactionEventKind::CompactionFailed { .. } => {}
+        }
+    }
+}
+
+/// A backend whose calls are counted.
+#[derive(Debug)]
+struct Metered<B> {
+    backend: B,
+    notes: Notes,
+}
+
+#[async_trait]
+impl<B: CompactionBackend> CompactionBackend for Metered<B> {
+    async fn summarize(
+        &self,
+        request: SummaryRequest,
+        cancellation: CancellationToken,
+    ) -> Result<SummaryResult, BackendError> {
+        let result = self.backend.summarize(request, cancellation).await?;
+        if let Some(usage) = &result.usage {
+            self.notes.add(usage);
+        }
+        Ok(result)
+    }
+
+    fn name(&self) -> &str {
+        self.backend.name()
+    }
+
+    fn window(&self) -> Option<Tokens> {
+        self.backend.window()
+    }
+
+    fn reads_items(&self) -> bool {
+        self.backend.reads_items()
+    }
+
+    fn prices(&self) -> Option<&'static Prices> {
+        self.backend.prices()
+    }
+}

@@ -1,0 +1,95 @@
+//! `foldback search`: finds what was said and done, folded or not.
+
+use foldback_core::SessionId;
+use foldback_engine::session::{Secrets, search};
+use foldback_engine::store::{SearchHit, SearchQuery};
+use serde::Serialize;
+
+use crate::args::Shared;
+use crate::args::sessions::Search;
+use crate::failure::{Exit, Failure};
+use crate::output;
+use crate::store::{self, time};
+use crate::terminal::{FAINT, STRONG, note, styled};
+
+#[derive(Serialize)]
+struct Found<'a> {
+    session: &'a str,
+    r#loop: &'a str,
+    item: &'a str,
+    item_index: usize,
+    kind: &'static str,
+    created_at: Option<String>,
+    handle: &'a str,
+    visible: bool,
+    score: f64,
+    excerpt: &'a str,
+}
+
+pub(crate) fn run(shared: &Shared, arguments: &Search) -> Result<Exit, Failure> {
+    let query = query(arguments)?;
+    let secrets = if arguments.show_secrets { Secrets::Shown } else { Secrets::Replaced };
+    let answer = store::block_on(async {
+        let store = store::open(&arguments.at).await?;
+        Ok(search(&*store, &query, secrets).await?)
+    })?;
+    let mut text = String::new();
+    for hit in &answer.hits {
+        match shared.json {
+            true => output::print_json(&found(hit))?,
+            false => text.push_str(&line(hit)),
+        }
+    }
+    output::print(&text)?;
+    if !answer.is_complete && !shared.quiet {
+        note("there is more than was looked at; search for something rarer, or in one session");
+    }
+    Ok(if answer.hits.is_empty() { Exit::Found } else { Exit::Success })
+}
+
+fn query(arguments: &Search) -> Result<SearchQuery, Failure> {
+    let text = (!arguments.words.is_empty()).then(|| arguments.words.join(" "));
+    let is_open =
+        text.is_none() && arguments.regex.is_none() && arguments.kind.is_none() && arguments.file.is_none();
+    if is_open {
+        return Err(Failure::usage("nothing to look for", "give words, --regex, --kind or --file"));
+    }
+    Ok(SearchQuery {
+        text,
+        regex: arguments.regex.clone(),
+        fact_kind: arguments.kind,
+        file: arguments.file.clone(),
+        since: arguments.since,
+        until: arguments.until,
+        session: arguments.session.as_deref().map(SessionId::from),
+        limit: arguments.limit,
+    })
+}
+
+fn found(hit: &SearchHit) -> Found<'_> {
+    Found {
+        session: &hit.session,
+        r#loop: &hit.loop_id,
+        item: &hit.item_id,
+        item_index: hit.item_index,
+        kind: hit.kind.as_str(),
+        created_at: hit.created_at.map(time),
+        handle: hit.handle.as_str(),
+        visible: hit.is_visible,
+        score: hit.score,
+        excerpt: &hit.excerpt,
+    }
+}
+
+fn line(hit: &SearchHit) -> String {
+    let when = hit.created_at.map_or_else(String::new, |at| format!("  {}", time(at)));
+    let state = if hit.is_visible { "" } else { "  folded" };
+    format!(
+        "{}  {} {} of {}{when}{state}\n  {}\n",
+        styled(STRONG, &hit.handle),
+        hit.kind,
+        hit.item_id,
+        hit.session,
+        styled(FAINT, &hit.excerpt)
+    )
+}

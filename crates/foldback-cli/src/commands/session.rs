@@ -1,0 +1,266 @@
+//! `foldback session`: sessions in the store, their versions and branches.
+
+pub(crate) mod import;
+mod log;
+
+use std::sync::Arc;
+
+use foldback_core::{Item, LoopId, Metadata, Repair, SessionId, Tokens, Transcript};
+use foldback_engine::Store;
+use foldback_engine::session::{CompactionConfig, SessionContext, StoredSession};
+use foldback_engine::store::{LoopInfo, Origin, Page, SessionInfo};
+use foldback_formats::{Format, write};
+use serde::Serialize;
+
+use crate::args::sessions::{SessionArgs, SessionCommand};
+use crate::args::{From, Shared};
+use crate::counting;
+use crate::failure::{Exit, Failure};
+use crate::output;
+use crate::store::{self, time};
+use crate::terminal::{FAINT, STRONG, counted, note, number, styled};
+
+pub(crate) fn run(shared: &Shared, arguments: &SessionArgs) -> Result<Exit, Failure> {
+    store::block_on(async {
+        let store = store::open(&arguments.at).await?;
+        dispatch(shared, &store, &arguments.command).await
+    })
+}
+
+async fn dispatch(
+    shared: &Shared,
+    store: &Arc<dyn Store>,
+    command: &SessionCommand,
+) -> Result<Exit, Failure> {
+    match command {
+        SessionCommand::Import(import) => return import::run(shared, store, import).await,
+        SessionCommand::List { limit } => list(shared, store, *limit).await?,
+        SessionCommand::Show { id } => show(shared, store, id).await?,
+        SessionCommand::Log { id } => log::run(shared, store, id).await?,
+        SessionCommand::Context { id, dialect, window } => {
+            let config = CompactionConfig { dialect: *dialect, ..CompactionConfig::default() };
+            let session = counting_session(shared, store, id).await?;
+            let context = session.context(&config, *window).await?;
+            print_context(shared, &context, dialect.map(|dialect| dialect.as_str()))?;
+        }
+        SessionCommand::Compact { id, window } => compact(shared, store, id, *window).await?,
+        SessionCommand::Fork { id, items, loop_id } => {
+            let mut session = store::session(store, id).await?;
+            let from = loop_id.as_deref().map_or_else(|| session.current().clone(), LoopId::from);
+            let branch = session.fork(&from, *items).await?;
+            told(shared, id, &branch, "goes on in")?;
+        }
+        SessionCommand::Rewind { id, items } => {
+            let branch = store::session(store, id).await?.rewind(*items).await?;
+            told(shared, id, &branch, "was taken back, and goes on in")?;
+        }
+        SessionCommand::Undo { id } => {
+            let mut session = store::session(store, id).await?;
+            session.undo().await?;
+            told(shared, id, session.current(), "shows what it showed before its newest compaction, in")?;
+        }
+        SessionCommand::Redo { id } => {
+            let mut session = store::session(store, id).await?;
+            session.redo().await?;
+            told(shared, id, session.current(), "has its compaction in force again, in")?;
+        }
+        SessionCommand::Export { id, format, from, output } => {
+            let bytes = export(shared, store, id, *format, *from).await?;
+            match output {
+                Some(path) => output::to_file(path, &[&bytes])?,
+                None => output::to_stdout(&[&bytes])?,
+            }
+        }
+        SessionCommand::Delete { id } => {
+            store.delete(&SessionId::from(id.as_str())).await?;
+            if !shared.quiet {
+                note(&format!("{id} is gone, and its handles with it"));
+            }
+        }
+    }
+    Ok(Exit::Success)
+}
+
+fn told(shared: &Shared, id: &str, loop_id: &LoopId, what: &str) -> Result<(), Failure> {
+    match shared.json {
+        true => output::print_json(&serde_json::json!({"session": id, "loop": loop_id})),
+        false => output::print(&format!("{} {what} loop {loop_id}\n", styled(STRONG, id))),
+    }
+}
+
+async fn counting_session(
+    shared: &Shared,
+    store: &Arc<dyn Store>,
+    id: &str,
+) -> Result<StoredSession, Failure> {
+    let counting = Transcript::new(counting::counter(shared));
+    Ok(store::session(store, id).await?.counting_as(&counting))
+}
+
+#[derive(Serialize)]
+struct Listed {
+    id: String,
+    items: usize,
+    loops: usize,
+    updated_at: String,
+    metadata: Metadata,
+}
+
+async fn list(shared: &Shared, store: &Arc<dyn Store>, limit: usize) -> Result<(), Failure> {
+    let mut lines = String::new();
+    for info in store.sessions(&Page::first(limit)).await? {
+        let loops = store.loops(&info.id).await?;
+        let items = loops.iter().find(|each| each.id == info.current_loop).map_or(0, |each| each.item_count);
+        if shared.json {
+            let updated_at = time(info.updated_at);
+            let (id, metadata) = (info.id.to_string(), info.metadata);
+            output::print_json(&Listed { id, items, loops: loops.len(), updated_at, metadata })?;
+            continue;
+        }
+        let about = format!("{}, {}", counted(items, "item"), counted(loops.len(), "loop"));
+        let source = info.metadata.get(import::SOURCE_NOTE).and_then(|source| source.as_str()).unwrap_or("");
+        lines.push_str(&format!(
+            "{}  {}  {about}  {}\n",
+            styled(STRONG, &info.id),
+            time(info.updated_at),
+            styled(FAINT, source)
+        ));
+    }
+    output::print(&lines)
+}
+
+#[derive(Serialize)]
+struct Shown<'a> {
+    id: &'a str,
+    version: u64,
+    current_loop: &'a str,
+    created_at: String,
+    updated_at: String,
+    metadata: &'a Metadata,
+    loops: Vec<ShownLoop<'a>>,
+}
+
+#[derive(Serialize)]
+struct ShownLoop<'a> {
+    id: &'a str,
+    origin: &'a Origin,
+    items: usize,
+    original_bytes: u64,
+    created_at: String,
+}
+
+async fn show(shared: &Shared, store: &Arc<dyn Store>, id: &str) -> Result<(), Failure> {
+    let session_id = SessionId::from(id);
+    let info: SessionInfo = store.session(&session_id).await?;
+    let loops: Vec<LoopInfo> = store.loops(&session_id).await?;
+    if shared.json {
+        return output::print_json(&Shown {
+            id,
+            version: info.version.0,
+            current_loop: &info.current_loop,
+            created_at: time(info.created_at),
+            updated_at: time(info.updated_at),
+            metadata: &info.metadata,
+            loops: loops.iter().map(shown_loop).collect(),
+        });
+    }
+    let mut text = format!("{}, changed {}\n", styled(STRONG, id), time(info.updated_at));
+    for each in &loops {
+        let origin = match &each.origin {
+            Origin::Root => "begins".to_owned(),
+            Origin::After(parent) => format!("goes on after {parent}"),
+            Origin::Branch { parent, item_count } => format!("branches off {parent} at {item_count}"),
+        };
+        let mark = if each.id == info.current_loop { "*" } else { " " };
+        let items = counted(each.item_count, "item");
+        text.push_str(&format!("{mark} {}  {items}  {origin}  {}\n", each.id, time(each.created_at)));
+    }
+    output::print(&text)
+}
+
+fn shown_loop(each: &LoopInfo) -> ShownLoop<'_> {
+    ShownLoop {
+        id: &each.id,
+        origin: &each.origin,
+        items: each.item_count,
+        original_bytes: each.original_bytes,
+        created_at: time(each.created_at),
+    }
+}
+
+#[derive(Serialize)]
+struct Context<'a> {
+    tokens: u64,
+    items: Vec<&'a Item>,
+    repairs: &'a [Repair],
+}
+
+fn print_context(shared: &Shared, context: &SessionContext, dialect: Option<&str>) -> Result<(), Failure> {
+    if let Some(dialect) = dialect {
+        let format: Format = dialect.parse().expect("every dialect is a format of requests");
+        let written = write(format, &context.items, None);
+        let failed = |error| Failure::Format { path: "context".into(), error };
+        return output::to_stdout(&[&written.map_err(failed)?.to_bytes(), b"\n"]);
+    }
+    if shared.json {
+        let items = context.items.iter().map(|item| &**item).collect();
+        return output::print_json(&Context { tokens: context.tokens.0, items, repairs: &context.repairs });
+    }
+    let mut transcript = Transcript::new(counting::counter(shared));
+    transcript.extend(context.items.iter().cloned());
+    output::print(&transcript.shape())
+}
+
+async fn compact(shared: &Shared, store: &Arc<dyn Store>, id: &str, window: Tokens) -> Result<(), Failure> {
+    let mut session = counting_session(shared, store, id).await?;
+    let done = session.compact(&CompactionConfig::default(), window).await?;
+    if shared.json {
+        return output::print_json(&serde_json::json!({
+            "session": id,
+            "tokens_before": done.tokens_before,
+            "tokens_after": done.tokens_after,
+            "loops": done.loops.iter().map(|each| &each.loop_id).collect::<Vec<_>>(),
+        }));
+    }
+    output::print(&match done.loops.is_empty() {
+        true => format!("{} has nothing to compact: {} tokens\n", id, number(done.tokens_before.0)),
+        false => format!("{} → {} tokens\n", number(done.tokens_before.0), number(done.tokens_after.0)),
+    })
+}
+
+/// The file that the current loop was imported from, if nothing was added since and no other format is
+/// asked for; else a fresh file.
+async fn export(
+    shared: &Shared,
+    store: &Arc<dyn Store>,
+    id: &str,
+    format: Option<Format>,
+    from: From,
+) -> Result<Vec<u8>, Failure> {
+    let session = counting_session(shared, store, id).await?;
+    let loops = store.loops(session.id()).await?;
+    let info = loops.iter().find(|each| each.id == *session.current());
+    let imported = info.and_then(import::imported_count);
+    if let (None, Some(info)) = (format, info)
+        && imported == Some(info.item_count)
+    {
+        let mut bytes = Vec::new();
+        loop {
+            let piece = store.original(session.id(), &info.id, bytes.len() as u64).await?;
+            if piece.is_empty() {
+                return Ok(bytes);
+            }
+            bytes.extend(piece);
+        }
+    }
+    let items = match from {
+        From::View => session.context(&CompactionConfig::default(), Tokens(u64::MAX)).await?.items,
+        From::History => {
+            let count = info.map_or(0, |info| info.item_count);
+            store.items(session.id(), session.current(), 0..count).await?
+        }
+    };
+    let written = write(format.unwrap_or(Format::Native), &items, None);
+    let written = written.map_err(|error| Failure::Format { path: id.into(), error })?;
+    Ok(written.to_bytes())
+}

@@ -1,0 +1,277 @@
+//! Session files into the store: all at once, or as they grow.
+//!
+//! What is there already is not stored again. A file that goes on is gone on with; one whose past was
+//! changed becomes a branch at the last item that is the same, because nothing recorded is changed.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use foldback_core::{CompactionBlock, EstimatingCounter, Item, LoopId, Metadata, SessionId};
+use foldback_engine::session::StoredSession;
+use foldback_engine::store::{At, LoopInfo};
+use foldback_engine::{Store, StoreError};
+use serde_json::json;
+
+use crate::args::sessions::Import;
+use crate::args::{Inputs, Shared};
+use crate::failure::{Exit, Failure};
+use crate::input::{self, Opened, Stamp};
+use crate::output;
+use crate::scene::recorded;
+use crate::terminal::{counted, note};
+
+/// Where a session's notes hold the file it came from.
+pub(crate) const SOURCE_NOTE: &str = "source";
+
+/// Where a loop's notes hold how many of its items were imported.
+const IMPORTED_NOTE: &str = "foldback.imported";
+
+/// Items that are stored in one step.
+const BATCH_ITEMS: usize = 1_000;
+
+/// Bytes of a file that are stored in one step.
+const BATCH_BYTES: usize = 1 << 20;
+
+/// How many items of a loop came from its file, if all of the file was read.
+pub(super) fn imported_count(info: &LoopInfo) -> Option<usize> {
+    let count = info.metadata.get(IMPORTED_NOTE)?.as_u64()?;
+    (info.original_bytes > 0).then_some(usize::try_from(count).ok()?)
+}
+
+pub(crate) async fn run(shared: &Shared, store: &Arc<dyn Store>, import: &Import) -> Result<Exit, Failure> {
+    match import.watch {
+        true => watch(shared, store, import).await,
+        false => once(shared, store, import).await,
+    }
+}
+
+async fn once(shared: &Shared, store: &Arc<dyn Store>, import: &Import) -> Result<Exit, Failure> {
+    let inputs = Inputs { paths: import.paths.clone() };
+    let mut worst = Exit::Success;
+    let is_single = input::is_single(&inputs);
+    if import.id.is_some() && !is_single {
+        return Err(Failure::usage("one name for several sessions", "name one file, or leave --id out"));
+    }
+    for path in input::paths(&inputs)? {
+        match one(shared, store, &path, import.id.as_deref()).await {
+            Ok(done) => done.tell(shared, &path)?,
+            Err(failure) if is_single => return Err(failure),
+            Err(failure) => {
+                failure.report();
+                worst = worst.max(failure.exit());
+            }
+        }
+    }
+    index(store).await?;
+    Ok(worst)
+}
+
+/// Looks at the files again and again, and takes in what was added.
+async fn watch(shared: &Shared, store: &Arc<dyn Store>, import: &Import) -> Result<Exit, Failure> {
+    let mut seen: HashMap<PathBuf, Stamp> = HashMap::new();
+    let mut round = 0;
+    while import.rounds.is_none_or(|rounds| round < rounds) {
+        let inputs = Inputs { paths: import.paths.clone() };
+        for path in input::paths(&inputs).unwrap_or_default() {
+            let stamp = Stamp::of(&path);
+            if seen.insert(path.clone(), stamp) == Some(stamp) {
+                continue;
+            }
+            // A file that is being written may be half a file: it is read again when it has changed.
+            match one(shared, store, &path, None).await {
+                Ok(done) if done.is_news() => done.tell(shared, &path)?,
+                Ok(_) | Err(Failure::Format { .. }) => {}
+                Err(failure) => failure.report(),
+            }
+        }
+        index(store).await?;
+        round += 1;
+        tokio::time::sleep(Duration::from_millis(import.every)).await;
+    }
+    Ok(Exit::Success)
+}
+
+async fn index(store: &Arc<dyn Store>) -> Result<(), Failure> {
+    while store.index(BATCH_ITEMS).await? > 0 {}
+    Ok(())
+}
+
+/// What was taken in.
+struct Imported {
+    id: SessionId,
+    item_count: usize,
+    new_items: usize,
+    new_blocks: usize,
+    branch: Option<LoopId>,
+}
+
+impl Imported {
+    fn is_news(&self) -> bool {
+        self.new_items > 0 || self.new_blocks > 0 || self.branch.is_some()
+    }
+
+    fn tell(&self, shared: &Shared, path: &Path) -> Result<(), Failure> {
+        if shared.json {
+            return output::print_json(&json!({
+                "file": path.display().to_string(),
+                "session": self.id,
+                "items": self.item_count,
+                "new_items": self.new_items,
+                "new_compactions": self.new_blocks,
+                "branch": self.branch,
+            }));
+        }
+        let items = counted(self.new_items, "new item");
+        let compactions = counted(self.new_blocks, "new compaction");
+        output::print(&format!("{}  {items}, {compactions}  {}\n", self.id, path.display()))
+    }
+}
+
+async fn one(
+    shared: &Shared,
+    store: &Arc<dyn Store>,
+    path: &Path,
+    id: Option<&str>,
+) -> Result<Imported, Failure> {
+    let opened = input::one(shared, path)?;
+    let session = &opened.session;
+    if session.conversations().len() > 1 && !shared.quiet {
+        let others = counted(session.conversations().len() - 1, "other conversation");
+        note(&format!("{}: without {others} of the file", path.display()));
+    }
+    let Some(conversation) = session.conversations().first() else {
+        return Err(Failure::NoSessions { path: path.to_owned() });
+    };
+    let items = recorded(conversation);
+    let transcript = conversation.transcript(Arc::new(EstimatingCounter), session.dialect());
+    let overlay = conversation.view_of(&transcript).overlay().clone();
+    let id = SessionId::from(id.map_or_else(|| name(&opened), ToOwned::to_owned));
+    let (mut stored, is_new) = open_or_create(store, &id, &opened).await?;
+    let branch = match is_new {
+        true => None,
+        false => follow(&mut stored, &items, session.bytes()).await?,
+    };
+    let new_items = append(&mut stored, &items).await?;
+    let new_blocks = commit(&mut stored, overlay.blocks()).await?;
+    keep_original(&mut stored, session.bytes(), items.len()).await?;
+    Ok(Imported { id, item_count: items.len(), new_items, new_blocks, branch })
+}
+
+fn name(opened: &Opened) -> String {
+    let stem = || opened.path.file_stem().map(|stem| stem.to_string_lossy().into_owned());
+    opened.session.session_id().map(ToOwned::to_owned).or_else(stem).unwrap_or_else(|| "session".to_owned())
+}
+
+async fn open_or_create(
+    store: &Arc<dyn Store>,
+    id: &SessionId,
+    opened: &Opened,
+) -> Result<(StoredSession, bool), Failure> {
+    match StoredSession::open(Arc::clone(store), id).await {
+        Ok(stored) => return Ok((stored, false)),
+        Err(StoreError::NotFound { .. }) => {}
+        Err(error) => return Err(error.into()),
+    }
+    let mut metadata = Metadata::new();
+    metadata.insert(SOURCE_NOTE.to_owned(), json!(opened.path.display().to_string()));
+    metadata.insert("format".to_owned(), json!(opened.session.format().as_str()));
+    if let Some(model) = opened.session.model() {
+        metadata.insert("model".to_owned(), json!(model));
+    }
+    Ok((StoredSession::create(Arc::clone(store), id.clone(), metadata).await?, true))
+}
+
+/// Makes sure that the current loop holds a beginning of `items` and of the file: a branch of it does,
+/// where the past of the file was changed.
+async fn follow(
+    stored: &mut StoredSession,
+    items: &[Arc<Item>],
+    bytes: &[u8],
+) -> Result<Option<LoopId>, Failure> {
+    let info = info(stored).await?;
+    let mut same = 0;
+    while same < info.item_count.min(items.len()) {
+        let end = (same + BATCH_ITEMS).min(info.item_count);
+        let there = stored.store().items(stored.id(), &info.id, same..end).await?;
+        let equal = there.iter().zip(&items[same..]).take_while(|(there, given)| there == given).count();
+        same += equal;
+        if equal < there.len() {
+            break;
+        }
+    }
+    if same == info.item_count && is_beginning(stored, &info, bytes).await? {
+        return Ok(None);
+    }
+    let loop_id = info.id.clone();
+    Ok(Some(stored.fork(&loop_id, same).await?))
+}
+
+async fn is_beginning(stored: &StoredSession, info: &LoopInfo, bytes: &[u8]) -> Result<bool, Failure> {
+    let mut read: usize = 0;
+    loop {
+        let piece = stored.store().original(stored.id(), &info.id, read as u64).await?;
+        if piece.is_empty() {
+            return Ok(true);
+        }
+        if bytes.get(read..read + piece.len()) != Some(&piece[..]) {
+            return Ok(false);
+        }
+        read += piece.len();
+    }
+}
+
+async fn append(stored: &mut StoredSession, items: &[Arc<Item>]) -> Result<usize, Failure> {
+    let known = info(stored).await?.item_count;
+    let new = items.get(known..).unwrap_or_default();
+    for batch in new.chunks(BATCH_ITEMS) {
+        stored.append(batch).await?;
+    }
+    Ok(new.len())
+}
+
+/// The compactions that the file records beyond those that are in force. Where the session was
+/// compacted in the store, that is what it shows, and the file's own are left to the file.
+async fn commit(stored: &mut StoredSession, blocks: &[Arc<CompactionBlock>]) -> Result<usize, Failure> {
+    let there = stored.store().blocks(stored.id(), stored.current()).await?;
+    let in_force: Vec<_> = there.iter().filter(|stored| stored.is_in_force).collect();
+    let is_behind = in_force.len() <= blocks.len()
+        && in_force.iter().zip(blocks).all(|(stored, block)| stored.block.edits == block.edits);
+    if !is_behind {
+        return Ok(0);
+    }
+    let new = &blocks[in_force.len()..];
+    for block in new {
+        let version = stored.refresh().await?.version;
+        let current = stored.current().clone();
+        stored.store().commit(&At { session: stored.id(), loop_id: &current, version }, block).await?;
+    }
+    stored.refresh().await?;
+    Ok(new.len())
+}
+
+async fn keep_original(stored: &mut StoredSession, bytes: &[u8], item_count: usize) -> Result<(), Failure> {
+    let info = info(stored).await?;
+    let mut offset = usize::try_from(info.original_bytes).unwrap_or(usize::MAX);
+    let mut version = stored.refresh().await?.version;
+    let store = Arc::clone(stored.store());
+    while let Some(rest) = bytes.get(offset..).filter(|rest| !rest.is_empty()) {
+        let piece = &rest[..rest.len().min(BATCH_BYTES)];
+        let at = At { session: stored.id(), loop_id: &info.id, version };
+        version = store.append_original(&at, offset as u64, piece).await?;
+        offset += piece.len();
+    }
+    let mut metadata = info.metadata.clone();
+    if metadata.insert(IMPORTED_NOTE.to_owned(), json!(item_count)) != Some(json!(item_count)) {
+        store.annotate_loop(&At { session: stored.id(), loop_id: &info.id, version }, &metadata).await?;
+    }
+    stored.refresh().await?;
+    Ok(())
+}
+
+async fn info(stored: &StoredSession) -> Result<LoopInfo, Failure> {
+    let loops = stored.store().loops(stored.id()).await?;
+    let missing = || StoreError::NotFound { what: "loop", id: stored.current().to_string() };
+    Ok(loops.into_iter().find(|info| info.id == *stored.current()).ok_or_else(missing)?)
+}

@@ -1,0 +1,105 @@
+//! `foldback store`: looking after the store.
+
+use std::fs::File;
+use std::io::{BufReader, BufWriter, Write};
+use std::sync::Arc;
+
+use foldback_core::{SessionId, Timestamp};
+use foldback_engine::store::{Repairs, Retention};
+use foldback_engine::{Clock, Store, SystemClock};
+use foldback_store::archive;
+use serde_json::json;
+
+use crate::args::Shared;
+use crate::args::sessions::{StoreArgs, StoreCommand};
+use crate::failure::{Exit, Failure};
+use crate::output;
+use crate::store;
+use crate::terminal::{GREEN, RED, counted, styled};
+
+const DAY_MILLIS: i64 = 24 * 60 * 60 * 1_000;
+
+pub(crate) fn run(shared: &Shared, arguments: &StoreArgs) -> Result<Exit, Failure> {
+    store::block_on(async {
+        let store = store::open(&arguments.at).await?;
+        match &arguments.command {
+            StoreCommand::Verify { repair } => verify(shared, &store, *repair).await,
+            StoreCommand::Gc { older_than, keep } => gc(shared, &store, *older_than, keep).await,
+            StoreCommand::Backup { file } => {
+                let failed = |error| Failure::Write { path: file.clone(), error, hint: None };
+                let mut target = BufWriter::new(File::create_new(file).map_err(failed)?);
+                let count = archive::backup(&*store, &mut target).await?;
+                target.flush().and_then(|()| target.get_ref().sync_all()).map_err(failed)?;
+                tell(shared, "backed_up", count, "backed up")
+            }
+            StoreCommand::Restore { file } => {
+                let failed = |error| Failure::Read { path: file.clone(), error, hint: None };
+                let source = BufReader::new(File::open(file).map_err(failed)?);
+                let count = archive::restore(&*store, source).await?;
+                tell(shared, "restored", count, "restored")
+            }
+        }
+    })
+}
+
+fn tell(shared: &Shared, field: &str, count: usize, what: &str) -> Result<Exit, Failure> {
+    match shared.json {
+        true => output::print_json(&json!({ field: count }))?,
+        false => output::print(&format!("{} {what}\n", counted(count, "session")))?,
+    }
+    Ok(Exit::Success)
+}
+
+async fn verify(shared: &Shared, store: &Arc<dyn Store>, repair: bool) -> Result<Exit, Failure> {
+    let repairs = if repair { Repairs::Derived } else { Repairs::None };
+    let report = store.verify(repairs).await?;
+    if shared.json {
+        let problems = report.problems.iter().map(|problem| {
+            json!({"kind": format!("{:?}", problem.kind).to_lowercase(), "what": problem.what, "repaired": problem.is_repaired})
+        });
+        output::print_json(&json!({
+            "clean": report.is_clean(),
+            "sessions": report.session_count,
+            "items": report.item_count,
+            "bodies": report.body_count,
+            "problems": problems.collect::<Vec<_>>(),
+        }))?;
+    } else {
+        let mut text = String::new();
+        for problem in &report.problems {
+            let state = if problem.is_repaired { styled(GREEN, "repaired") } else { styled(RED, "wrong") };
+            text.push_str(&format!("{state}: {}\n", problem.what));
+        }
+        let (sessions, items) =
+            (counted(report.session_count, "session"), counted(report.item_count, "item"));
+        let verdict = if report.is_clean() { styled(GREEN, "clean") } else { styled(RED, "damaged") };
+        output::print(&format!("{text}{sessions}, {items}: {verdict}\n"))?;
+    }
+    Ok(if report.is_clean() { Exit::Success } else { Exit::Found })
+}
+
+async fn gc(
+    shared: &Shared,
+    store: &Arc<dyn Store>,
+    older_than: Option<u32>,
+    keep: &[String],
+) -> Result<Exit, Failure> {
+    let before = |days: u32| Timestamp(SystemClock.now().0.saturating_sub(i64::from(days) * DAY_MILLIS));
+    let retention = Retention {
+        changed_before: older_than.map(before),
+        keep: keep.iter().map(|id| SessionId::from(id.as_str())).collect(),
+    };
+    let report = store.gc(&retention).await?;
+    match shared.json {
+        true => output::print_json(&json!({"sessions": report.sessions, "bodies": report.body_count}))?,
+        false => output::print(&format!(
+            "{} and {} removed\n",
+            counted(report.sessions.len(), "session"),
+            match report.body_count {
+                1 => "1 body".to_owned(),
+                count => format!("{count} bodies"),
+            },
+        ))?,
+    }
+    Ok(Exit::Success)
+}

@@ -1,0 +1,115 @@
+//! Which store is meant, and how it is talked to.
+
+use std::future::Future;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use foldback_core::{SessionId, Timestamp};
+use foldback_engine::session::{SessionError, StoredSession, StoredSessionError};
+use foldback_engine::{CompactionError, Store, StoreError};
+use foldback_store::SqliteStore;
+
+use crate::args::sessions::StoreAt;
+use crate::failure::Failure;
+
+/// Names the store where no flag does.
+const STORE_VARIABLE: &str = "FOLDBACK_STORE";
+
+const FILE_NAME: &str = "sessions.db";
+
+/// Runs a command that waits for the store.
+pub(crate) fn block_on<T>(work: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.map_err(|error| Failure::Read { path: "the runtime".into(), error, hint: None })?;
+    runtime.block_on(work)
+}
+
+/// Opens the store that is named, or the user's own.
+pub(crate) async fn open(at: &StoreAt) -> Result<Arc<dyn Store>, Failure> {
+    let named = at.store.clone().or_else(|| std::env::var(STORE_VARIABLE).ok().filter(|url| !url.is_empty()));
+    let path = match named {
+        Some(url) => path_in(&url)?,
+        None => default_path()?,
+    };
+    if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
+        let failed = |error| Failure::Write { path: folder.to_owned(), error, hint: None };
+        std::fs::create_dir_all(folder).map_err(failed)?;
+    }
+    Ok(Arc::new(SqliteStore::open(path).await?))
+}
+
+fn path_in(url: &str) -> Result<PathBuf, Failure> {
+    match url.split_once(':') {
+        Some(("sqlite", path)) => Ok(path.strip_prefix("//").unwrap_or(path).into()),
+        // One letter is a drive.
+        Some((scheme, rest)) if scheme.len() > 1 && rest.starts_with("//") => Err(Failure::usage(
+            format!("{scheme}: is no kind of store that this program knows"),
+            "give a file, or sqlite:FILE",
+        )),
+        Some(_) | None => Ok(url.into()),
+    }
+}
+
+/// Where the platform keeps a program's data.
+fn default_path() -> Result<PathBuf, Failure> {
+    let folder = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    let home = || folder("HOME");
+    let data = match std::env::consts::OS {
+        "windows" => folder("LOCALAPPDATA"),
+        "macos" => home().map(|home| home.join("Library").join("Application Support")),
+        _ => folder("XDG_DATA_HOME").or_else(|| home().map(|home| home.join(".local").join("share"))),
+    };
+    let found = data.map(|data| data.join("foldback").join(FILE_NAME));
+    found.ok_or_else(|| Failure::usage("there is no folder for data", "name a file with --store"))
+}
+
+/// Opens a session of the store.
+pub(crate) async fn session(store: &Arc<dyn Store>, id: &str) -> Result<StoredSession, Failure> {
+    Ok(StoredSession::open(Arc::clone(store), &SessionId::from(id)).await?)
+}
+
+impl From<StoreError> for Failure {
+    fn from(error: StoreError) -> Self {
+        Self::Store { error: Box::new(error) }
+    }
+}
+
+impl From<StoredSessionError> for Failure {
+    fn from(error: StoredSessionError) -> Self {
+        let path = PathBuf::from("session");
+        match error {
+            StoredSessionError::Store(error) => error.into(),
+            StoredSessionError::Compaction(error) => {
+                Self::Compaction { path, error: Box::new(error), items: Vec::new() }
+            }
+            StoredSessionError::Session(SessionError::BudgetInfeasible(error)) => {
+                let name = |item: &foldback_core::KernelItem| format!("{} {}", item.kind, item.id);
+                let items = error.kernel.iter().map(name).collect();
+                Self::Compaction { path, error: Box::new(CompactionError::BudgetInfeasible(error)), items }
+            }
+            StoredSessionError::Session(error) => Self::Usage { what: error.to_string(), hint: None },
+        }
+    }
+}
+
+/// A time as people read it: to the second, in UTC.
+pub(crate) fn time(at: Timestamp) -> String {
+    let time = jiff::Timestamp::from_millisecond(at.0).unwrap_or(jiff::Timestamp::UNIX_EPOCH);
+    format!("{time:.0}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_store_is_named_by_a_file_or_a_url() {
+        for (url, path) in
+            [("a/b.db", "a/b.db"), ("sqlite:a.db", "a.db"), ("sqlite:///tmp/a.db", "/tmp/a.db")]
+        {
+            assert_eq!(path_in(url).unwrap(), PathBuf::from(path));
+        }
+        assert_eq!(path_in("C:\\a.db").unwrap(), PathBuf::from("C:\\a.db"));
+        assert!(matches!(path_in("redis://host/1"), Err(Failure::Usage { .. })));
+    }
+}

@@ -1,0 +1,179 @@
+//! Sessions in a store: imported, compacted, taken back, found again, exported.
+
+use super::*;
+
+/// A session of so many turns in the native form.
+fn session_file(folder: &tempfile::TempDir, name: &str, turns: usize) -> String {
+    let mut text = String::new();
+    for turn in 0..turns {
+        let said = format!("request {turn}: {}", "please look at src/parser.rs again ".repeat(20));
+        let answer = format!("answer {turn}: {}", "it was the lexer all along ".repeat(20));
+        text.push_str(&native(&format!("u{turn}"), "user", &said));
+        text.push_str(&native(&format!("a{turn}"), "assistant", &answer));
+    }
+    let path = at(folder, name);
+    std::fs::write(&path, text).unwrap();
+    path
+}
+
+fn native(id: &str, kind: &str, text: &str) -> String {
+    let item = serde_json::json!({"id": id, "kind": kind, "parts": [{"text": text}]});
+    format!("{item}\n")
+}
+
+fn in_store(folder: &tempfile::TempDir, arguments: &[&str]) -> Output {
+    let mut command = foldback(arguments);
+    command.env("FOLDBACK_STORE", at(folder, "data/sessions.db"));
+    command.output().unwrap()
+}
+
+fn lines(output: &Output) -> Vec<Value> {
+    assert_eq!(code(output), 0, "{}", text(&output.stderr));
+    text(&output.stdout).lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+#[test]
+fn an_exported_session_is_the_imported_file_byte_for_byte() {
+    let folder = folder();
+    for (number, fixture) in [SESSION.to_owned(), session_file(&folder, "own.jsonl", 30)].iter().enumerate() {
+        let id = format!("session-{number}");
+        let imported = in_store(&folder, &["session", "import", "--id", &id, fixture]);
+        assert_eq!(code(&imported), 0, "{}", text(&imported.stderr));
+        let exported = in_store(&folder, &["session", "export", &id]);
+        assert_eq!(exported.stdout, std::fs::read(fixture).unwrap(), "{fixture}");
+        let again = lines(&in_store(&folder, &["session", "import", "--json", "--id", &id, fixture]));
+        assert_eq!(again[0]["new_items"], 0, "what is there is not stored again");
+    }
+    let listed = lines(&in_store(&folder, &["session", "list", "--json"]));
+    assert_eq!(listed.len(), 2);
+}
+
+#[test]
+fn a_compaction_is_logged_undone_and_redone() {
+    let folder = folder();
+    let file = session_file(&folder, "own.jsonl", 60);
+    in_store(&folder, &["session", "import", "--id", "s", &file]);
+    let shown = || {
+        let context = in_store(&folder, &["session", "context", "s", "--json", "--window", "8k"]);
+        json(&context)["items"].as_array().unwrap().len()
+    };
+    let before = shown();
+    let done = json(&in_store(&folder, &["session", "compact", "s", "--window", "8k", "--json"]));
+    assert!(done["tokens_after"].as_u64() < done["tokens_before"].as_u64(), "{done}");
+    let after = shown();
+    assert!(after < before, "{after} of {before}");
+    let log = lines(&in_store(&folder, &["session", "log", "s", "--json"]));
+    assert_eq!((log.len(), &log[0]["in_force"]), (1, &Value::Bool(true)));
+    assert!(log[0]["strategy"].as_str().unwrap().starts_with("block-compaction"));
+    let told = text(&in_store(&folder, &["session", "log", "s"]).stdout);
+    assert!(told.contains("tokens") && told.contains("recall @"), "{told}");
+
+    let handle = log[0]["handles"][0].as_str().unwrap();
+    let recalled = in_store(&folder, &["recall", handle]);
+    assert!(text(&recalled.stdout).contains("request 20"), "{}", text(&recalled.stderr));
+
+    assert_eq!(code(&in_store(&folder, &["session", "undo", "s"])), 0);
+    assert_eq!(shown(), before);
+    assert_eq!(lines(&in_store(&folder, &["session", "log", "s", "--json"]))[0]["in_force"], false);
+    assert_eq!(code(&in_store(&folder, &["session", "redo", "s"])), 0);
+    assert_eq!(shown(), after);
+    let request = in_store(&folder, &["session", "context", "s", "--for", "anthropic", "--window", "8k"]);
+    let request: Value = serde_json::from_slice(&request.stdout).unwrap();
+    assert!(!request["messages"].as_array().unwrap().is_empty());
+}
+
+#[test]
+fn a_session_is_rewound_forked_shown_and_deleted() {
+    let folder = folder();
+    let file = session_file(&folder, "own.jsonl", 5);
+    in_store(&folder, &["session", "import", "--id", "s", &file]);
+    let branch = json(&in_store(&folder, &["session", "rewind", "s", "4", "--json"]));
+    let context = json(&in_store(&folder, &["session", "context", "s", "--json"]));
+    assert_eq!(context["items"].as_array().unwrap().len(), 4);
+    let shown = json(&in_store(&folder, &["session", "show", "s", "--json"]));
+    assert_eq!((shown["loops"].as_array().unwrap().len(), &shown["current_loop"]), (2, &branch["loop"]));
+    assert_eq!(code(&in_store(&folder, &["session", "fork", "s", "900"])), 2);
+    assert_eq!(code(&in_store(&folder, &["session", "undo", "s"])), 2);
+    assert_eq!(code(&in_store(&folder, &["session", "delete", "s"])), 0);
+    let gone = in_store(&folder, &["session", "show", "s"]);
+    assert_eq!(code(&gone), 3);
+    assert!(text(&gone.stderr).contains("there is no session s"), "{}", text(&gone.stderr));
+}
+
+#[test]
+fn what_was_said_is_found_with_a_handle_that_recalls_it() {
+    let folder = folder();
+    let file = session_file(&folder, "own.jsonl", 30);
+    in_store(&folder, &["session", "import", "--id", "s", &file]);
+    let found = lines(&in_store(&folder, &["search", "lexer", "--limit", "3", "--json"]));
+    assert_eq!(found.len(), 3);
+    let handle = found[0]["handle"].as_str().unwrap();
+    let recalled = in_store(&folder, &["recall", handle, "--session", "s"]);
+    assert!(text(&recalled.stdout).contains("it was the lexer all along"), "{}", text(&recalled.stderr));
+    assert_eq!(code(&in_store(&folder, &["search", "zeppelin"])), 1, "nothing is there");
+    assert_eq!(code(&in_store(&folder, &["search"])), 2);
+    assert_eq!(code(&in_store(&folder, &["recall", "@short"])), 2);
+}
+
+#[test]
+fn a_file_that_grows_is_gone_on_with_and_one_that_changed_becomes_a_branch() {
+    let folder = folder();
+    let file = session_file(&folder, "own.jsonl", 3);
+    let import = || lines(&in_store(&folder, &["import", "--json", &file]))[0].clone();
+    assert_eq!(import()["new_items"], 6);
+    session_file(&folder, "own.jsonl", 5);
+    let grown = import();
+    assert_eq!((&grown["new_items"], &grown["branch"]), (&Value::from(4), &Value::Null));
+    let text = std::fs::read_to_string(&file).unwrap().replace("answer 3", "another answer");
+    std::fs::write(&file, text).unwrap();
+    let changed = import();
+    assert_eq!(changed["new_items"], 3, "from the first item that is not the same");
+    assert!(changed["branch"].is_string());
+    let exported = in_store(&folder, &["session", "export", changed["session"].as_str().unwrap()]);
+    assert_eq!(exported.stdout, std::fs::read(&file).unwrap());
+}
+
+#[test]
+fn a_folder_is_followed_as_it_grows() {
+    let folder = folder();
+    let sessions = folder.path().join("agents");
+    std::fs::create_dir(&sessions).unwrap();
+    let inner = tempfile::Builder::new().tempdir_in(&sessions).unwrap();
+    session_file(&inner, "one.jsonl", 2);
+    session_file(&inner, "two.jsonl", 4);
+    let path = sessions.display().to_string();
+    let watched = in_store(&folder, &["import", "--watch", "--every", "1", "--rounds", "3", "--json", &path]);
+    assert_eq!(lines(&watched).len(), 2, "each file is told of once");
+    assert_eq!(lines(&in_store(&folder, &["session", "list", "--json"])).len(), 2);
+}
+
+#[test]
+fn a_store_is_verified_backed_up_and_restored() {
+    let folder = folder();
+    let file = session_file(&folder, "own.jsonl", 20);
+    in_store(&folder, &["session", "import", "--id", "s", &file]);
+    let verified = json(&in_store(&folder, &["store", "verify", "--json"]));
+    assert_eq!((&verified["clean"], &verified["items"]), (&Value::Bool(true), &Value::from(40)));
+    let backup = at(&folder, "backup");
+    assert_eq!(code(&in_store(&folder, &["store", "backup", &backup])), 0);
+    assert_eq!(code(&in_store(&folder, &["store", "backup", &backup])), 5, "a backup is not written over");
+    let other = at(&folder, "other.db");
+    let restored = run(&["store", "restore", &backup, "--store", &other]);
+    assert_eq!(code(&restored), 0, "{}", text(&restored.stderr));
+    let exported = run(&["session", "export", "s", "--store", &other]);
+    assert_eq!(exported.stdout, std::fs::read(&file).unwrap());
+    assert_eq!(code(&in_store(&folder, &["store", "gc"])), 0);
+    assert_eq!(json(&in_store(&folder, &["store", "verify", "--json"]))["clean"], true);
+}
+
+#[test]
+fn a_store_that_is_none_is_told_with_what_to_do() {
+    let folder = folder();
+    let wrong = at(&folder, "notes.txt");
+    std::fs::write(&wrong, "these are my notes and no database at all, whatever the name may be ".repeat(40))
+        .unwrap();
+    let refused = run(&["session", "list", "--store", &wrong]);
+    assert_eq!(code(&refused), 3, "{}", text(&refused.stderr));
+    assert!(text(&refused.stderr).contains("no store of foldback"), "{}", text(&refused.stderr));
+    assert_eq!(code(&run(&["session", "list", "--store", "redis://somewhere/1"])), 2);
+}

@@ -1,0 +1,44 @@
+//! Edits that somebody else decided on, taken as they are: the caller keeps the rules.
+
+use std::ops::Range;
+
+use super::{Draft, PendingFold, Slot};
+use crate::edit::{Reason, SummarySpec};
+use crate::ids::Tokens;
+use crate::part::Part;
+
+impl Draft<'_> {
+    /// Whether the item at `position` may not even be shortened: a pin, the newest user item.
+    pub(crate) fn is_pinned_or_newest(&self, position: usize) -> bool {
+        self.newest_user == Some(position) || self.is_pinned(position)
+    }
+
+    /// Hides the item at `position`.
+    pub(crate) fn drop_given(&mut self, position: usize, reason: &Reason) {
+        let reason = self.intern_shared(reason);
+        self.hide(position, Slot::Dropped(reason));
+    }
+
+    /// Hides everything at `positions` behind a summary that costs `tokens`.
+    pub(crate) fn fold_given(&mut self, positions: Range<usize>, tokens: Tokens, reason: &Reason) {
+        let reason = self.intern_shared(reason);
+        let id = u32::try_from(self.folds.len()).expect("folds are at most as many as items");
+        let tokens_before = positions.clone().map(|position| self.tokens_at(position)).sum();
+        positions.for_each(|position| self.hide(position, Slot::Folded(id)));
+        self.tokens += tokens;
+        self.folds.push(PendingFold { spec: SummarySpec::new(tokens), tokens_before, reason });
+    }
+
+    /// Replaces or removes one part.
+    pub(crate) fn rewrite_given(
+        &mut self,
+        position: usize,
+        part_index: usize,
+        part: Option<Part>,
+        reason: &Reason,
+    ) {
+        let reason = self.intern_shared(reason);
+        let tokens = part.as_ref().map_or(0, |part| self.meter().part(part));
+        self.change(self.place(position, part_index), tokens, part, reason);
+    }
+}

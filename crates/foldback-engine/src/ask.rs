@@ -1,0 +1,162 @@
+//! Fills the folds of a plan: from a backend, and from the digest where a backend is no help.
+//!
+//! A failure of a backend is no failure of the compaction (T8): whatever goes wrong, every fold gets
+//! a summary before the deadline, and the events say what went wrong.
+
+mod candidates;
+mod chunk;
+mod demands;
+mod digest_backend;
+mod fit;
+mod folding;
+mod guard;
+mod judge;
+mod retry;
+#[cfg(test)]
+mod tests;
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use foldback_core::{CompactionReason, FoldRequest, Item, Metadata, Plan, SessionId, TurnId, Usage};
+use futures_util::future::join_all;
+use serde_json::Value;
+use tokio_util::sync::CancellationToken;
+
+use crate::backend::CompactionBackend;
+use crate::compaction::CompactionError;
+use crate::event::CompactionEventKind;
+pub use digest_backend::DigestBackend;
+use folding::Folding;
+pub use guard::{BackendGuard, GuardLimits, Spend};
+use retry::Calls;
+
+/// Under which key the metadata say how each summary that a backend wrote came about.
+const REPORTS_KEY: &str = "summaries";
+
+/// How summaries are asked for.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct SummaryLimits {
+    /// How long one attempt may take.
+    pub timeout: Duration,
+    /// How long all summaries of one compaction may take together; the digest writes the rest.
+    pub deadline: Duration,
+    /// How often a failed call is tried again.
+    pub retries_max: u32,
+    /// How long it is waited before the first of them; each time twice as long.
+    pub backoff_first: Duration,
+    /// How long it is waited at most, unless the server asks for more.
+    pub backoff_max: Duration,
+    /// How many summaries are asked for where one is needed: the one that tells most is taken.
+    pub candidates: usize,
+    /// How many calls run at the same time.
+    pub parallel_max: usize,
+}
+
+impl Default for SummaryLimits {
+    fn default() -> Self {
+        Self {
+            timeout: Duration::from_secs(60),
+            deadline: Duration::from_secs(180),
+            retries_max: 3,
+            backoff_first: Duration::from_millis(500),
+            backoff_max: Duration::from_secs(20),
+            candidates: 1,
+            parallel_max: 4,
+        }
+    }
+}
+
+/// Whom to ask for summaries, for whom, and within which limits.
+pub(crate) struct Asking<'a> {
+    /// Writes summaries.
+    pub(crate) backend: &'a dyn CompactionBackend,
+    /// How it is asked.
+    pub(crate) limits: &'a SummaryLimits,
+    /// Whether it is asked at all.
+    pub(crate) guard: &'a BackendGuard,
+    /// Ends it.
+    pub(crate) cancellation: &'a CancellationToken,
+    /// Whose conversation it is.
+    pub(crate) session_id: &'a SessionId,
+    /// The turn it happens in.
+    pub(crate) turn_id: Option<&'a TurnId>,
+    /// Why it is done.
+    pub(crate) reason: Option<&'a CompactionReason>,
+    /// What the host wants to pass along.
+    pub(crate) metadata: &'a Metadata,
+    /// Sees what happens.
+    pub(crate) emit: &'a (dyn Fn(CompactionEventKind) + Send + Sync),
+    /// Where the jitter of retries begins.
+    pub(crate) seed: u64,
+}
+
+impl fmt::Debug for Asking<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Asking").field("backend", &self.backend).field("limits", self.limits).finish()
+    }
+}
+
+/// The summaries of a plan.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Filled {
+    /// One list of items for each fold, in order.
+    pub(crate) summaries: Vec<Vec<Item>>,
+    /// Who wrote each.
+    pub(crate) written_by: Vec<String>,
+    /// What the calls cost in dollars, where prices are known.
+    pub(crate) cost: Option<f64>,
+    /// What all calls took together: as reported, or as counted here where nothing was.
+    pub(crate) usage: Usage,
+    /// What backends and the choice of candidates have to say.
+    pub(crate) metadata: Metadata,
+}
+
+/// Fills every fold of a plan, all at the same time. Only cancellation is an error: where a backend
+/// fails, is not asked, or answers with what cannot be taken, the digest stands in its place.
+pub(crate) async fn fill(plan: &Plan, asking: &Asking<'_>) -> Result<Filled, CompactionError> {
+    let calls = Calls::new(asking);
+    let requests: Vec<FoldRequest<'_>> = plan.requests().collect();
+    let folds = requests.iter().enumerate().map(|(index, request)| fill_one(&calls, *request, index));
+    let summaries = tokio::select! {
+        biased;
+        () = asking.cancellation.cancelled() => return Err(CompactionError::Cancelled),
+        summaries = join_all(folds) => summaries,
+    };
+    if asking.cancellation.is_cancelled() {
+        return Err(CompactionError::Cancelled);
+    }
+    let mut filled = calls.into_filled();
+    let mut reports = Vec::new();
+    for (item, report) in summaries {
+        filled.written_by.push(written_by(&item));
+        filled.summaries.push(vec![item]);
+        reports.extend(report);
+    }
+    if !reports.is_empty() {
+        filled.metadata.insert(REPORTS_KEY.to_owned(), Value::Array(reports));
+    }
+    Ok(filled)
+}
+
+/// The summary of one fold, whoever writes it, and what there is to say about how it came about.
+async fn fill_one(calls: &Calls<'_>, request: FoldRequest<'_>, index: usize) -> (Item, Option<Value>) {
+    let asking = calls.asking;
+    let digest = Arc::new(request.digest());
+    let taken = match asking.backend.reads_items() {
+        true => Folding::new(calls, request, Arc::clone(&digest), index).summary().await,
+        false => None,
+    };
+    let (item, report) = match taken {
+        Some(taken) => (taken.item, Some(taken.report)),
+        None => (Arc::unwrap_or_clone(digest), None),
+    };
+    let tokens = request.view().transcript().meter().item(&item).total;
+    (asking.emit)(CompactionEventKind::SummaryTaken { written_by: written_by(&item), tokens });
+    (item, report)
+}
+
+fn written_by(item: &Item) -> String {
+    item.summary.as_ref().map_or("", |origin| &origin.written_by).to_owned()
+}

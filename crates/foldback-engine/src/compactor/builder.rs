@@ -1,0 +1,282 @@
+//! How a compactor is put together, and what cannot be.
+
+use std::fmt;
+use std::sync::Arc;
+
+use foldback_core::{
+    Budget, BudgetError, Dialect, ItemCountTrigger, Level, Metadata, Policy, Room, Tokens, TriggerError,
+    context_window_trigger,
+};
+
+use super::strategy_compactor::{StrategyCompactor, When};
+use super::{CompactionTrigger, TriggerFn};
+use crate::ask::{BackendGuard, DigestBackend, SummaryLimits};
+use crate::backend::CompactionBackend;
+use crate::clock::{Clock, SystemClock};
+use crate::compaction::{CompactionRequest, CompactionResult, CompactionStrategy};
+use crate::event::CompactionObserver;
+use crate::pipeline::shared;
+
+/// May say no before a compaction begins: `Err` with the reason is a veto. The place to index what is
+/// about to be folded.
+pub(super) type BeforeHook = dyn Fn(&CompactionRequest) -> Result<(), String> + Send + Sync;
+
+/// Sees what a compaction led to.
+pub(super) type AfterHook = dyn Fn(&CompactionRequest, &CompactionResult) + Send + Sync;
+
+/// What a [`StrategyCompactor`] is made of.
+pub struct StrategyCompactorBuilder {
+    pub(super) when: Option<Result<When, TriggerError>>,
+    pub(super) strategy: Option<Arc<dyn CompactionStrategy>>,
+    pub(super) backend: Option<Arc<dyn CompactionBackend>>,
+    pub(super) budget: Option<Result<Budget, BudgetError>>,
+    pub(super) dialect: Option<Dialect>,
+    pub(super) metadata: Metadata,
+    pub(super) observer: Option<Arc<dyn CompactionObserver>>,
+    pub(super) clock: Arc<dyn Clock>,
+    pub(super) limits: SummaryLimits,
+    pub(super) guard: BackendGuard,
+    pub(super) before: Option<Box<BeforeHook>>,
+    pub(super) after: Option<Box<AfterHook>>,
+    pub(super) soft: Option<Level>,
+}
+
+/// Why there is no compactor.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum StrategyCompactorBuildError {
+    /// Nothing says when.
+    #[error("no trigger; call item_count_trigger, context_window_trigger, trigger or policy")]
+    MissingTrigger,
+    /// Nothing says what.
+    #[error("no strategy; call strategy or policy")]
+    MissingStrategy,
+    /// The trigger cannot be.
+    #[error(transparent)]
+    Trigger(#[from] TriggerError),
+    /// The budget cannot be.
+    #[error(transparent)]
+    Budget(#[from] BudgetError),
+    /// The strategy aims at a size, and none was given.
+    #[error("{strategy} works towards a budget; call budget or policy")]
+    MissingBudget {
+        /// The strategy or pipeline.
+        strategy: String,
+    },
+    /// Nothing says where preparing ahead begins.
+    #[error("preparing in the background begins at a level of a budget; call budget or policy")]
+    BackgroundWithoutBudget,
+    /// There would be no time to prepare anything.
+    #[error("the soft level ({soft}) is not below the trigger ({trigger})")]
+    SoftLevelTooHigh {
+        /// Where preparing would begin.
+        soft: Tokens,
+        /// Where compaction starts.
+        trigger: Tokens,
+    },
+}
+
+impl Default for StrategyCompactorBuilder {
+    fn default() -> Self {
+        Self {
+            when: None,
+            strategy: None,
+            backend: None,
+            budget: None,
+            dialect: None,
+            metadata: Metadata::new(),
+            observer: None,
+            clock: Arc::new(SystemClock),
+            limits: SummaryLimits::default(),
+            guard: BackendGuard::default(),
+            before: None,
+            after: None,
+            soft: None,
+        }
+    }
+}
+
+impl fmt::Debug for StrategyCompactorBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("StrategyCompactorBuilder")
+            .field("when", &self.when)
+            .field("strategy", &self.strategy)
+            .field("backend", &self.backend)
+            .field("budget", &self.budget)
+            .field("dialect", &self.dialect)
+            .finish_non_exhaustive()
+    }
+}
+
+impl StrategyCompactorBuilder {
+    /// Compacts when the closure says so.
+    #[must_use]
+    pub fn trigger(mut self, trigger: Box<TriggerFn>) -> Self {
+        self.when = Some(Ok(When::Closure(trigger)));
+        self
+    }
+
+    /// Compacts when this says so: a stateful trigger, or any of core's.
+    #[must_use]
+    pub fn compaction_trigger(mut self, trigger: impl CompactionTrigger + 'static) -> Self {
+        self.when = Some(Ok(When::Trigger(Arc::new(trigger))));
+        self
+    }
+
+    /// Compacts when the model sees more than `max_items`.
+    #[must_use]
+    pub fn item_count_trigger(self, max_items: usize) -> Self {
+        self.compaction_trigger(ItemCountTrigger::new(max_items))
+    }
+
+    /// Compacts when what was reported as input, cached tokens included, reaches a share of the window
+    /// in percent; at every point of the loop.
+    #[must_use]
+    pub fn context_window_trigger(mut self, window: Tokens, percent: f64) -> Self {
+        let trigger = context_window_trigger(window, percent);
+        self.when = Some(trigger.map(|trigger| When::Trigger(Arc::new(trigger))));
+        self
+    }
+
+    /// What to do.
+    #[must_use]
+    pub fn strategy(mut self, strategy: impl CompactionStrategy + 'static) -> Self {
+        self.strategy = Some(Arc::new(strategy));
+        self
+    }
+
+    /// When, what and down to which size, as the policy says for this room. Its summaries are digests
+    /// unless a backend is given.
+    #[must_use]
+    pub fn policy(mut self, policy: &Policy, room: Room) -> Self {
+        let budget = policy.budget(room);
+        if let Ok(budget) = &budget {
+            let trigger: Arc<dyn CompactionTrigger> = Arc::new(policy.trigger_in(room, budget));
+            self.when = Some(Ok(When::Trigger(trigger)));
+        }
+        self.strategy = Some(shared(policy.strategy()));
+        self.budget = Some(budget);
+        self.backend = self.backend.or_else(|| Some(Arc::new(DigestBackend)));
+        self
+    }
+
+    /// Who writes summaries.
+    #[must_use]
+    pub fn backend(self, backend: impl CompactionBackend + 'static) -> Self {
+        self.shared_backend(Arc::new(backend))
+    }
+
+    /// Who writes summaries, for several compactors.
+    #[must_use]
+    pub fn shared_backend(mut self, backend: Arc<dyn CompactionBackend>) -> Self {
+        self.backend = Some(backend);
+        self
+    }
+
+    /// How much room there is, for requests that do not say.
+    #[must_use]
+    pub fn budget(mut self, budget: Budget) -> Self {
+        self.budget = Some(Ok(budget));
+        self
+    }
+
+    /// Whose rules results must keep, for requests that do not say.
+    #[must_use]
+    pub fn dialect(mut self, dialect: Dialect) -> Self {
+        self.dialect = Some(dialect);
+        self
+    }
+
+    /// What is passed along with every compaction.
+    #[must_use]
+    pub fn metadata(mut self, metadata: Metadata) -> Self {
+        self.metadata = metadata;
+        self
+    }
+
+    /// Sees what happens.
+    #[must_use]
+    pub fn observer(mut self, observer: impl CompactionObserver + 'static) -> Self {
+        self.observer = Some(Arc::new(observer));
+        self
+    }
+
+    /// Tells the time.
+    #[must_use]
+    pub fn clock(mut self, clock: impl Clock + 'static) -> Self {
+        self.clock = Arc::new(clock);
+        self
+    }
+
+    /// How summaries are asked for.
+    #[must_use]
+    pub fn limits(mut self, limits: SummaryLimits) -> Self {
+        self.limits = limits;
+        self
+    }
+
+    /// Whether the backend is asked at all. Clones of a guard share what they know.
+    #[must_use]
+    pub fn guard(mut self, guard: BackendGuard) -> Self {
+        self.guard = guard;
+        self
+    }
+
+    /// Runs before a compaction, and may say no to it.
+    #[must_use]
+    pub fn before_compaction_start(
+        mut self,
+        hook: impl Fn(&CompactionRequest) -> Result<(), String> + Send + Sync + 'static,
+    ) -> Self {
+        self.before = Some(Box::new(hook));
+        self
+    }
+
+    /// Runs after a compaction.
+    #[must_use]
+    pub fn after_compaction_end(
+        mut self,
+        hook: impl Fn(&CompactionRequest, &CompactionResult) + Send + Sync + 'static,
+    ) -> Self {
+        self.after = Some(Box::new(hook));
+        self
+    }
+
+    /// Prepares ahead: at this level a compaction of what is there then is begun in the background,
+    /// and swapped in when the trigger fires, so that nobody waits for it. Needs a budget, and a tokio
+    /// runtime around [`should_compact`](super::Compactor::should_compact); on a runtime of one thread,
+    /// planning shares it with the turn.
+    #[must_use]
+    pub fn background(mut self, soft: Level) -> Self {
+        self.soft = Some(soft);
+        self
+    }
+
+    /// The compactor.
+    pub fn build(self) -> Result<StrategyCompactor, StrategyCompactorBuildError> {
+        let budget = self.budget.clone().transpose()?;
+        let Some(strategy) = self.strategy.clone() else {
+            return Err(StrategyCompactorBuildError::MissingStrategy);
+        };
+        if budget.is_none() && strategy.needs_budget() {
+            return Err(StrategyCompactorBuildError::MissingBudget { strategy: strategy.describe() });
+        }
+        if let Some(soft) = self.soft {
+            let budget = budget.ok_or(StrategyCompactorBuildError::BackgroundWithoutBudget)?;
+            let (soft, trigger) = (level_in(soft, &budget)?, budget.trigger());
+            if soft >= trigger {
+                return Err(StrategyCompactorBuildError::SoftLevelTooHigh { soft, trigger });
+            }
+        }
+        StrategyCompactor::new(self, strategy, budget)
+    }
+}
+
+/// A level in tokens of a budget.
+pub(super) fn level_in(level: Level, budget: &Budget) -> Result<Tokens, BudgetError> {
+    let same_room = Budget::builder(budget.window())
+        .output_reserve(budget.output_reserve())
+        .overhead(budget.overhead())
+        .trigger(level)
+        .target(Tokens(1));
+    Ok(same_room.build()?.trigger())
+}

@@ -1,0 +1,356 @@
+//! The compactor that hosts register: trigger, strategy, backend.
+
+use std::fmt;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use foldback_core::{
+    Budget, CompactionReason, LastCompaction, SessionId, Tokens, TriggerContext, TurnId, View, check,
+};
+use tokio::time::Instant;
+use tracing::Instrument;
+
+use super::background::{Job, Prepared};
+use super::builder::{StrategyCompactorBuildError, StrategyCompactorBuilder, level_in};
+use super::progress::Sessions;
+use super::{CompactionTrigger, Compactor, TriggerFn};
+use crate::ask::DigestBackend;
+use crate::change::Change;
+use crate::compaction::{
+    CompactionContext, CompactionError, CompactionRequest, CompactionResult, CompactionStrategy,
+};
+use crate::event::{CompactionEventKind, CompactionReport};
+use crate::pipeline::run_any;
+use crate::telemetry;
+
+/// When to compact.
+pub(super) enum When {
+    /// The host's closure.
+    Closure(Box<TriggerFn>),
+    /// A trigger.
+    Trigger(Arc<dyn CompactionTrigger>),
+}
+
+impl fmt::Debug for When {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Closure(_) => f.write_str("closure"),
+            Self::Trigger(trigger) => trigger.fmt(f),
+        }
+    }
+}
+
+/// A trigger, a strategy and optionally a backend: the thing a host registers.
+///
+/// ```
+/// use foldback_core::{Policy, Room, Tokens};
+/// use foldback_engine::StrategyCompactor;
+///
+/// let ladder = Policy::named("ladder").expect("the default policy");
+/// let compactor = StrategyCompactor::builder().policy(&ladder, Room::new(Tokens(200_000))).build()?;
+/// # let _ = compactor;
+/// # Ok::<(), foldback_engine::StrategyCompactorBuildError>(())
+/// ```
+pub struct StrategyCompactor {
+    when: When,
+    strategy: Arc<dyn CompactionStrategy>,
+    budget: Option<Budget>,
+    parts: StrategyCompactorBuilder,
+    sessions: Sessions,
+}
+
+impl fmt::Debug for StrategyCompactor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("StrategyCompactor")
+            .field("when", &self.when)
+            .field("strategy", &self.strategy)
+            .field("backend", &self.parts.backend)
+            .field("budget", &self.budget)
+            .finish_non_exhaustive()
+    }
+}
+
+impl StrategyCompactor {
+    /// Puts one together.
+    pub fn builder() -> StrategyCompactorBuilder {
+        StrategyCompactorBuilder::default()
+    }
+
+    pub(super) fn new(
+        mut parts: StrategyCompactorBuilder,
+        strategy: Arc<dyn CompactionStrategy>,
+        budget: Option<Budget>,
+    ) -> Result<Self, StrategyCompactorBuildError> {
+        let when = parts.when.take().ok_or(StrategyCompactorBuildError::MissingTrigger)??;
+        Ok(Self { when, strategy, budget, parts, sessions: Sessions::default() })
+    }
+
+    /// The next requests of this session go to a model with another window: from now on this budget
+    /// holds, and a view over its level is compacted at the next point.
+    pub fn model_switched(&self, session_id: &SessionId, budget: Budget) {
+        self.sessions.with(session_id, |progress| progress.budget = Some(budget));
+    }
+
+    /// What is remembered of the last compaction of a session, for hosts that make their own
+    /// [`TriggerContext`].
+    pub fn last_compaction(&self, session_id: &SessionId) -> Option<LastCompaction> {
+        self.sessions.with(session_id, |progress| progress.last)
+    }
+
+    fn fires(
+        &self,
+        session_id: &SessionId,
+        turn_id: Option<&TurnId>,
+        view: &View,
+        context: &TriggerContext<'_>,
+    ) -> Option<CompactionReason> {
+        match &self.when {
+            When::Closure(decide) => decide(view, context.point),
+            When::Trigger(trigger) => trigger.should_compact(session_id, turn_id, context),
+        }
+    }
+
+    /// What the strategies are given: the host's context, completed with what the compactor was built
+    /// with.
+    fn context(&self, given: &CompactionContext) -> CompactionContext {
+        let mut metadata = self.parts.metadata.clone();
+        metadata.extend(given.metadata.clone());
+        CompactionContext {
+            backend: given.backend.clone().or_else(|| self.parts.backend.clone()),
+            metadata,
+            cancellation: given.cancellation.clone(),
+            limits: self.parts.limits,
+            guard: self.parts.guard.clone(),
+            observer: given.observer.clone().or_else(|| self.parts.observer.clone()),
+            clock: Arc::clone(&self.parts.clock),
+        }
+    }
+
+    /// The request, completed with what the compactor was built with.
+    fn complete(&self, mut request: CompactionRequest) -> CompactionRequest {
+        let given = request.budget.take();
+        let tokens = request.transcript.tokens();
+        let was_rejected = request.reason == CompactionReason::OverflowRejected;
+        request.budget = self.sessions.with(&request.session_id, |progress| {
+            let budget = given.or(progress.budget).or(self.budget);
+            match budget.filter(|_| was_rejected) {
+                Some(budget) => {
+                    Some(lowered(budget, progress.target_after_rejection(tokens, budget.target())))
+                }
+                None => {
+                    progress.went_on();
+                    budget
+                }
+            }
+        });
+        request.dialect = request.dialect.or(self.parts.dialect);
+        let mut metadata = self.parts.metadata.clone();
+        metadata.append(&mut request.metadata);
+        request.metadata = metadata;
+        request
+    }
+
+    async fn attempt(
+        &self,
+        request: &CompactionRequest,
+        context: &CompactionContext,
+    ) -> Result<CompactionResult, CompactionError> {
+        if let Some(before) = &self.parts.before {
+            before(request).map_err(|why| CompactionError::Vetoed { why })?;
+        }
+        context.go_on()?;
+        let result = self.carry_out(request, context).await?;
+        context.go_on()?;
+        Ok(result)
+    }
+
+    /// What was prepared ahead, if it is of use; else a compaction here and now.
+    async fn carry_out(
+        &self,
+        request: &CompactionRequest,
+        context: &CompactionContext,
+    ) -> Result<CompactionResult, CompactionError> {
+        let job = self.sessions.with(&request.session_id, |progress| progress.job.take());
+        // Who asks for something asks for it now.
+        let is_asked_for = request.focus.is_some() || request.reason == CompactionReason::Manual;
+        let prepared = match job.filter(|_| !is_asked_for) {
+            Some(job) => job.finish(&request.transcript).await,
+            None => Prepared::Useless,
+        };
+        match prepared {
+            Prepared::Ready(result) if is_of_use(&result.transcript, request) => Ok(*result),
+            Prepared::Ready(_) | Prepared::Useless => {
+                run_any(&*self.strategy, request.clone(), context).await
+            }
+            Prepared::Late => {
+                let context = context.clone().with_backend(DigestBackend);
+                run_any(&*self.strategy, request.clone(), &context).await
+            }
+        }
+    }
+
+    /// Prepares ahead if it is time to.
+    fn prepare(
+        &self,
+        session_id: &SessionId,
+        turn_id: Option<&TurnId>,
+        view: &View,
+        context: &TriggerContext<'_>,
+    ) {
+        let Some(soft) = self.parts.soft else { return };
+        self.sessions.with(session_id, |progress| {
+            let Some(budget) = progress.budget.or(self.budget) else { return };
+            let Ok(level) = level_in(soft, &budget) else { return };
+            let tokens = context.tokens.upper;
+            let is_preparing = progress.job.as_ref().is_some_and(|job| job.is_for(view));
+            if tokens < level || is_preparing || !progress.is_worth_it(context) {
+                return;
+            }
+            let reason = CompactionReason::BudgetReached { tokens, level };
+            let mut request = CompactionRequest::new(session_id.clone(), view.clone(), reason);
+            request.turn_id = turn_id.cloned();
+            request.budget = Some(budget);
+            request.dialect = self.parts.dialect;
+            request.metadata = self.parts.metadata.clone();
+            let context = self.context(&CompactionContext::default());
+            progress.job = Job::start(Arc::clone(&self.strategy), request, context);
+        });
+    }
+
+    /// Takes note of what a compaction led to, and tells.
+    fn ended(
+        &self,
+        request: &CompactionRequest,
+        context: &CompactionContext,
+        result: &CompactionResult,
+        started: Instant,
+    ) {
+        let (before, after) = (&request.transcript, &result.transcript);
+        let last = LastCompaction {
+            tokens_after: after.tokens(),
+            at: Some(context.clock.now()),
+            item_count: after.len(),
+        };
+        self.sessions.with(&request.session_id, |progress| progress.compacted(before.tokens(), last));
+        let Change { first_changed, prefix_tokens_kept, .. } = Change::between(before, after);
+        let report = CompactionReport {
+            reason: request.reason.clone(),
+            strategy: self.strategy.describe(),
+            tokens_before: before.tokens(),
+            tokens_after: after.tokens(),
+            replaced_items: result.replaced_items,
+            first_changed,
+            prefix_tokens_kept,
+            duration: started.elapsed(),
+            cost: result.cost,
+            written_by: result.written_by.clone(),
+            metadata: result.metadata.clone(),
+        };
+        telemetry::ended(&report);
+        context.emit(request, CompactionEventKind::CompactionEnded(report));
+        if let Some(after) = &self.parts.after {
+            after(request, result);
+        }
+    }
+}
+
+/// The same budget with another target; the budget itself where no such budget can be.
+fn lowered(budget: Budget, target: Tokens) -> Budget {
+    let built = Budget::builder(budget.window())
+        .output_reserve(budget.output_reserve())
+        .overhead(budget.overhead())
+        .trigger(budget.trigger().max(target))
+        .target(target)
+        .build();
+    built.or_else(|_| Budget::for_target(target)).unwrap_or(budget)
+}
+
+/// Whether a view that was prepared is what is needed now.
+fn is_of_use(view: &View, request: &CompactionRequest) -> bool {
+    let fits = |budget: Budget| match request.reason == CompactionReason::OverflowRejected {
+        true => view.tokens() <= budget.target(),
+        false => view.tokens() < budget.trigger(),
+    };
+    view.tokens() < request.transcript.tokens()
+        && request.budget.is_none_or(fits)
+        && check(view.items(), request.dialect).is_empty()
+}
+
+#[async_trait]
+impl Compactor for StrategyCompactor {
+    fn should_compact(
+        &self,
+        session_id: &SessionId,
+        turn_id: Option<&TurnId>,
+        view: &View,
+        context: &TriggerContext<'_>,
+    ) -> Option<CompactionReason> {
+        let mut known = context.clone();
+        let now = *known.now.get_or_insert_with(|| self.parts.clock.now());
+        // The host's trigger is not asked under the lock: it may ask the compactor something.
+        let (decided, is_worth_it) = self.sessions.with(session_id, |progress| {
+            known.last_compaction = known.last_compaction.or(progress.last);
+            known.last_firing = known.last_firing.or(progress.last_firing);
+            let is_over = |budget: Budget| context.tokens.upper > budget.trigger();
+            let decided = if context.was_rejected() {
+                Some(progress.can_recover().then_some(CompactionReason::OverflowRejected))
+            } else if progress.budget.is_some_and(is_over) {
+                Some(Some(CompactionReason::ModelSwitched))
+            } else {
+                None
+            };
+            (decided, context.was_rejected() || progress.is_worth_it(context))
+        });
+        let decided = decided.unwrap_or_else(|| self.fires(session_id, turn_id, view, &known));
+        let reason = decided.filter(|_| is_worth_it);
+        match &reason {
+            Some(_) => self.sessions.with(session_id, |progress| progress.last_firing = Some(now)),
+            None => self.prepare(session_id, turn_id, view, &known),
+        }
+        reason
+    }
+
+    async fn compact(
+        &self,
+        request: CompactionRequest,
+        context: &CompactionContext,
+    ) -> Result<CompactionResult, CompactionError> {
+        let started = Instant::now();
+        let context = self.context(context);
+        let request = self.complete(request);
+        let strategy = self.strategy.describe();
+        let tokens = request.transcript.tokens();
+        let span = telemetry::span(&request, &strategy);
+        context.emit(
+            &request,
+            CompactionEventKind::CompactionStarted {
+                reason: request.reason.clone(),
+                strategy,
+                tokens_before: tokens,
+            },
+        );
+        let attempt = async {
+            tokio::select! {
+                biased;
+                () = context.cancellation.cancelled() => Err(CompactionError::Cancelled),
+                result = self.attempt(&request, &context) => result,
+            }
+        };
+        let result = attempt.instrument(span.clone()).await;
+        let _entered = span.enter();
+        match &result {
+            Ok(result) => self.ended(&request, &context, result, started),
+            Err(error) => {
+                if !matches!(error, CompactionError::Cancelled | CompactionError::Vetoed { .. }) {
+                    self.sessions.with(&request.session_id, |progress| progress.failed(&request.transcript));
+                }
+                let fits = request.budget.map(|budget| tokens <= budget.usable());
+                let why = error.to_string();
+                telemetry::failed(&why);
+                let duration = started.elapsed();
+                context.emit(&request, CompactionEventKind::CompactionFailed { why, tokens, fits, duration });
+            }
+        }
+        result
+    }
+}

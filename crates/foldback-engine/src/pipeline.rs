@@ -1,0 +1,177 @@
+//! Strategies in order, pure ones and a host's own.
+
+use std::fmt;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use foldback_core::diff::CUSTOM;
+use foldback_core::{CompactionBlock, CompactionReason, Overlay, Strategy, StrategySteps, Timestamp, View};
+
+use crate::compaction::{
+    CompactionContext, CompactionError, CompactionRequest, CompactionResult, CompactionStrategy,
+};
+use crate::executor;
+use crate::mend::mend;
+
+/// Strategies in order, each on what the one before left. Is itself a strategy.
+///
+/// Pure steps in a row share one draft, so that their summaries are written together and the prefix is
+/// rewritten once; the summaries are there before a step of another kind begins. Cancellation is
+/// looked at between steps.
+///
+/// ```
+/// use foldback_core::{DropReasoningStrategy, KeepRecentStrategy};
+/// use foldback_engine::CompactionPipeline;
+///
+/// let pipeline = CompactionPipeline::new()
+///     .with_strategy(DropReasoningStrategy::new())
+///     .with_strategy(KeepRecentStrategy::new(8));
+/// assert_eq!(format!("{pipeline:?}"), "drop-reasoning → keep-recent(8)");
+/// ```
+#[derive(Clone, Default)]
+pub struct CompactionPipeline {
+    steps: Vec<Arc<dyn CompactionStrategy>>,
+}
+
+impl CompactionPipeline {
+    /// A pipeline without steps, which changes nothing.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The same pipeline with one more step at its end.
+    #[must_use]
+    pub fn with_strategy(mut self, strategy: impl CompactionStrategy + 'static) -> Self {
+        self.steps.push(Arc::new(strategy));
+        self
+    }
+
+    /// The steps in order.
+    pub fn steps(&self) -> &[Arc<dyn CompactionStrategy>] {
+        &self.steps
+    }
+}
+
+impl fmt::Debug for CompactionPipeline {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.describe())
+    }
+}
+
+#[async_trait]
+impl CompactionStrategy for CompactionPipeline {
+    async fn compact(
+        &self,
+        request: CompactionRequest,
+        context: &CompactionContext,
+    ) -> Result<CompactionResult, CompactionError> {
+        let mut done = CompactionResult::unchanged(request.transcript.clone());
+        let is_same_group = |a: &Arc<dyn CompactionStrategy>, b: &Arc<dyn CompactionStrategy>| {
+            a.as_pure().is_some() && b.as_pure().is_some()
+        };
+        for group in self.steps.chunk_by(is_same_group) {
+            context.go_on()?;
+            let mut step = request.clone();
+            step.transcript = done.transcript.clone();
+            let pure: StrategySteps<'_> = group.iter().filter_map(|step| step.as_pure()).collect();
+            let result = match group {
+                [custom] if custom.as_pure().is_none() => run_custom(&**custom, step, context).await?,
+                _ => executor::run(&pure, &step, context).await?,
+            };
+            done = done.followed_by(result);
+        }
+        Ok(done)
+    }
+
+    fn describe(&self) -> String {
+        self.steps.iter().map(|step| step.describe()).collect::<Vec<_>>().join(" → ")
+    }
+
+    fn needs_budget(&self) -> bool {
+        self.steps.iter().any(|step| step.needs_budget())
+    }
+}
+
+/// Runs one strategy, pure or not.
+pub(crate) async fn run_any(
+    strategy: &dyn CompactionStrategy,
+    request: CompactionRequest,
+    context: &CompactionContext,
+) -> Result<CompactionResult, CompactionError> {
+    match strategy.as_pure() {
+        Some(pure) => executor::run(pure, &request, context).await,
+        None => run_custom(strategy, request, context).await,
+    }
+}
+
+/// Runs a strategy of the host's own, and takes what it returns only if it kept the record (T1) and
+/// made a view that is valid and no larger (T2, T7).
+async fn run_custom(
+    strategy: &dyn CompactionStrategy,
+    mut request: CompactionRequest,
+    context: &CompactionContext,
+) -> Result<CompactionResult, CompactionError> {
+    request.transcript = mend(&request.transcript, request.dialect).view;
+    let before = request.transcript.clone();
+    let (dialect, reason) = (request.dialect, request.reason.clone());
+    let cancellation = context.cancellation.clone();
+    let mut result = tokio::select! {
+        biased;
+        () = cancellation.cancelled() => return Err(CompactionError::Cancelled),
+        result = strategy.compact(request, context) => result?,
+    };
+    let after = &result.transcript;
+    let failed = |why: &str| CompactionError::Failed { strategy: strategy.describe(), why: why.to_owned() };
+    let (recorded, records) = (before.transcript(), after.transcript());
+    let is_kept = recorded.len() <= records.len()
+        && recorded.items().zip(records.items()).all(|(then, now)| Arc::ptr_eq(then, now));
+    if !is_kept {
+        return Err(failed("it changed or removed recorded items; hide them with edits instead"));
+    }
+    if !after.overlay().blocks().starts_with(before.overlay().blocks()) {
+        return Err(failed("it took back an earlier compaction"));
+    }
+    if after.tokens() > before.tokens() {
+        let (before, after) = (before.tokens(), after.tokens());
+        return Err(failed(&format!("it made the view larger, from {before} to {after} tokens")));
+    }
+    executor::judge_view(after, &strategy.describe(), dialect, None)?;
+    result.transcript =
+        signed(result.transcript, before.overlay().blocks().len(), strategy, &reason, context.clock.now());
+    Ok(result)
+}
+
+/// The view with every block after the first `known` ones saying who made it, why and when (T9).
+fn signed(
+    view: View,
+    known: usize,
+    strategy: &dyn CompactionStrategy,
+    reason: &CompactionReason,
+    now: Timestamp,
+) -> View {
+    let is_signed = |block: &CompactionBlock| block.cause.is_some() && block.strategy.as_str() != CUSTOM;
+    let blocks = view.overlay().blocks();
+    if blocks[known..].iter().all(|block| is_signed(block)) {
+        return view;
+    }
+    let mut overlay = Overlay::default();
+    for (index, block) in blocks.iter().enumerate() {
+        if index < known || is_signed(block) {
+            overlay = overlay.with(Arc::clone(block));
+            continue;
+        }
+        let mut block = CompactionBlock::clone(block);
+        if block.strategy.as_str() == CUSTOM {
+            block.strategy = strategy.describe().into();
+        }
+        block.cause = block.cause.or_else(|| Some(reason.clone()));
+        block.created_at = block.created_at.or(Some(now));
+        overlay = overlay.with(block);
+    }
+    View::through(view.transcript(), &overlay).expect("the same edits lie within the same transcript")
+}
+
+/// A pure strategy behind a shared pointer, as a step.
+pub(crate) fn shared(strategy: Arc<dyn Strategy>) -> Arc<dyn CompactionStrategy> {
+    Arc::new(strategy)
+}

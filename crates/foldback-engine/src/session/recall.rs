@@ -1,0 +1,216 @@
+//! Looking into the past: what a handle hides, and what a search finds.
+//!
+//! What goes to a model, a terminal or a log has its secrets replaced. Whoever wants the original
+//! bytes says so.
+
+use std::borrow::Cow;
+use std::fmt::Write;
+use std::sync::Arc;
+
+use foldback_core::reading::text_of;
+use foldback_core::{Handle, Item, LoopId, Part, Recalled, redact};
+use serde_json::Value;
+
+use super::stored::StoredSession;
+use crate::store::{SearchAnswer, SearchHit, SearchQuery, Store, StoreError, recall};
+
+/// Characters of an excerpt on either side of what was looked for.
+const EXCERPT_CHARACTERS: usize = 120;
+
+/// Whether secrets are shown.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Secrets {
+    /// `[secret: kind]` stands in their place.
+    #[default]
+    Replaced,
+    /// They are shown: the user asked for it.
+    Shown,
+}
+
+impl Secrets {
+    fn of(self, text: &str) -> Cow<'_, str> {
+        match self {
+            Self::Replaced => redact(text),
+            Self::Shown => Cow::Borrowed(text),
+        }
+    }
+}
+
+/// What a handle hides, as it was recorded.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Recollection {
+    /// The handle.
+    pub handle: Handle,
+    /// The loop it was found in.
+    pub loop_id: LoopId,
+    /// The items, or the part.
+    pub content: Recalled,
+}
+
+impl Recollection {
+    /// What was hidden, to be read: who speaks, then what was said, called and answered.
+    pub fn text(&self, secrets: Secrets) -> String {
+        let mut text = String::new();
+        match &self.content {
+            Recalled::Part(part) => text.push_str(&text_of(part)),
+            Recalled::Items(items) => items.iter().for_each(|item| write_item(&mut text, item)),
+        }
+        secrets.of(&text).into_owned()
+    }
+
+    /// What was hidden in the native form: an array of items, or a part.
+    pub fn json(&self, secrets: Secrets) -> Value {
+        let value = match &self.content {
+            Recalled::Part(part) => serde_json::to_value(part),
+            Recalled::Items(items) => {
+                serde_json::to_value(items.iter().map(|item| &**item).collect::<Vec<_>>())
+            }
+        };
+        let mut value = value.expect("items and parts have string keys only");
+        if secrets == Secrets::Replaced {
+            redact_strings(&mut value);
+        }
+        value
+    }
+}
+
+fn write_item(text: &mut String, item: &Item) {
+    if !text.is_empty() {
+        text.push('\n');
+    }
+    writeln!(text, "[{} {}]", item.kind, item.id).expect("a string takes what is written");
+    for part in &item.parts {
+        let label = match part {
+            Part::ToolCall(call) => format!("{}: ", call.name),
+            Part::Text(_)
+            | Part::Reasoning(_)
+            | Part::ToolResult(_)
+            | Part::Media(_)
+            | Part::File(_)
+            | Part::Structured(_)
+            | Part::Opaque(_) => String::new(),
+        };
+        let said = text_of(part);
+        match said.is_empty() {
+            true => writeln!(text, "{label}({})", part.kind_name()),
+            false => writeln!(text, "{label}{said}"),
+        }
+        .expect("a string takes what is written");
+    }
+}
+
+fn redact_strings(value: &mut Value) {
+    match value {
+        Value::String(text) => {
+            if let Cow::Owned(redacted) = redact(text) {
+                *text = redacted;
+            }
+        }
+        Value::Array(values) => values.iter_mut().for_each(redact_strings),
+        Value::Object(fields) => fields.values_mut().for_each(redact_strings),
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
+}
+
+impl StoredSession {
+    /// What a handle hides: in the current loop, else in any other, the newest first.
+    pub async fn recall(&self, handle: &Handle) -> Result<Recollection, StoreError> {
+        let loops = self.store().loops(self.id()).await?;
+        let others = loops.iter().rev().map(|info| &info.id).filter(|id| *id != self.current());
+        for loop_id in std::iter::once(self.current()).chain(others) {
+            match recall(&**self.store(), self.id(), loop_id, handle).await {
+                Err(StoreError::NotFound { .. }) => {}
+                Err(error) => return Err(error),
+                Ok(content) => {
+                    return Ok(Recollection { handle: handle.clone(), loop_id: loop_id.clone(), content });
+                }
+            }
+        }
+        Err(StoreError::NotFound { what: "content behind", id: handle.to_string() })
+    }
+}
+
+/// Finds items in a store, the best first. What is found is given with its surroundings and a handle
+/// that recalls it.
+pub async fn search(
+    store: &dyn Store,
+    query: &SearchQuery,
+    secrets: Secrets,
+) -> Result<SearchAnswer, StoreError> {
+    let mut answer = store.search(query).await?;
+    if secrets == Secrets::Replaced {
+        for hit in &mut answer.hits {
+            conceal(store, query, hit).await?;
+        }
+    }
+    Ok(answer)
+}
+
+/// Replaces the secrets of an excerpt. An excerpt may show half of a secret, which is not recognised
+/// as one: where the item has any, the excerpt is taken from the text without them.
+async fn conceal(store: &dyn Store, query: &SearchQuery, hit: &mut SearchHit) -> Result<(), StoreError> {
+    let range = hit.item_index..hit.item_index + 1;
+    let items: Vec<Arc<Item>> = store.items(&hit.session, &hit.loop_id, range).await?;
+    let texts = items.iter().flat_map(|item| &item.parts).map(text_of);
+    let text = texts.collect::<Vec<_>>().join("\n");
+    if let Cow::Owned(redacted) = redact(&text) {
+        hit.excerpt = excerpt(&redacted, query.text.as_deref().unwrap_or_default()).into();
+    } else if let Cow::Owned(redacted) = redact(&hit.excerpt) {
+        hit.excerpt = redacted.into();
+    }
+    Ok(())
+}
+
+/// The text around the first of the words that stands in it, or its beginning.
+fn excerpt(text: &str, words: &str) -> String {
+    let lower = text.to_lowercase();
+    let words = words.split_whitespace().map(|word| word.trim_matches('"').to_lowercase());
+    let found = words.filter(|word| !word.is_empty()).find_map(|word| lower.find(&word));
+    // Lower case may be longer or shorter: the place is only as good as the letters before it.
+    let place = found.map_or(0, |at| lower[..at].chars().count());
+    let start = place.saturating_sub(EXCERPT_CHARACTERS);
+    let excerpt: String = text.chars().skip(start).take(2 * EXCERPT_CHARACTERS).collect();
+    excerpt.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use foldback_core::ToolResult;
+
+    /// Put together here, so that no scanner takes this file for a leak.
+    fn key() -> String {
+        ["gh", "p_", "aB3dE7fG1hJ9kLmN0pQ2rS5tUvW8xYz4aB3d"].concat()
+    }
+
+    fn recollection() -> Recollection {
+        let items = vec![
+            Arc::new(Item::user("u", "the key is in the environment")),
+            Arc::new(Item::tool("t", ToolResult::text("c", format!("KEY={}", key())))),
+        ];
+        let handle = Handle::of_item(0, &"u".into());
+        Recollection { handle, loop_id: "l".into(), content: Recalled::Items(items) }
+    }
+
+    #[test]
+    fn secrets_are_replaced_unless_asked_for() {
+        let recalled = recollection();
+        for hidden in [recalled.text(Secrets::default()), recalled.json(Secrets::default()).to_string()] {
+            assert!(!hidden.contains(&key()), "{hidden}");
+            assert!(hidden.contains("the key is in the environment"));
+        }
+        assert!(recalled.text(Secrets::Shown).contains(&key()));
+        assert!(recalled.json(Secrets::Shown).to_string().contains(&key()));
+    }
+
+    #[test]
+    fn an_excerpt_shows_what_stands_around_the_words() {
+        let text = format!("{} the Needle lies here {}", "hay ".repeat(200), "straw ".repeat(200));
+        let found = excerpt(&text, "\"needle lies\"");
+        assert!(
+            found.contains("Needle lies here") && found.chars().count() <= 2 * EXCERPT_CHARACTERS,
+            "{found}"
+        );
+        assert!(excerpt("short", "absent") == "short");
+    }
+}

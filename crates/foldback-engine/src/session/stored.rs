@@ -1,0 +1,469 @@
+//! A session in a store: opened, appended to, compacted and taken back by any number of processes.
+//!
+//! What a loop shows where it is the most recent one are the blocks that the store has in force. Its
+//! block as an older loop is kept in the loop's notes, under [`OLDER_NOTE`]: it is read with the loop
+//! and not with its history.
+
+use std::sync::Arc;
+
+use foldback_core::{
+    Budget, CompactionBlock, CompactionReason, Dialect, Item, LoopId, Metadata, Overlay, OverlayError,
+    SessionId, Tokens, Transcript, View,
+};
+use serde::{Deserialize, Serialize};
+
+use super::config::CompactionConfig;
+use super::context::{Loading, SessionContext};
+use super::orchestrate::{SessionCompaction, compact_session_loops};
+use super::record::{LoopPlace, LoopRecord};
+use super::scope::CompactionScope;
+use super::{Session, SessionError};
+use crate::compaction::{CompactionContext, CompactionError, CompactionRequest};
+use crate::compactor::Compactor;
+use crate::store::{
+    At, BlockNumber, Layout, LoopInfo, NewLoop, NewSession, Origin, SessionInfo, Store, StoreError, Version,
+};
+
+/// Where a loop's notes hold its block as an older loop.
+pub const OLDER_NOTE: &str = "foldback.older";
+
+/// How often a change is tried again because another process was faster.
+const CONFLICTS_MAX: usize = 64;
+
+/// How often a compaction is made anew because another one was committed first.
+const COMPACTIONS_MAX: usize = 4;
+
+/// Why a stored session did not do what was asked.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum StoredSessionError {
+    /// The store did not.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The session did not.
+    #[error(transparent)]
+    Session(#[from] SessionError),
+    /// The compactor did not.
+    #[error(transparent)]
+    Compaction(#[from] CompactionError),
+}
+
+impl From<OverlayError> for StoredSessionError {
+    fn from(error: OverlayError) -> Self {
+        Self::Session(error.into())
+    }
+}
+
+/// A loop's block as an older loop, as its notes hold it.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct OlderNote {
+    item_count: usize,
+    block: CompactionBlock,
+}
+
+impl OlderNote {
+    fn of(info: &LoopInfo) -> Option<Self> {
+        // Notes that cannot be read are a host's own: the loop is then loaded as it was left.
+        serde_json::from_value(info.metadata.get(OLDER_NOTE)?.clone()).ok()
+    }
+}
+
+/// A session in a store.
+#[derive(Clone, Debug)]
+pub struct StoredSession {
+    store: Arc<dyn Store>,
+    id: SessionId,
+    version: Version,
+    current: LoopId,
+    empty: Transcript,
+}
+
+/// A change that holds whatever others did meanwhile: it adds, and says where.
+enum Change<'a> {
+    Append(&'a [Arc<Item>]),
+    Begin(&'a NewLoop),
+    Switch(&'a LoopId),
+    Note(&'a LoopId, &'a Metadata),
+}
+
+impl StoredSession {
+    /// Begins a session with one empty loop.
+    pub async fn create(
+        store: Arc<dyn Store>,
+        id: impl Into<SessionId>,
+        metadata: Metadata,
+    ) -> Result<Self, StoreError> {
+        let id = id.into();
+        let current: LoopId = format!("{id}-0").into();
+        let new = NewSession { metadata, ..NewSession::new(id.clone(), current.clone()) };
+        let version = store.create(&new).await?;
+        Ok(Self { store, id, version, current, empty: Transcript::default() })
+    }
+
+    /// Opens a session. Costs nothing of its history.
+    pub async fn open(store: Arc<dyn Store>, id: &SessionId) -> Result<Self, StoreError> {
+        let info = store.session(id).await?;
+        let (id, version, current) = (info.id, info.version, info.current_loop);
+        Ok(Self { store, id, version, current, empty: Transcript::default() })
+    }
+
+    /// The same, counting as this transcript does.
+    #[must_use]
+    pub fn counting_as(mut self, transcript: &Transcript) -> Self {
+        self.empty = transcript.clone_empty();
+        self
+    }
+
+    /// Its name.
+    pub fn id(&self) -> &SessionId {
+        &self.id
+    }
+
+    /// The loop that is appended to.
+    pub fn current(&self) -> &LoopId {
+        &self.current
+    }
+
+    /// Where it is kept.
+    pub fn store(&self) -> &Arc<dyn Store> {
+        &self.store
+    }
+
+    /// Sees what others did since. Returns what is known about the session now.
+    pub async fn refresh(&mut self) -> Result<SessionInfo, StoreError> {
+        let info = self.store.session(&self.id).await?;
+        self.version = info.version;
+        self.current = info.current_loop.clone();
+        Ok(info)
+    }
+
+    /// Appends items to the current loop, behind whatever others appended meanwhile.
+    pub async fn append(&mut self, items: &[Arc<Item>]) -> Result<(), StoreError> {
+        self.change(&Change::Append(items)).await
+    }
+
+    /// Begins a loop after the current one, and goes on with it.
+    pub async fn begin_loop(&mut self) -> Result<LoopId, StoreError> {
+        self.begin(Origin::After(self.current.clone())).await
+    }
+
+    /// A branch that has the first items of a loop, seen as they were then, and goes on with it.
+    pub async fn fork(&mut self, loop_id: &LoopId, item_count: usize) -> Result<LoopId, StoreError> {
+        self.begin(Origin::Branch { parent: loop_id.clone(), item_count }).await
+    }
+
+    /// Takes the current loop back to its first items; what came after stays in the loop it was.
+    pub async fn rewind(&mut self, item_count: usize) -> Result<LoopId, StoreError> {
+        self.fork(&self.current.clone(), item_count).await
+    }
+
+    /// Goes on with another loop.
+    pub async fn resume(&mut self, loop_id: &LoopId) -> Result<(), StoreError> {
+        self.change(&Change::Switch(loop_id)).await?;
+        self.current = loop_id.clone();
+        Ok(())
+    }
+
+    /// Takes the newest compaction of the current loop off again. Refused where the session was
+    /// changed meanwhile: what would be undone could be somebody else's.
+    pub async fn undo(&mut self) -> Result<(), StoreError> {
+        self.version = self.store.undo(&self.at(&self.current)).await?;
+        Ok(())
+    }
+
+    /// Puts the compaction that was undone last in force again.
+    pub async fn redo(&mut self) -> Result<(), StoreError> {
+        self.version = self.store.redo(&self.at(&self.current)).await?;
+        Ok(())
+    }
+
+    /// What the model sees: reads what is visible of the loops in scope, and nothing else.
+    pub async fn context(
+        &self,
+        config: &CompactionConfig,
+        max_context_tokens: Tokens,
+    ) -> Result<SessionContext, StoredSessionError> {
+        let loops = self.store.loops(&self.id).await?;
+        let mut loaded = Vec::new();
+        let mut left = max_context_tokens;
+        for (back, info) in chain(&loops, &self.current).into_iter().enumerate() {
+            let place = if back == 0 { LoopPlace::MostRecent } else { LoopPlace::Older };
+            if matches!(config.compaction_scope, CompactionScope::FixedCount(count) if back > count) {
+                break;
+            }
+            let items = self.load_loop(info, place).await?;
+            let tokens: Tokens = items.iter().map(|item| self.empty.meter().item(item).total).sum();
+            let cost = match OlderNote::of(info) {
+                None if back > 0 => tokens.min(config.max_summary_tokens),
+                Some(_) | None => tokens,
+            };
+            if config.compaction_scope == CompactionScope::TokenBudget && back > 0 && cost > left {
+                break;
+            }
+            left = left.saturating_sub(cost);
+            loaded.push((info.id.clone(), place, items));
+        }
+        let mut loading = Loading::new(self.empty.meter());
+        loaded.into_iter().rev().for_each(|(loop_id, place, items)| loading.add(loop_id, place, &items));
+        Ok(loading.finish(config.dialect))
+    }
+
+    async fn load_loop(&self, info: &LoopInfo, place: LoopPlace) -> Result<Vec<Arc<Item>>, StoreError> {
+        let note = OlderNote::of(info)
+            .filter(|note| place == LoopPlace::Older && note.item_count <= info.item_count);
+        let Some(note) = note else { return Ok(self.store.head(&self.id, &info.id).await?.context()) };
+        let layout = Layout::default().with(&note.block);
+        let mut visible = Vec::new();
+        for range in layout.visible(info.item_count) {
+            let items = self.store.items(&self.id, &info.id, range.clone()).await?;
+            visible.extend(range.zip(items));
+        }
+        Ok(layout.context(&visible))
+    }
+
+    /// The current loop as recorded and as the model sees it: all of its history.
+    pub async fn view(&self) -> Result<View, StoredSessionError> {
+        let loops = self.store.loops(&self.id).await?;
+        let info = find(&loops, &self.current)?;
+        let (transcript, overlay) = self.load_record(info).await?;
+        Ok(View::through(&transcript, &overlay)?)
+    }
+
+    async fn load_record(&self, info: &LoopInfo) -> Result<(Transcript, Overlay), StoreError> {
+        let mut transcript = self.empty.clone_empty();
+        transcript.extend(self.store.items(&self.id, &info.id, 0..info.item_count).await?);
+        let blocks = self.store.blocks(&self.id, &info.id).await?;
+        let in_force = blocks.into_iter().filter(|stored| stored.is_in_force);
+        Ok((transcript, in_force.fold(Overlay::default(), |overlay, stored| overlay.with(stored.block))))
+    }
+
+    /// The chain of the current loop in memory, with what is in force: all of its history.
+    pub async fn load(&self) -> Result<Session, StoredSessionError> {
+        let loops = self.store.loops(&self.id).await?;
+        let mut session = Session::new(self.id.clone()).counting_as(&self.empty);
+        let mut parent = None;
+        for info in chain(&loops, &self.current).into_iter().rev() {
+            let (transcript, overlay) = self.load_record(info).await?;
+            let mut record = LoopRecord::new(info.id.clone(), parent.take(), transcript);
+            record.commit(LoopPlace::MostRecent, overlay.blocks().to_vec());
+            if let Some(note) = OlderNote::of(info) {
+                record.commit_at(LoopPlace::Older, vec![note.block.into()], note.item_count);
+            }
+            parent = Some(info.id.clone());
+            session.add(record);
+        }
+        Ok(session)
+    }
+
+    /// Compacts the loops in scope. Items that others append meanwhile stay, behind what was
+    /// compacted; where another compaction was committed first, it is made anew on that.
+    pub async fn compact(
+        &mut self,
+        config: &CompactionConfig,
+        max_context_tokens: Tokens,
+    ) -> Result<SessionCompaction, StoredSessionError> {
+        for _ in 0..COMPACTIONS_MAX {
+            self.refresh().await?;
+            let mut session = self.load().await?;
+            let (current, strategy) = (self.current.clone(), Arc::clone(&config.block_strategy));
+            let done = compact_session_loops(&mut session, &current, &*strategy, config, max_context_tokens)?;
+            let base = self.top(&current).await?;
+            let recorded = session.record(&current)?.transcript().len();
+            let most_recent = done.loops.iter().filter(|done| done.place == LoopPlace::MostRecent);
+            let blocks: Vec<_> = most_recent.flat_map(|done| done.blocks.iter().cloned()).collect();
+            if !self.commit(&current, base, recorded, &blocks).await? {
+                continue;
+            }
+            for older in done.loops.iter().filter(|done| done.place == LoopPlace::Older) {
+                let item_count = session.record(&older.loop_id)?.transcript().len();
+                for block in &older.blocks {
+                    self.note_older(
+                        &older.loop_id,
+                        OlderNote { item_count, block: CompactionBlock::clone(block) },
+                    )
+                    .await?;
+                }
+            }
+            return Ok(done);
+        }
+        Err(self.outrun().into())
+    }
+
+    /// Compacts the current loop with a compactor of the host's, which may ask a model. Returns the
+    /// view it led to.
+    pub async fn compact_with(
+        &mut self,
+        compactor: &dyn Compactor,
+        reason: &CompactionReason,
+        room: (Option<Budget>, Option<Dialect>),
+        context: &CompactionContext,
+    ) -> Result<View, StoredSessionError> {
+        for _ in 0..COMPACTIONS_MAX {
+            self.refresh().await?;
+            let (current, view) = (self.current.clone(), self.view().await?);
+            let base = self.top(&current).await?;
+            let recorded = view.transcript().len();
+            let known = view.overlay().blocks().len();
+            let mut request = CompactionRequest::new(self.id.clone(), view, reason.clone());
+            (request.budget, request.dialect) = room;
+            let led_to = compactor.compact(request, context).await?.transcript;
+            let blocks = led_to.overlay().blocks().get(known..).unwrap_or_default().to_vec();
+            // Repairs are recorded behind all others, and blocks name their places.
+            let repaired: Vec<Arc<Item>> = led_to.transcript().items().skip(recorded).cloned().collect();
+            let is_alone = repaired.is_empty() || self.append_at(&current, recorded, &repaired).await?;
+            if is_alone && self.commit(&current, base, recorded + repaired.len(), &blocks).await? {
+                return Ok(led_to);
+            }
+        }
+        Err(self.outrun().into())
+    }
+
+    fn outrun(&self) -> StoreError {
+        let session = self.id.clone();
+        StoreError::Conflict { session, expected: self.version, actual: self.version }
+    }
+
+    fn at<'a>(&'a self, loop_id: &'a LoopId) -> At<'a> {
+        At { session: &self.id, loop_id, version: self.version }
+    }
+
+    async fn begin(&mut self, origin: Origin) -> Result<LoopId, StoreError> {
+        for _ in 0..CONFLICTS_MAX {
+            let number = self.store.loops(&self.id).await?.len();
+            let id: LoopId = format!("{}-{number}", self.id).into();
+            let begun = NewLoop { id: id.clone(), origin: origin.clone(), metadata: Metadata::new() };
+            match self.change(&Change::Begin(&begun)).await {
+                // Another process began a loop of this name first.
+                Err(StoreError::Exists { .. }) => {}
+                Err(error) => return Err(error),
+                Ok(()) => {
+                    self.current = id.clone();
+                    return Ok(id);
+                }
+            }
+        }
+        Err(self.outrun())
+    }
+
+    /// Makes a change at whatever version the session has by then.
+    async fn change(&mut self, change: &Change<'_>) -> Result<(), StoreError> {
+        for _ in 0..CONFLICTS_MAX {
+            let changed = match change {
+                Change::Append(items) => self.store.append(&self.at(&self.current), items).await,
+                Change::Begin(begun) => self.store.begin_loop(&self.id, self.version, begun).await,
+                Change::Switch(loop_id) => self.store.switch_loop(&self.at(loop_id)).await,
+                Change::Note(loop_id, metadata) => {
+                    self.store.annotate_loop(&self.at(loop_id), metadata).await
+                }
+            };
+            match changed {
+                Err(StoreError::Conflict { actual, .. }) => self.version = actual,
+                Err(error) => return Err(error),
+                Ok(version) => {
+                    self.version = version;
+                    return Ok(());
+                }
+            }
+        }
+        Err(self.outrun())
+    }
+
+    async fn top(&self, loop_id: &LoopId) -> Result<Option<BlockNumber>, StoreError> {
+        let loops = self.store.loops(&self.id).await?;
+        Ok(find(&loops, loop_id)?.stack.top)
+    }
+
+    /// Appends items if the loop still has as many as were seen. Returns whether it did.
+    async fn append_at(
+        &mut self,
+        loop_id: &LoopId,
+        item_count: usize,
+        items: &[Arc<Item>],
+    ) -> Result<bool, StoreError> {
+        for _ in 0..CONFLICTS_MAX {
+            let loops = self.store.loops(&self.id).await?;
+            if find(&loops, loop_id)?.item_count != item_count {
+                return Ok(false);
+            }
+            match self.store.append(&self.at(loop_id), items).await {
+                Err(StoreError::Conflict { actual, .. }) => self.version = actual,
+                Err(error) => return Err(error),
+                Ok(version) => {
+                    self.version = version;
+                    return Ok(true);
+                }
+            }
+        }
+        Err(self.outrun())
+    }
+
+    /// Commits blocks on top of `base`. Returns whether it did: not where another compaction came
+    /// first. Items that came meanwhile do not matter, edits name places in an append-only record.
+    async fn commit(
+        &mut self,
+        loop_id: &LoopId,
+        base: Option<BlockNumber>,
+        recorded: usize,
+        blocks: &[Arc<CompactionBlock>],
+    ) -> Result<bool, StoreError> {
+        let mut base = base;
+        for block in blocks {
+            let mut is_committed = false;
+            for _ in 0..CONFLICTS_MAX {
+                let loops = self.store.loops(&self.id).await?;
+                let info = find(&loops, loop_id)?;
+                if info.stack.top != base || info.item_count < recorded {
+                    return Ok(false);
+                }
+                match self.store.commit(&self.at(loop_id), block).await {
+                    Err(StoreError::Conflict { actual, .. }) => self.version = actual,
+                    Err(error) => return Err(error),
+                    Ok(version) => {
+                        self.version = version;
+                        is_committed = true;
+                        break;
+                    }
+                }
+            }
+            if !is_committed {
+                return Err(self.outrun());
+            }
+            base = self.top(loop_id).await?;
+        }
+        Ok(true)
+    }
+
+    async fn note_older(&mut self, loop_id: &LoopId, note: OlderNote) -> Result<(), StoreError> {
+        let loops = self.store.loops(&self.id).await?;
+        let mut metadata = find(&loops, loop_id)?.metadata.clone();
+        let note = serde_json::to_value(note).expect("a block has string keys only");
+        metadata.insert(OLDER_NOTE.to_owned(), note);
+        self.change(&Change::Note(loop_id, &metadata)).await
+    }
+}
+
+fn find<'l>(loops: &'l [LoopInfo], loop_id: &LoopId) -> Result<&'l LoopInfo, StoreError> {
+    let missing = || StoreError::NotFound { what: "loop", id: loop_id.to_string() };
+    loops.iter().find(|info| info.id == *loop_id).ok_or_else(missing)
+}
+
+/// The loops from this one back to the first. A branch stands beside the loop whose items it shares.
+fn chain<'l>(loops: &'l [LoopInfo], loop_id: &LoopId) -> Vec<&'l LoopInfo> {
+    let mut chain = Vec::new();
+    let mut next = Some(loop_id);
+    // Each loop comes after the one it goes on from: no more steps than loops.
+    for _ in 0..loops.len() {
+        let Some(info) = next.and_then(|id| loops.iter().find(|info| info.id == *id)) else { break };
+        chain.push(info);
+        let mut origin = &info.origin;
+        for _ in 0..loops.len() {
+            let Origin::Branch { parent, .. } = origin else { break };
+            let Some(shared) = loops.iter().find(|info| info.id == *parent) else { break };
+            origin = &shared.origin;
+        }
+        next = match origin {
+            Origin::After(parent) => Some(parent),
+            Origin::Root | Origin::Branch { .. } => None,
+        };
+    }
+    chain
+}

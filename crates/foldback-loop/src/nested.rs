@@ -1,0 +1,334 @@
+//! A nested agent that writes summaries: [`AgentCompactor`].
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use async_trait::async_trait;
+use foldback_backends::summary_prompt;
+use foldback_core::{Item, ItemKind, Metadata, Prices, SessionId, Text, Tokens, Transcript, View};
+use foldback_engine::{BackendError, CompactionBackend, SummaryRequest, SummaryResult};
+use serde_json::json;
+use tokio_util::sync::CancellationToken;
+
+use crate::agent::{Agent, AgentBuilder, AgentLimits};
+use crate::error::{AgentBuildError, LoopError};
+use crate::model::Model;
+use crate::session::TurnResult;
+use crate::tool::Tool;
+
+/// What nested sessions are named after where nobody says.
+const SESSION_ID_DEFAULT: &str = "summary";
+
+/// Answers with calls that a nested agent may give before it has to write.
+const NESTED_ROUNDS_MAX: usize = 16;
+
+/// A backend that lets an agent of its own write each summary, in a session of its own. It is shown
+/// all of the conversation, tool calls and results included, quoted as data; it may use tools to
+/// look things up.
+#[derive(Debug)]
+pub struct AgentCompactor {
+    agent: Agent,
+    name: String,
+    system: Option<Text>,
+    session_id: SessionId,
+    session_count: AtomicU64,
+    window: Option<Tokens>,
+    prices: Option<&'static Prices>,
+}
+
+impl AgentCompactor {
+    /// Starts one.
+    pub fn builder() -> AgentCompactorBuilder {
+        AgentCompactorBuilder {
+            agent: Agent::builder(),
+            model: None,
+            system: None,
+            session_id: SESSION_ID_DEFAULT.into(),
+            limits: AgentLimits { rounds_max: NESTED_ROUNDS_MAX, ..AgentLimits::default() },
+            window: None,
+            prices: None,
+        }
+    }
+
+    /// A fresh session that begins with the rules, and what it is asked.
+    fn open(&self, request: &SummaryRequest) -> (crate::AgentSession, Vec<foldback_core::Part>) {
+        let number = self.session_count.fetch_add(1, Ordering::Relaxed);
+        let session_id = format!("{}-{number}", self.session_id);
+        let prompt = summary_prompt(request);
+        let mut transcript = Transcript::default();
+        if let Some(system) = &self.system {
+            transcript.push(Item::text("system", ItemKind::System, system.clone()));
+        }
+        let (asked, rules): (Vec<_>, Vec<_>) =
+            prompt.into_iter().partition(|item| item.kind == ItemKind::User);
+        transcript.extend(rules);
+        let parts = asked.into_iter().flat_map(|item| item.parts.clone()).collect();
+        (self.agent.resume(session_id, View::of(&transcript)), parts)
+    }
+}
+
+#[async_trait]
+impl CompactionBackend for AgentCompactor {
+    async fn summarize(
+        &self,
+        request: SummaryRequest,
+        cancellation: CancellationToken,
+    ) -> Result<SummaryResult, BackendError> {
+        let (session, asked) = self.open(&request);
+        let result = tokio::select! {
+            biased;
+            () = cancellation.cancelled() => return Err(BackendError::Cancelled),
+            result = session.send_parts(asked) => result.map_err(refused)?,
+        };
+        let TurnResult { text, item, round_count, call_count, usage, .. } = result;
+        if text.trim().is_empty() {
+            return Err(BackendError::Malformed { why: "the nested agent answered nothing".to_owned() });
+        }
+        let mut metadata = Metadata::new();
+        metadata.insert("nested_session".to_owned(), json!(session.id().as_str()));
+        metadata.insert("nested_rounds".to_owned(), json!(round_count));
+        metadata.insert("nested_calls".to_owned(), json!(call_count));
+        Ok(SummaryResult {
+            items: vec![Item::text("summary", ItemKind::Context, text.trim())],
+            metadata,
+            usage: (usage != foldback_core::Usage::default()).then_some(usage),
+            finish: item.finish_reason,
+        })
+    }
+
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn window(&self) -> Option<Tokens> {
+        self.window
+    }
+
+    fn prices(&self) -> Option<&'static Prices> {
+        self.prices
+    }
+}
+
+fn refused(error: LoopError) -> BackendError {
+    match error {
+        LoopError::Model(error) => error,
+        LoopError::ContextOverflow { limit, .. } => BackendError::Overflow { limit },
+        LoopError::Interrupted | LoopError::Cancelled => BackendError::Cancelled,
+        LoopError::Mutator { .. }
+        | LoopError::InvalidRequest { .. }
+        | LoopError::RoundLimit { .. }
+        | LoopError::QueueFull { .. } => BackendError::Malformed { why: error.to_string() },
+    }
+}
+
+/// Puts a nested agent together.
+#[derive(Debug)]
+pub struct AgentCompactorBuilder {
+    agent: AgentBuilder,
+    model: Option<Arc<dyn Model>>,
+    system: Option<Text>,
+    session_id: SessionId,
+    limits: AgentLimits,
+    window: Option<Tokens>,
+    prices: Option<&'static Prices>,
+}
+
+/// Why there is no nested agent.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum AgentCompactorBuildError {
+    /// The agent itself cannot be built.
+    #[error("the nested agent cannot be built")]
+    Agent(#[from] AgentBuildError),
+    /// A system prompt that says nothing.
+    #[error("the system prompt is blank; leave it out, and the summary's own rules are all there is")]
+    BlankSystem,
+    /// A name that says nothing.
+    #[error("the session id is empty")]
+    NoSessionId,
+}
+
+impl AgentCompactorBuilder {
+    /// Who writes.
+    #[must_use]
+    pub fn model(self, model: impl Model + 'static) -> Self {
+        self.shared_model(Arc::new(model))
+    }
+
+    /// Who writes, where the host keeps it too.
+    #[must_use]
+    pub fn shared_model(mut self, model: Arc<dyn Model>) -> Self {
+        self.model = Some(model);
+        self
+    }
+
+    /// What the nested agent may call.
+    #[must_use]
+    pub fn tool(mut self, tool: impl Tool + 'static) -> Self {
+        self.agent = self.agent.tool(tool);
+        self
+    }
+
+    /// What the nested agent is told before the rules for summaries.
+    #[must_use]
+    pub fn system(mut self, prompt: impl Into<Text>) -> Self {
+        self.system = Some(prompt.into());
+        self
+    }
+
+    /// What its sessions are named after; each summary has one, numbered.
+    #[must_use]
+    pub fn session_id(mut self, session_id: impl Into<SessionId>) -> Self {
+        self.session_id = session_id.into();
+        self
+    }
+
+    /// What its loop may take. Failures are not retried in it: the engine does that.
+    #[must_use]
+    pub fn limits(mut self, limits: AgentLimits) -> Self {
+        self.limits = limits;
+        self
+    }
+
+    /// What its model reads and writes at most together.
+    #[must_use]
+    pub fn window(mut self, window: Tokens) -> Self {
+        self.window = Some(window);
+        self
+    }
+
+    /// What its tokens cost.
+    #[must_use]
+    pub fn prices(mut self, prices: &'static Prices) -> Self {
+        self.prices = Some(prices);
+        self
+    }
+
+    /// Checks it all.
+    pub fn build(self) -> Result<AgentCompactor, AgentCompactorBuildError> {
+        let Self { mut agent, model, system, session_id, limits, window, prices } = self;
+        if system.as_ref().is_some_and(|prompt| prompt.trim().is_empty()) {
+            return Err(AgentCompactorBuildError::BlankSystem);
+        }
+        if session_id.trim().is_empty() {
+            return Err(AgentCompactorBuildError::NoSessionId);
+        }
+        let model = model.ok_or(AgentBuildError::NoModel)?;
+        let name = format!("agent:{}", model.name());
+        agent = agent.shared_model(model).limits(AgentLimits { retries_max: 0, ..limits });
+        Ok(AgentCompactor {
+            agent: agent.build()?,
+            name,
+            system,
+            session_id,
+            session_count: AtomicU64::new(0),
+            window,
+            prices,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use foldback_core::{Part, ToolResult};
+    use foldback_formats::answer::OnDelta;
+
+    use crate::model::{ModelAnswer, ModelRequest};
+
+    /// Answers with a fixed text and keeps what it was sent.
+    #[derive(Clone, Debug)]
+    struct Fixed {
+        answer: &'static str,
+        sent: Arc<std::sync::Mutex<Vec<Arc<Item>>>>,
+    }
+
+    impl Fixed {
+        fn new(answer: &'static str) -> Self {
+            Self { answer, sent: Arc::default() }
+        }
+    }
+
+    #[async_trait]
+    impl Model for Fixed {
+        async fn ask(
+            &self,
+            request: &ModelRequest<'_>,
+            _on_delta: &mut OnDelta<'_>,
+            _cancellation: &CancellationToken,
+        ) -> Result<ModelAnswer, BackendError> {
+            *self.sent.lock().unwrap() = request.items.to_vec();
+            let item = Item::assistant("a", vec![Part::text(self.answer)]);
+            Ok(ModelAnswer { item, usage: None, finish: None })
+        }
+
+        fn name(&self) -> &str {
+            "fixed"
+        }
+    }
+
+    fn worked() -> Vec<Arc<Item>> {
+        let input = json!({"path": "src/parser.rs", "content": "fn parse() {}"});
+        vec![
+            Arc::new(Item::user("u", "Add error handling")),
+            Arc::new(Item::assistant("a", vec![Part::call("c1", "write_file", &input)])),
+            Arc::new(Item::tool("t", ToolResult::error("c1", "permission denied: src/parser.rs"))),
+        ]
+    }
+
+    #[tokio::test]
+    async fn the_nested_agent_is_shown_calls_and_results_too() {
+        let model = Fixed::new("## Task: error handling");
+        let compactor = AgentCompactor::builder()
+            .model(model.clone())
+            .system("Be brief.")
+            .session_id("nested")
+            .build()
+            .unwrap();
+        let request = SummaryRequest::new("s", worked());
+        let result = compactor.summarize(request, CancellationToken::new()).await.unwrap();
+        assert_eq!(result.items[0].kind, ItemKind::Context);
+        assert_eq!(result.metadata["nested_session"], "nested-0");
+        let sent = model.sent.lock().unwrap().clone();
+        let text: String =
+            sent.iter().flat_map(|item| &item.parts).map(foldback_core::reading::text_of).collect();
+        for shown in [
+            "Be brief.",
+            "Add error handling",
+            "write_file",
+            "src/parser.rs",
+            "fn parse() {}",
+            "permission denied",
+        ] {
+            assert!(text.contains(shown), "{shown} is missing in {text}");
+        }
+    }
+
+    #[tokio::test]
+    async fn an_empty_answer_is_an_error() {
+        for answer in ["", " \n\t"] {
+            let compactor = AgentCompactor::builder().model(Fixed::new(answer)).build().unwrap();
+            let request = SummaryRequest::new("s", worked());
+            let error = compactor.summarize(request, CancellationToken::new()).await.unwrap_err();
+            assert!(matches!(error, BackendError::Malformed { .. }), "{error}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_cancelled_summary_ends_as_cancelled() {
+        let compactor = AgentCompactor::builder().model(Fixed::new("text")).build().unwrap();
+        let cancelled = CancellationToken::new();
+        cancelled.cancel();
+        let error = compactor.summarize(SummaryRequest::new("s", worked()), cancelled).await.unwrap_err();
+        assert_eq!(error, BackendError::Cancelled);
+    }
+
+    #[test]
+    fn what_cannot_write_is_not_built() {
+        let error = |builder: AgentCompactorBuilder| builder.build().map(|_| ()).unwrap_err();
+        assert_eq!(error(AgentCompactor::builder()), AgentBuildError::NoModel.into());
+        let blank = AgentCompactor::builder().model(Fixed::new("")).system(" ");
+        assert_eq!(error(blank), AgentCompactorBuildError::BlankSystem);
+        let unnamed = AgentCompactor::builder().model(Fixed::new("")).session_id("");
+        assert_eq!(error(unnamed), AgentCompactorBuildError::NoSessionId);
+    }
+}

@@ -1,0 +1,336 @@
+//! What a session holds between two awaits: the view, and what was learned about it.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use foldback_core::tokens::CALL_OVERHEAD_TOKENS;
+use foldback_core::{
+    Budget, Calibration, CallId, ContextTracker, Dialect, Item, ItemId, ItemKind, LastCompaction, Meter,
+    StructuralEvent, Timestamp, TokenBounds, Tokens, ToolCall, ToolResult, TurnId, Usage, View,
+    check_request,
+};
+use foldback_engine::mend;
+
+use crate::error::{LoopError, MutationFault};
+use crate::model::ToolSpec;
+
+/// Items that may wait for the round in flight to end.
+const QUEUED_ITEMS_MAX: usize = 1_024;
+
+/// Each further rejection of the same request aims this much lower: what was believed to fit did
+/// not.
+const REJECTED_SHARE: f64 = 0.75;
+
+/// What stands where a tool did not get to answer.
+pub(crate) const INTERRUPTED: &str =
+    "interrupted before the tool answered; it may have done part of its work";
+
+/// Where new items may go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    /// To the end of the conversation.
+    Open,
+    /// To the queue: an answer or results are on their way and belong before them.
+    Working,
+}
+
+#[derive(Debug)]
+struct OpenCall {
+    call: ToolCall,
+    result: Option<Arc<Item>>,
+}
+
+/// Changed only between awaits, so every await sees a conversation that is whole.
+#[derive(Debug)]
+pub(crate) struct State {
+    view: View,
+    tracker: ContextTracker,
+    overhead: Tokens,
+    phase: Phase,
+    queued: VecDeque<Item>,
+    open_calls: Vec<OpenCall>,
+    events: Vec<StructuralEvent>,
+    has_unsent_input: bool,
+    turn_count: usize,
+    named_count: usize,
+    rejection_count: u32,
+    limit: Option<Tokens>,
+    pub(crate) last_firing: Option<Timestamp>,
+    pub(crate) last_compaction: Option<LastCompaction>,
+}
+
+impl State {
+    pub(crate) fn new(view: View, specs: &[ToolSpec]) -> Self {
+        let meter = view.transcript().meter();
+        let overhead = schema_tokens(meter, specs);
+        let calibration = Calibration::new(meter.counter().precision()).with_overhead(overhead);
+        let mut tracker = ContextTracker::with_calibration(calibration);
+        match view.overlay().blocks().is_empty() {
+            true => tracker.observe(&view),
+            // Reports of items that an earlier compaction kept are about a prefix that is gone.
+            false => tracker.reset(&view),
+        }
+        let (turn_count, named_count) = (view.transcript().turn_count(), view.transcript().len());
+        let mut state = Self {
+            view,
+            tracker,
+            overhead,
+            phase: Phase::Open,
+            queued: VecDeque::new(),
+            open_calls: Vec::new(),
+            events: Vec::new(),
+            has_unsent_input: false,
+            turn_count,
+            named_count,
+            rejection_count: 0,
+            limit: None,
+            last_firing: None,
+            last_compaction: None,
+        };
+        state.answer_pending();
+        state
+    }
+
+    pub(crate) fn view(&self) -> &View {
+        &self.view
+    }
+
+    /// What the next request costs, tool schemas included.
+    pub(crate) fn context(&self) -> TokenBounds {
+        self.tracker.bounds(&self.view)
+    }
+
+    /// What the view costs.
+    pub(crate) fn tokens(&self) -> TokenBounds {
+        self.context().without(self.overhead)
+    }
+
+    pub(crate) fn reported(&self) -> Option<Usage> {
+        self.tracker.reported()
+    }
+
+    pub(crate) fn rejection_count(&self) -> u32 {
+        self.rejection_count
+    }
+
+    pub(crate) fn limit(&self) -> Option<Tokens> {
+        self.limit
+    }
+
+    /// From here on an answer or results are on their way.
+    pub(crate) fn close(&mut self) {
+        self.phase = Phase::Working;
+    }
+
+    /// The conversation is whole again: what waited is appended, in the order it came.
+    pub(crate) fn reopen(&mut self) -> Vec<Arc<Item>> {
+        self.phase = Phase::Open;
+        std::mem::take(&mut self.queued).into_iter().map(|item| self.record(item)).collect()
+    }
+
+    pub(crate) fn next_turn(&mut self) -> TurnId {
+        self.turn_count += 1;
+        format!("turn-{}", self.turn_count).into()
+    }
+
+    /// A name that no item of this transcript was given by the loop before.
+    pub(crate) fn next_id(&mut self, kind: ItemKind) -> ItemId {
+        self.named_count += 1;
+        format!("{kind}-{}", self.named_count).into()
+    }
+
+    /// Takes note of what happened since the last mutation point; the same thing twice is once.
+    pub(crate) fn note(&mut self, event: StructuralEvent) {
+        if !self.events.contains(&event) {
+            self.events.push(event);
+        }
+    }
+
+    pub(crate) fn take_events(&mut self) -> Vec<StructuralEvent> {
+        std::mem::take(&mut self.events)
+    }
+
+    /// Appends to the conversation.
+    pub(crate) fn record(&mut self, item: impl Into<Arc<Item>>) -> Arc<Item> {
+        let item = item.into();
+        self.note(StructuralEvent::NewItem);
+        match item.kind {
+            ItemKind::Tool => self.note(StructuralEvent::ToolOutput),
+            ItemKind::User => self.has_unsent_input = true,
+            ItemKind::System
+            | ItemKind::Developer
+            | ItemKind::Assistant
+            | ItemKind::Context
+            | ItemKind::Notification => {}
+        }
+        self.view.push(Arc::clone(&item));
+        self.tracker.observe(&self.view);
+        item
+    }
+
+    /// Appends now if that leaves the conversation in order, else as soon as it does. `None` where it
+    /// waits.
+    pub(crate) fn push(&mut self, item: Item) -> Result<Option<Arc<Item>>, LoopError> {
+        match self.phase {
+            Phase::Open => Ok(Some(self.record(item))),
+            Phase::Working if self.queued.len() >= QUEUED_ITEMS_MAX => {
+                Err(LoopError::QueueFull { items_max: QUEUED_ITEMS_MAX })
+            }
+            Phase::Working => {
+                self.queued.push_back(item);
+                Ok(None)
+            }
+        }
+    }
+
+    /// Whether the person has said something that no request has carried yet.
+    pub(crate) fn has_pending_input(&self) -> bool {
+        self.has_unsent_input || self.queued.iter().any(|item| item.kind == ItemKind::User)
+    }
+
+    pub(crate) fn mark_sent(&mut self) {
+        self.has_unsent_input = false;
+    }
+
+    pub(crate) fn on_accepted(&mut self) {
+        self.rejection_count = 0;
+    }
+
+    pub(crate) fn on_rejected(&mut self, limit: Option<Tokens>) {
+        self.rejection_count += 1;
+        self.limit = limit.or(self.limit);
+        self.note(StructuralEvent::RequestRejectedForLength);
+    }
+
+    /// Remembers the calls of the answer just recorded, so that each gets its result whatever
+    /// happens to the turn.
+    pub(crate) fn open_calls(&mut self, calls: &[ToolCall]) {
+        self.open_calls = calls.iter().map(|call| OpenCall { call: call.clone(), result: None }).collect();
+    }
+
+    pub(crate) fn set_result(&mut self, call_index: usize, item: Arc<Item>) {
+        if let Some(open) = self.open_calls.get_mut(call_index) {
+            open.result = Some(item);
+        }
+    }
+
+    /// Records the results in the order of their calls; a call without one was interrupted.
+    pub(crate) fn close_calls(&mut self) {
+        for open in std::mem::take(&mut self.open_calls) {
+            match open.result {
+                Some(result) => self.record(result),
+                None => self.record_interrupted(open.call.id),
+            };
+        }
+    }
+
+    fn answer_pending(&mut self) {
+        let pending: Vec<_> = self.view.pending_calls().map(|(_, call_id)| call_id.clone()).collect();
+        for call_id in pending {
+            self.record_interrupted(call_id);
+        }
+    }
+
+    fn record_interrupted(&mut self, call_id: CallId) -> Arc<Item> {
+        let id = self.next_id(ItemKind::Tool);
+        self.record(Item::tool(id, ToolResult::error(call_id, INTERRUPTED)))
+    }
+
+    /// Repairs what a provider would reject, as a block like any other: answers and recorded sessions
+    /// hold such things, and no mutation is to blame for them.
+    pub(crate) fn mend(&mut self, dialect: Option<Dialect>) {
+        if !check_request(self.view.items(), dialect).is_empty() {
+            let mended = mend(&self.view, dialect);
+            self.replace(mended.view);
+        }
+    }
+
+    /// How much room there is, in counted tokens.
+    pub(crate) fn room(&self, budget: Option<Budget>) -> Option<Budget> {
+        let budget = match (budget, self.limit) {
+            (Some(budget), Some(limit)) if limit < budget.window() => within(&budget, limit),
+            (None, Some(limit)) => Budget::builder(limit).overhead(self.overhead).build().ok()?,
+            (budget, _) => budget?,
+        };
+        let budget = budget.calibrated(self.tracker.calibration());
+        // The first time the compactor may know by itself how much lower to aim.
+        let Some(again) = i32::try_from(self.rejection_count).ok().filter(|count| *count > 1) else {
+            return Some(budget);
+        };
+        let believed = budget.target().min(self.view.tokens());
+        let target = believed.scaled_down(REJECTED_SHARE.powi(again - 1)).max(Tokens(1));
+        let lowered = Budget::builder(budget.window())
+            .output_reserve(budget.output_reserve())
+            .overhead(budget.overhead())
+            .trigger(budget.trigger())
+            .target(target)
+            .build();
+        Some(lowered.unwrap_or(budget))
+    }
+
+    /// Puts a mutated view in the place of `base`, the view it was made from, with everything that
+    /// was recorded since behind it. Refuses what changes the record or would be rejected, and then
+    /// nothing has changed.
+    pub(crate) fn commit(
+        &mut self,
+        base: &View,
+        mut view: View,
+        dialect: Option<Dialect>,
+        now: Timestamp,
+    ) -> Result<(), MutationFault> {
+        let recorded_count = base.transcript().len();
+        let is_same =
+            |(before, after): (&Arc<Item>, &Arc<Item>)| Arc::ptr_eq(before, after) || before == after;
+        let keeps_record = view.transcript().len() >= recorded_count
+            && base.transcript().items().zip(view.transcript().items()).all(is_same);
+        if !keeps_record {
+            return Err(MutationFault::RecordChanged);
+        }
+        let since: Vec<Arc<Item>> = self.view.transcript().items().skip(recorded_count).cloned().collect();
+        since.into_iter().for_each(|item| view.push(item));
+        let violations = check_request(view.items(), dialect);
+        if !violations.is_empty() {
+            return Err(MutationFault::Invalid { violations });
+        }
+        let is_compacted = view.overlay().blocks().len() > base.overlay().blocks().len();
+        self.replace(view);
+        if is_compacted {
+            self.note(StructuralEvent::CompactionCompleted);
+            self.last_compaction = Some(LastCompaction {
+                tokens_after: self.tokens().upper,
+                at: Some(now),
+                item_count: self.view.len(),
+            });
+        }
+        Ok(())
+    }
+
+    /// Another view of the same transcript: what was reported was the cost of another prompt.
+    pub(crate) fn replace(&mut self, view: View) {
+        self.view = view;
+        self.tracker.reset(&self.view);
+    }
+}
+
+/// The same levels in a smaller window.
+fn within(budget: &Budget, window: Tokens) -> Budget {
+    let share = window.0 as f64 / budget.window().0 as f64;
+    let scaled = |tokens: Tokens| tokens.scaled_down(share).max(Tokens(1));
+    Budget::builder(window)
+        .output_reserve(scaled(budget.output_reserve()))
+        .overhead(budget.overhead())
+        .trigger(scaled(budget.trigger()))
+        .target(scaled(budget.target()))
+        .build()
+        .or_else(|_| Budget::builder(window).build())
+        .unwrap_or(*budget)
+}
+
+/// What the tool schemas add to every request.
+fn schema_tokens(meter: &Meter, specs: &[ToolSpec]) -> Tokens {
+    let tokens = |spec: &ToolSpec| {
+        let texts = [&*spec.name, &*spec.description, &*spec.input_schema.to_string()];
+        CALL_OVERHEAD_TOKENS + texts.iter().map(|text| meter.text(text)).sum::<u64>()
+    };
+    Tokens(specs.iter().map(tokens).sum())
+}

@@ -1,0 +1,11 @@
+//! The loop with a scripted model: what reaches the model, and what stays in the transcript.
+#![allow(clippy::unwrap_used, reason = "a failed test says where")]
+
+mod agentkit;
+mod calls;
+mod interrupts;
+mod mutators;
+mod overflow;
+mod properties;
+mod rounds;
+mod support;

@@ -1,6 +1,10 @@
 //! The program as a person or a script meets it.
 #![allow(clippy::unwrap_used, reason = "a failed test says where")]
 
+#[path = "cli/backend.rs"]
+mod backend;
+#[path = "cli/chat.rs"]
+mod chat;
 #[path = "cli/history.rs"]
 mod history;
 #[path = "cli/lab.rs"]
@@ -26,7 +30,7 @@ fn foldback(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_foldback"));
     command.args(arguments).stdin(Stdio::null());
     // What the machine has configured is not under test.
-    for variable in ["CONFIG", "COUNTER", "MODEL", "POLICY", "STORE", "TARGET", "WINDOW"] {
+    for variable in ["BACKEND", "CONFIG", "COUNTER", "MODEL", "POLICY", "STORE", "TARGET", "WINDOW"] {
         command.env_remove(format!("FOLDBACK_{variable}"));
     }
     command.env("XDG_CONFIG_HOME", "/nonexistent").env("XDG_DATA_HOME", "/nonexistent");

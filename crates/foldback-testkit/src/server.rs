@@ -31,7 +31,7 @@ use tokio::sync::watch;
 use tokio::task::AbortHandle;
 
 pub use answer::{Answer, Gate, Step};
-pub use protocol::{Said, Spoken};
+pub use protocol::{Said, Spoken, required};
 
 /// The longest body that is read and recorded.
 const BODY_BYTES_MAX: usize = 64 * 1024 * 1024;

@@ -23,7 +23,8 @@ use self::script::Scripts;
 /// Runs of the normal test run.
 const RUNS_DEFAULT: u64 = 300;
 
-/// Runs that are under way at the same time: most of the time of each is waiting.
+/// Runs that are under way at the same time, each on a thread of its own: most of its time is waiting,
+/// and planning must not keep others from it.
 const PARALLEL_MAX: usize = 16;
 
 /// Long past every limit that a run has, also on a machine that does other things: what takes longer
@@ -35,7 +36,7 @@ fn number(variable: &str, default: u64) -> u64 {
     asked.map_or(default, |value| value.parse().unwrap_or_else(|_| panic!("{variable} is {value}")))
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[tokio::test(flavor = "multi_thread", worker_threads = 16)]
 async fn whatever_a_server_does_a_compaction_ends_well_and_tells_no_key() {
     logged::listen();
     let count = number("FOLDBACK_FAULT_RUNS", RUNS_DEFAULT);

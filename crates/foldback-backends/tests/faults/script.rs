@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use foldback_testkit::server::{Answer, Request, Said, Spoken, Step};
+use foldback_testkit::server::{Answer, Request, Said, Spoken, Step, required};
 
 /// One thing that a server does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -118,8 +118,9 @@ impl Fault {
                 says(&Said::Text(&SUMMARY.repeat(bytes / SUMMARY.len() + 1)))
             }
             Self::CutOff => says(&Said::CutOff(&SUMMARY[..60])),
-            Self::OtherLanguage => says(&Said::Text(ANDERS)).first(Step::Wait(Duration::from_millis(1))),
-            Self::Good => says(&Said::Text(SUMMARY)),
+            Self::OtherLanguage => says(&Said::Text(&format!("{ANDERS}{}", required(request))))
+                .first(Step::Wait(Duration::from_millis(1))),
+            Self::Good => says(&Said::Text(&format!("{SUMMARY}{}", required(request)))),
         }
     }
 }

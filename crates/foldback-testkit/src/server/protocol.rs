@@ -130,6 +130,28 @@ impl Spoken {
     }
 }
 
+/// What a request for a summary says must stand in it word for word: the block tagged `required`, whose
+/// tag nobody can know beforehand.
+pub fn required(request: &Request) -> String {
+    let mut texts = Vec::new();
+    strings(&request.json(), &mut texts);
+    let block = texts.iter().find_map(|text| {
+        let (_, begun) = text.rsplit_once("<required-")?;
+        let (_, block) = begun.split_once(">\n")?;
+        block.split_once("\n</required-").map(|(block, _)| block.to_owned())
+    });
+    block.unwrap_or_default()
+}
+
+fn strings(value: &Value, texts: &mut Vec<String>) {
+    match value {
+        Value::String(text) => texts.push(text.clone()),
+        Value::Array(values) => values.iter().for_each(|value| strings(value, texts)),
+        Value::Object(fields) => fields.values().for_each(|value| strings(value, texts)),
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
+}
+
 fn pieces(text: &str) -> Vec<String> {
     let chars: Vec<char> = text.chars().collect();
     chars.chunks(PIECE_CHARS).map(|piece| piece.iter().collect()).collect()

@@ -49,10 +49,8 @@ pub(crate) fn run(shared: &Shared, arguments: &Search) -> Result<Exit, Failure> 
 
 fn query(arguments: &Search) -> Result<SearchQuery, Failure> {
     let text = (!arguments.words.is_empty()).then(|| arguments.words.join(" "));
-    let is_open = text.is_none()
-        && arguments.regex.is_none()
-        && arguments.kind.is_none()
-        && arguments.file.is_none();
+    let is_open =
+        text.is_none() && arguments.regex.is_none() && arguments.kind.is_none() && arguments.file.is_none();
     if is_open {
         return Err(Failure::usage("nothing to look for", "give words, --regex, --kind or --file"));
     }

@@ -6,9 +6,9 @@ mod log;
 use std::sync::Arc;
 
 use foldback_core::{Item, LoopId, Metadata, Repair, SessionId, Tokens, Transcript};
+use foldback_engine::Store;
 use foldback_engine::session::{CompactionConfig, SessionContext, StoredSession};
 use foldback_engine::store::{LoopInfo, Origin, Page, SessionInfo};
-use foldback_engine::Store;
 use foldback_formats::{Format, write};
 use serde::Serialize;
 
@@ -27,7 +27,11 @@ pub(crate) fn run(shared: &Shared, arguments: &SessionArgs) -> Result<Exit, Fail
     })
 }
 
-async fn dispatch(shared: &Shared, store: &Arc<dyn Store>, command: &SessionCommand) -> Result<Exit, Failure> {
+async fn dispatch(
+    shared: &Shared,
+    store: &Arc<dyn Store>,
+    command: &SessionCommand,
+) -> Result<Exit, Failure> {
     match command {
         SessionCommand::Import(import) => return import::run(shared, store, import).await,
         SessionCommand::List { limit } => list(shared, store, *limit).await?,
@@ -84,7 +88,11 @@ fn told(shared: &Shared, id: &str, loop_id: &LoopId, what: &str) -> Result<(), F
     }
 }
 
-async fn counting_session(shared: &Shared, store: &Arc<dyn Store>, id: &str) -> Result<StoredSession, Failure> {
+async fn counting_session(
+    shared: &Shared,
+    store: &Arc<dyn Store>,
+    id: &str,
+) -> Result<StoredSession, Failure> {
     let counting = Transcript::new(counting::counter(shared));
     Ok(store::session(store, id).await?.counting_as(&counting))
 }

@@ -70,7 +70,8 @@ async fn verify(shared: &Shared, store: &Arc<dyn Store>, repair: bool) -> Result
             let state = if problem.is_repaired { styled(GREEN, "repaired") } else { styled(RED, "wrong") };
             text.push_str(&format!("{state}: {}\n", problem.what));
         }
-        let (sessions, items) = (counted(report.session_count, "session"), counted(report.item_count, "item"));
+        let (sessions, items) =
+            (counted(report.session_count, "session"), counted(report.item_count, "item"));
         let verdict = if report.is_clean() { styled(GREEN, "clean") } else { styled(RED, "damaged") };
         output::print(&format!("{text}{sessions}, {items}: {verdict}\n"))?;
     }

@@ -15,11 +15,11 @@ use crate::config::Origin;
 use crate::values::{count, dialect_named, format_named, level, range, tokens, turn};
 
 const AFTER_HELP: &str = "\
-Exit codes: 0 done, 1 something was found (check, diff) or is below its threshold (eval), 2 the
-command line or the configuration makes no sense, 3 something could not be read, 4 what must stay
-is larger than the target, 5 something could not be written. Of several sessions or conversations
-those that fail are named on stderr and left as they were, the others are done, and the highest
-code is the answer.
+Exit codes: 0 done, 1 something was found (check, diff, store verify), nothing was found (search)
+or something is below its threshold (eval), 2 the command line or the configuration makes no sense,
+3 something could not be read, 4 what must stay is larger than the target, 5 something could not be
+written. Of several sessions or conversations those that fail are named on stderr and left as they
+were, the others are done, and the highest code is the answer.
 
 Configuration: foldback.toml in the working folder or one above it, else foldback/config.toml in
 the user's configuration folder. Flags win over the environment, the environment over the file.";
@@ -108,6 +108,11 @@ pub(crate) enum Command {
     Search(sessions::Search),
     /// Look after the store: verify, gc, backup, restore
     Store(sessions::StoreArgs),
+    /// Serve recall and search over the Model Context Protocol, on stdin and stdout
+    ///
+    /// For agents that look into their own folded past. Secrets are replaced in everything that is
+    /// served, unless --show-secrets is given.
+    Mcp(sessions::Mcp),
     /// Print a completion script for a shell
     Completions {
         /// The shell

@@ -10,6 +10,7 @@ pub(crate) mod eval;
 pub(crate) mod explain;
 pub(crate) mod import;
 pub(crate) mod man;
+pub(crate) mod mcp;
 pub(crate) mod policies;
 pub(crate) mod recall;
 pub(crate) mod replay;

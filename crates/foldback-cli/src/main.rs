@@ -97,6 +97,7 @@ fn run(arguments: Arguments) -> Result<Exit, Failure> {
         Command::Recall(recall) => commands::recall::run(&settings(shared)?.1, &recall),
         Command::Search(search) => commands::search::run(&settings(shared)?.1, &search),
         Command::Store(store) => commands::store::run(&settings(shared)?.1, &store),
+        Command::Mcp(mcp) => commands::mcp::run(&mcp),
         Command::Completions { shell } => commands::completions::run(shell),
         Command::Man { command, output } => commands::man::run(command.as_deref(), output.as_deref()),
     }

@@ -55,7 +55,7 @@ pub use block::{CompactedSection, CompactionBlock, SectionError};
 pub use config::CompactionConfig;
 pub use context::{LoadedLoop, SessionContext, build_context_from_session};
 pub use orchestrate::{LoopCompaction, SessionCompaction, compact_session_loops};
-pub use recall::{Recollection, Secrets, search};
+pub use recall::{Recollection, Secrets, recollect, search};
 pub use record::{ForkPoint, InForce, LoggedBlock, LoopPlace, LoopRecord};
 pub use recorder::{RecordedCompaction, SessionRecorder};
 pub use scope::{CompactionScope, resolve_scope};

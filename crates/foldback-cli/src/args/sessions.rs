@@ -238,3 +238,15 @@ pub(crate) enum StoreCommand {
         file: PathBuf,
     },
 }
+
+#[derive(Clone, Debug, Args)]
+pub(crate) struct Mcp {
+    /// Serve only this session
+    #[arg(long, value_name = "ID")]
+    pub(crate) session: Option<String>,
+    /// Show keys, tokens and passwords
+    #[arg(long)]
+    pub(crate) show_secrets: bool,
+    #[command(flatten)]
+    pub(crate) at: StoreAt,
+}

@@ -177,3 +177,51 @@ fn a_store_that_is_none_is_told_with_what_to_do() {
     assert!(text(&refused.stderr).contains("no store of foldback"), "{}", text(&refused.stderr));
     assert_eq!(code(&run(&["session", "list", "--store", "redis://somewhere/1"])), 2);
 }
+
+/// What an MCP client sends and is answered, one message on each line.
+#[test]
+fn an_agent_finds_and_recalls_its_folded_past_over_mcp() {
+    let folder = folder();
+    let file = session_file(&folder, "own.jsonl", 60);
+    in_store(&folder, &["session", "import", "--id", "s", &file]);
+    in_store(&folder, &["session", "compact", "s", "--window", "8k"]);
+    let log = lines(&in_store(&folder, &["session", "log", "s", "--json"]));
+    let handle = log[0]["handles"][0].as_str().unwrap();
+    let messages = [
+        serde_json::json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
+            "protocolVersion": "2025-06-18", "capabilities": {},
+            "clientInfo": {"name": "test", "version": "1"}}}),
+        serde_json::json!({"jsonrpc": "2.0", "method": "notifications/initialized"}),
+        serde_json::json!({"jsonrpc": "2.0", "id": 2, "method": "tools/list"}),
+        serde_json::json!({"jsonrpc": "2.0", "id": 3, "method": "tools/call",
+            "params": {"name": "recall", "arguments": {"handle": handle}}}),
+        serde_json::json!({"jsonrpc": "2.0", "id": 4, "method": "tools/call",
+            "params": {"name": "search", "arguments": {"query": "lexer", "limit": 2}}}),
+        serde_json::json!({"jsonrpc": "2.0", "id": 5, "method": "tools/call",
+            "params": {"name": "recall", "arguments": {"handle": "nonsense"}}}),
+    ];
+    let mut client = foldback(&["mcp"]);
+    client.env("FOLDBACK_STORE", at(&folder, "data/sessions.db"));
+    client.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = client.spawn().unwrap();
+    let mut stdin = child.stdin.take().unwrap();
+    let mut answers = std::io::BufRead::lines(std::io::BufReader::new(child.stdout.take().unwrap()));
+    let mut answered = Vec::new();
+    for message in &messages {
+        writeln!(stdin, "{message}").unwrap();
+        if message.get("id").is_some() {
+            answered.push(serde_json::from_str::<Value>(&answers.next().unwrap().unwrap()).unwrap());
+        }
+    }
+    drop(stdin);
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+    let names: Vec<&Value> =
+        answered[1]["result"]["tools"].as_array().unwrap().iter().map(|tool| &tool["name"]).collect();
+    assert_eq!(names, ["recall", "search"]);
+    let said = |number: usize| answered[number]["result"]["content"][0]["text"].as_str().unwrap().to_owned();
+    assert!(said(2).contains("request 10"), "{}", said(2));
+    assert!(said(2).ends_with("recall again with offset 20000]"), "a long answer comes in pieces");
+    assert!(said(3).contains('@') && said(3).contains("lexer"), "{}", said(3));
+    assert_eq!(answered[4]["result"]["isError"], true);
+    assert!(said(4).contains("no handle"), "{}", said(4));
+}

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use super::FactKind;
 use super::book::{FactIndex, Ledger, Spot};
-use super::constraint::{contains_cue, find_cue, is_constraint, sentences};
+use super::constraint::{find_cue, has_cue, is_constraint, sentences};
 use super::fact::{Detail, Place};
 use super::own::{RULES_BYTES_MAX, SENTENCE_BYTES_MAX, outside_code, own_words};
 use crate::digest::user_lines;
@@ -127,7 +127,7 @@ fn note_decision(ledger: &mut Ledger, at: &Spot<'_>, span: &Range<usize>) {
 
 pub(crate) fn is_decision(sentence: &str) -> bool {
     let lowered = sentence.to_lowercase().replace('’', "'");
-    DECISION_CUES.iter().any(|cue| contains_cue(&lowered, cue))
+    has_cue(&lowered, DECISION_CUES)
 }
 
 /// What follows the first word that gives a reason.

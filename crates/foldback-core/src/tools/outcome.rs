@@ -92,7 +92,18 @@ fn is_error(text: &str) -> bool {
 fn exit_code_in(text: &str) -> Option<i32> {
     let head = &text[..text.floor_char_boundary(HEAD_BYTES)];
     let tail = &text[text.ceil_char_boundary(text.len().saturating_sub(TAIL_BYTES))..];
-    head.lines().find_map(exit_code_of_line).or_else(|| tail.lines().rev().find_map(exit_code_of_line))
+    let in_head = may_tell_exit_code(head).then(|| head.lines().find_map(exit_code_of_line)).flatten();
+    in_head.or_else(|| match may_tell_exit_code(tail) {
+        true => tail.lines().rev().find_map(exit_code_of_line),
+        false => None,
+    })
+}
+
+/// Most outputs have none of these words, and looking at each of their lines would take most of the
+/// time that a ledger takes.
+fn may_tell_exit_code(text: &str) -> bool {
+    let lowered = text.to_ascii_lowercase();
+    memmem::find(lowered.as_bytes(), b"exit").is_some() || memmem::find(lowered.as_bytes(), b"return").is_some()
 }
 
 fn exit_code_of_line(line: &str) -> Option<i32> {

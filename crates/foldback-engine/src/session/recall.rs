@@ -8,14 +8,17 @@ use std::fmt::Write;
 use std::sync::Arc;
 
 use foldback_core::reading::text_of;
-use foldback_core::{Handle, Item, LoopId, Part, Recalled, redact};
+use foldback_core::{Handle, Item, LoopId, Part, Recalled, SessionId, redact};
 use serde_json::Value;
 
 use super::stored::StoredSession;
-use crate::store::{SearchAnswer, SearchHit, SearchQuery, Store, StoreError, recall};
+use crate::store::{Page, SearchAnswer, SearchHit, SearchQuery, Store, StoreError, recall};
 
 /// Characters of an excerpt on either side of what was looked for.
 const EXCERPT_CHARACTERS: usize = 120;
+
+/// Sessions that are looked into for a handle where none is named.
+const SESSIONS_MAX: usize = 10_000;
 
 /// Whether secrets are shown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -128,6 +131,25 @@ impl StoredSession {
         }
         Err(StoreError::NotFound { what: "content behind", id: handle.to_string() })
     }
+}
+
+/// What a handle hides: in this session or, where none is named, in any, the one that changed last
+/// first.
+pub async fn recollect(
+    store: &Arc<dyn Store>,
+    session: Option<&SessionId>,
+    handle: &Handle,
+) -> Result<Recollection, StoreError> {
+    if let Some(session) = session {
+        return StoredSession::open(Arc::clone(store), session).await?.recall(handle).await;
+    }
+    for info in store.sessions(&Page::first(SESSIONS_MAX)).await? {
+        match StoredSession::open(Arc::clone(store), &info.id).await?.recall(handle).await {
+            Err(StoreError::NotFound { .. }) => {}
+            found => return found,
+        }
+    }
+    Err(StoreError::NotFound { what: "content behind", id: handle.to_string() })
 }
 
 /// Finds items in a store, the best first. What is found is given with its surroundings and a handle

@@ -1,0 +1,190 @@
+//! The two tools: what they take, what they answer.
+
+use std::fmt::Write;
+use std::sync::Arc;
+
+use foldback_core::{FactKind, Handle, SessionId, Timestamp};
+use foldback_engine::session::{recollect, search};
+use foldback_engine::store::{SearchHit, SearchQuery};
+use rmcp::model::{Tool, ToolAnnotations};
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+
+use super::McpServer;
+
+pub(super) const RECALL: &str = "recall";
+pub(super) const SEARCH: &str = "search";
+
+/// Characters of one answer: what was folded may be larger than a context window.
+const ANSWER_CHARACTERS_MAX: usize = 20_000;
+
+/// Hits of one answer.
+const HITS_MAX: usize = 50;
+
+/// Hits where nobody says how many.
+const HITS_DEFAULT: usize = 10;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Recall {
+    handle: String,
+    #[serde(default)]
+    session: Option<String>,
+    #[serde(default)]
+    offset: usize,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct Search {
+    query: Option<String>,
+    regex: Option<String>,
+    kind: Option<String>,
+    file: Option<String>,
+    since_ms: Option<i64>,
+    until_ms: Option<i64>,
+    session: Option<String>,
+    limit: Option<usize>,
+}
+
+/// Both tools, as a client lists them.
+pub(super) fn all() -> Vec<Tool> {
+    let kinds: Vec<&str> = FactKind::ALL.iter().map(|kind| kind.name()).collect();
+    let text = |what: &str| json!({"type": "string", "description": what});
+    let recall = json!({
+        "type": "object",
+        "properties": {
+            "handle": text("The handle as printed in a summary or placeholder, such as @6hjhb91nxq"),
+            "session": text("The session it belongs to; all are looked into without it"),
+            "offset": {"type": "integer", "minimum": 0, "description": "Go on at this character of a long answer"},
+        },
+        "required": ["handle"],
+        "additionalProperties": false,
+    });
+    let find = json!({
+        "type": "object",
+        "properties": {
+            "query": text("Words; what stands in quotes stands together"),
+            "regex": text("A regular expression"),
+            "kind": {"type": "string", "enum": kinds, "description": "Only facts of this kind"},
+            "file": text("The name of a file, or the end of its path"),
+            "since_ms": {"type": "integer", "description": "Recorded at or after, in milliseconds since 1970"},
+            "until_ms": {"type": "integer", "description": "Recorded before, in milliseconds since 1970"},
+            "session": text("Only in this session"),
+            "limit": {"type": "integer", "minimum": 1, "maximum": HITS_MAX},
+        },
+        "additionalProperties": false,
+    });
+    vec![
+        tool(RECALL, "The original content behind a handle of something that was folded away.", recall),
+        tool(SEARCH, "Finds what was said and done in earlier parts of sessions, folded or not.", find),
+    ]
+}
+
+fn tool(name: &'static str, description: &'static str, schema: Value) -> Tool {
+    let Value::Object(schema) = schema else { unreachable!("both schemas are objects") };
+    let read_only = ToolAnnotations::from_raw(None, Some(true), Some(false), Some(true), Some(false));
+    let mut tool = Tool::new(name, description, Arc::new(schema));
+    tool.annotations = Some(read_only);
+    tool
+}
+
+fn read<T: DeserializeOwned>(arguments: Value) -> Result<T, String> {
+    serde_json::from_value(arguments).map_err(|error| format!("the arguments cannot be read: {error}"))
+}
+
+impl McpServer {
+    /// The session that is asked for, as far as it is served.
+    fn served(&self, asked: Option<&str>) -> Result<Option<SessionId>, String> {
+        match (&self.session, asked) {
+            (Some(served), Some(asked)) if **served != *asked => {
+                Err(format!("only session {served} is served here"))
+            }
+            (Some(served), _) => Ok(Some(served.clone())),
+            (None, asked) => Ok(asked.map(SessionId::from)),
+        }
+    }
+
+    pub(super) async fn recall(&self, arguments: Value) -> Result<String, String> {
+        let asked: Recall = read(arguments)?;
+        let no_handle = || format!("{} is no handle: it is @ and ten letters or digits", asked.handle);
+        let handle = Handle::parse(asked.handle.trim()).ok_or_else(no_handle)?;
+        let session = self.served(asked.session.as_deref())?;
+        let recalled = recollect(&self.store, session.as_ref(), &handle).await;
+        let text = recalled.map_err(|error| error.to_string())?.text(self.secrets);
+        Ok(page(&text, asked.offset))
+    }
+
+    pub(super) async fn search(&self, arguments: Value) -> Result<String, String> {
+        let asked: Search = read(arguments)?;
+        let kind = match asked.kind.as_deref() {
+            Some(name) => {
+                let found = FactKind::ALL.into_iter().find(|kind| kind.name() == name);
+                Some(found.ok_or_else(|| format!("there is no kind of fact {name}"))?)
+            }
+            None => None,
+        };
+        if asked.query.is_none() && asked.regex.is_none() && kind.is_none() && asked.file.is_none() {
+            return Err("nothing to look for: give query, regex, kind or file".to_owned());
+        }
+        let query = SearchQuery {
+            text: asked.query,
+            regex: asked.regex,
+            fact_kind: kind,
+            file: asked.file,
+            since: asked.since_ms.map(Timestamp),
+            until: asked.until_ms.map(Timestamp),
+            session: self.served(asked.session.as_deref())?,
+            limit: asked.limit.unwrap_or(HITS_DEFAULT).clamp(1, HITS_MAX),
+        };
+        let answer = search(&*self.store, &query, self.secrets).await.map_err(|error| error.to_string())?;
+        let mut text = String::new();
+        answer.hits.iter().for_each(|hit| write_hit(&mut text, hit));
+        if answer.hits.is_empty() {
+            text.push_str("nothing was found\n");
+        }
+        if !answer.is_complete {
+            text.push_str("there is more than was looked at; look for something rarer\n");
+        }
+        Ok(text)
+    }
+}
+
+fn write_hit(text: &mut String, hit: &SearchHit) {
+    let state = if hit.is_visible { "in context" } else { "folded" };
+    let (handle, kind, item, session, excerpt) =
+        (&hit.handle, hit.kind, &hit.item_id, &hit.session, &hit.excerpt);
+    writeln!(text, "{handle} ({kind} {item} of session {session}, {state})\n  {excerpt}")
+        .expect("a string takes what is written");
+}
+
+/// A piece of a long text, and how to get the next.
+fn page(text: &str, offset: usize) -> String {
+    let mut rest = text.chars().skip(offset);
+    let mut piece: String = rest.by_ref().take(ANSWER_CHARACTERS_MAX).collect();
+    let left = rest.count();
+    if left > 0 {
+        let next = offset + ANSWER_CHARACTERS_MAX;
+        write!(piece, "\n[{left} more characters: recall again with offset {next}]")
+            .expect("a string takes what is written");
+    }
+    piece
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_text_comes_in_pieces_that_join_to_the_whole() {
+        let text = "äb".repeat(ANSWER_CHARACTERS_MAX);
+        let first = page(&text, 0);
+        assert!(first.ends_with(&format!("recall again with offset {ANSWER_CHARACTERS_MAX}]")));
+        let second = page(&text, ANSWER_CHARACTERS_MAX);
+        assert_eq!(second.chars().count(), ANSWER_CHARACTERS_MAX);
+        let joined: String = first.chars().take(ANSWER_CHARACTERS_MAX).chain(second.chars()).collect();
+        assert_eq!(joined, text);
+        assert_eq!(page("short", 0), "short");
+    }
+}

@@ -103,7 +103,8 @@ fn exit_code_in(text: &str) -> Option<i32> {
 /// time that a ledger takes.
 fn may_tell_exit_code(text: &str) -> bool {
     let lowered = text.to_ascii_lowercase();
-    memmem::find(lowered.as_bytes(), b"exit").is_some() || memmem::find(lowered.as_bytes(), b"return").is_some()
+    memmem::find(lowered.as_bytes(), b"exit").is_some()
+        || memmem::find(lowered.as_bytes(), b"return").is_some()
 }
 
 fn exit_code_of_line(line: &str) -> Option<i32> {

@@ -166,8 +166,8 @@ impl CompactionBlock {
     }
 
     /// Carries a plan out with the summary that was proposed. Where another range is folded than was
-    /// summarised, or a digest prints the handle of another one, because compactions are in force
-    /// already or the plan went further, a digest is written anew.
+    /// summarised, less room is left for its summary, or a digest prints the handle of another one,
+    /// because compactions are in force already or the plan went further, a digest is written anew.
     pub(super) fn fill(&self, plan: &Plan, messages: LoopTurns<'_>) -> Result<Compacted, SummaryError> {
         let Some(request) = plan.requests().next() else { return plan.apply(Vec::new()) };
         let fold = request.fold();
@@ -177,8 +177,11 @@ impl CompactionBlock {
                 let origin = item.summary.as_ref().filter(|origin| origin.written_by.as_str() == DIGEST);
                 origin.is_none_or(|origin| origin.handle == fold.handle)
             };
+            let meter = plan.view().transcript().meter();
+            let tokens: Tokens = section.messages.iter().map(|item| meter.item(item).total).sum();
             items.start <= fold.range.start
                 && fold.range.end <= items.end
+                && tokens <= fold.spec.tokens_max
                 && section.messages.iter().all(is_ours)
         };
         match self.keep_compacted.as_ref().filter(summarises) {

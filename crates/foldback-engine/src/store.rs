@@ -130,7 +130,8 @@ pub trait Store: fmt::Debug + Send + Sync {
         offset: u64,
     ) -> Result<Vec<u8>, StoreError>;
 
-    /// Finds items, the best first, in everything that is indexed; [`Store::index`] says what is not.
+    /// Finds items, the best first. A few new items are taken into the index first; where there are
+    /// more, the answer is not complete until [`Store::index`] has seen them.
     async fn search(&self, query: &SearchQuery) -> Result<SearchAnswer, StoreError>;
 
     /// Takes new items into the search index, at most so many. Answers how many are left.

@@ -21,6 +21,10 @@ pub(crate) const BATCH_ITEMS: usize = 200;
 /// Items that are looked at for one query, where it leaves many out after the index found them.
 pub(crate) const EXAMINED_ITEMS_MAX: usize = 20_000;
 
+/// New items that a search takes into the index first; many more are for `index`, which nobody waits
+/// for.
+pub(crate) const CATCH_UP_ITEMS: usize = 1_000;
+
 /// Hits that a query may ask for.
 const HITS_MAX: usize = 1_000;
 

@@ -33,6 +33,7 @@ use tokio_postgres::config::Host;
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{Config, IsolationLevel, NoTls, Row};
 
+use crate::find::CATCH_UP_ITEMS;
 use crate::rows::{LoopRow, SessionRow, write_metadata};
 use error::Fault;
 
@@ -381,7 +382,10 @@ impl Store for PostgresStore {
     }
 
     async fn search(&self, query: &SearchQuery) -> Result<SearchAnswer, StoreError> {
-        self.read("searching", async |db| find::search(db, query).await).await
+        let is_behind = self.read("searching", async |db| find::is_behind(db).await).await?;
+        let left = if is_behind { self.index(CATCH_UP_ITEMS).await? } else { 0 };
+        let answer = self.read("searching", async |db| find::search(db, query).await).await?;
+        Ok(SearchAnswer { is_complete: answer.is_complete && left == 0, ..answer })
     }
 
     async fn index(&self, items_max: usize) -> Result<usize, StoreError> {

@@ -33,6 +33,7 @@ use foldback_engine::{Clock, Store, StoreError, SystemClock};
 use rusqlite::{Connection, OpenFlags};
 use tokio::sync::Semaphore;
 
+use crate::find::CATCH_UP_ITEMS;
 use error::Fault;
 
 /// Connections that read at the same time.
@@ -349,8 +350,15 @@ impl Store for SqliteStore {
     }
 
     async fn search(&self, query: &SearchQuery) -> Result<SearchAnswer, StoreError> {
+        let is_behind = self.read("searching", |db| find::is_behind(db)).await?;
+        let left = match self.shared.options.access {
+            Access::Write if is_behind => self.index(CATCH_UP_ITEMS).await?,
+            Access::Write => 0,
+            Access::Read => usize::from(is_behind),
+        };
         let query = query.clone();
-        self.read("searching", move |db| find::search(db, &query)).await
+        let answer = self.read("searching", move |db| find::search(db, &query)).await?;
+        Ok(SearchAnswer { is_complete: answer.is_complete && left == 0, ..answer })
     }
 
     async fn index(&self, items_max: usize) -> Result<usize, StoreError> {

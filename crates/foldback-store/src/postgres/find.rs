@@ -48,6 +48,12 @@ pub(super) async fn locate(
     Err(StoreError::NotFound { what: "content behind handle", id: handle.to_string() }.into())
 }
 
+/// Whether there are bodies that the index does not have.
+pub(super) async fn is_behind(db: &Transaction<'_>) -> Result<bool, Fault> {
+    let sql = "SELECT EXISTS (SELECT 1 FROM bodies WHERE kind = 0 AND NOT is_indexed)";
+    Ok(query_opt(db, sql, &[]).await?.is_some_and(|row| row.get(0)))
+}
+
 /// Takes new bodies into the index, at most so many; answers how many are left.
 pub(super) async fn index(db: &Transaction<'_>, items_max: usize) -> Result<usize, Fault> {
     let sql = "SELECT id, pack, start, length, hash FROM bodies

@@ -54,6 +54,13 @@ pub(super) fn locate(
     Err(StoreError::NotFound { what: "content behind handle", id: handle.to_string() }.into())
 }
 
+/// Whether there are bodies that the index does not have.
+pub(super) fn is_behind(db: &Connection) -> Result<bool, Fault> {
+    let sql = "SELECT EXISTS (SELECT 1 FROM bodies
+        WHERE id > (SELECT indexed FROM search_state) AND kind = ?1)";
+    Ok(db.prepare_cached(sql)?.query_row([BodyKind::Item as i64], |row| row.get(0))?)
+}
+
 /// Takes new bodies into the index, at most so many; answers how many are left.
 pub(super) fn index(db: &mut Connection, items_max: usize) -> Result<usize, Fault> {
     let change = db.transaction_with_behavior(TransactionBehavior::Immediate)?;

@@ -340,6 +340,14 @@ pub(crate) async fn search_finds_folded_and_live_content(store: &dyn Store, _: &
     let rules = SearchQuery { fact_kind: Some(FactKind::Constraint), limit: 2, ..SearchQuery::default() };
     let rules = store.search(&rules).await.unwrap();
     assert_eq!((rules.hits.len(), rules.is_complete), (2, false));
+    let version = store.session(&session()).await.unwrap().version;
+    let at = At { session: &session(), loop_id: &main_loop(), version };
+    store.append(&at, &[Arc::new(Item::user("new", "a zebra, just now"))]).await.unwrap();
+    assert_eq!(
+        ids(store.search(&SearchQuery::text("zebra")).await.unwrap().hits),
+        ["new"],
+        "not asked to index"
+    );
     let file = SearchQuery { file: Some("src/file3.rs".to_owned()), ..SearchQuery::default() };
     assert_eq!(ids(store.search(&file).await.unwrap().hits), ["a3"]);
     let elsewhere = SearchQuery { session: Some("other".into()), ..SearchQuery::text("file") };

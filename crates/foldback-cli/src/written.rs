@@ -5,7 +5,7 @@ use serde::Serialize;
 
 use crate::input::Opened;
 use crate::output::Place;
-use crate::terminal::{STRONG, say, styled};
+use crate::terminal::{STRONG, counted, say, styled};
 
 /// Losses and repairs that are told one by one; the rest are counted.
 const TOLD_MAX: usize = 5;
@@ -18,6 +18,8 @@ pub(crate) struct WrittenReport {
     format: &'static str,
     how: How,
     losses: Vec<String>,
+    /// Conversations of sub-agents, which a fresh file of the main one does not have.
+    conversations_left_out: usize,
     #[serde(skip)]
     is_in_place: bool,
     #[serde(skip)]
@@ -53,6 +55,8 @@ impl WrittenReport {
             Some(WrittenAs::Appended(format)) => (format, How::Appended),
             Some(WrittenAs::Fresh(format)) => (format, How::Fresh),
         };
+        let is_of_one = how == How::Fresh && !session.format().holds_many();
+        let others = session.conversations().len().saturating_sub(1);
         let why_fresh = (how == How::Fresh && fresh == Fresh::WhereNeeded).then(|| why_fresh(session));
         Self {
             path: place.path.display().to_string(),
@@ -60,6 +64,7 @@ impl WrittenReport {
             format: format.as_str(),
             how,
             losses,
+            conversations_left_out: if is_of_one { others } else { 0 },
             is_in_place: place.path == opened.path,
             why_fresh,
         }
@@ -76,6 +81,10 @@ impl WrittenReport {
                 let why = self.why_fresh.map_or_else(String::new, |why| format!(": {why}"));
                 say(&format!("  wrote {path}: a fresh file in {} form{why}", self.format));
             }
+        }
+        if self.conversations_left_out > 0 {
+            let others = counted(self.conversations_left_out, "other conversation");
+            say(&format!("  without {others} of the file"));
         }
         if let Some(backup) = &self.backup {
             say(&format!("  the file as it was: {backup}"));

@@ -3,7 +3,7 @@
 
 use serde_json::Value;
 
-use super::{SESSION, at, code, folder, json, run, text};
+use super::{SESSION, at, code, fixtures, folder, json, run, text};
 
 /// So many words, and some more tokens.
 fn words(words: usize) -> String {
@@ -152,4 +152,23 @@ fn a_session_that_fits_is_copied_and_said_to_be() {
     assert!(told.contains(&format!("left {copy} as it is")), "{told}");
     let told = text(&run(&["compact", &copy, "--target", "4000", "--fresh", "-o", &out]).stderr);
     assert!(told.contains("a fresh file in native form\n"), "nothing is said to be missing: {told}");
+}
+
+#[test]
+fn a_fresh_file_says_what_it_leaves_out_and_why_nothing_was_added() {
+    let folder = folder();
+    let (file, out) = (at(&folder, "session.jsonl"), at(&folder, "out.jsonl"));
+    let agents = fixtures().join("claude-code/branches.jsonl").display().to_string();
+    let told = text(&run(&["compact", &agents, "--target", "4000", "--fresh", "-o", &out]).stderr);
+    assert!(told.contains("without 1 other conversation of the file"), "{told}");
+    let report = json(&run(&["compact", &agents, "--target", "4000", "--fresh", "-o", &out, "--json"]));
+    assert_eq!(report["written"]["conversations_left_out"], 1);
+
+    let original = std::fs::read_to_string(fixtures().join("claude-code/running.jsonl")).unwrap();
+    // What was said last has the uuid of what was said first.
+    let (last, first) = ("0003dde0-0000-4000-8000-000000000020", "00003dde-0000-4000-8000-000000000002");
+    assert!(original.contains(last) && original.contains(first));
+    std::fs::write(&file, original.replace(last, first)).unwrap();
+    let told = text(&run(&["compact", &file, "--target", "2000", "-o", &out]).stderr);
+    assert!(told.contains("nothing can be added after its last record"), "{told}");
 }

@@ -291,7 +291,7 @@ mod tests {
         let say = |id: &str| Item::assistant(id, vec![crate::Part::text("…")]);
         let items = vec![scene, Item::user("u1", "…"), say("a1"), Item::user("u2", "…"), say("a2")];
         assert_eq!(turns_of(items), [0..3, 3..5]);
-        assert_eq!(turns_of(vec![say("a1"), say("a2")]), [0..2]);
+        assert_eq!(turns_of(vec![say("a1"), say("a2")]), std::iter::once(0..2).collect::<Vec<_>>());
         assert_eq!(turns_of(Vec::new()), []);
     }
 

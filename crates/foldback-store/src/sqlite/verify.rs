@@ -219,9 +219,13 @@ impl Inspection<'_> {
             }
         }
         if expected != row.item_count {
-            let what = format!("{place} says {} items and has {expected}", row.item_count);
-            change.execute("UPDATE loops SET item_count = ?2 WHERE id = ?1", [row.key, expected])?;
-            self.found(ProblemKind::Items, what, self.repairs());
+            let what = format!("{place} says {} items and has {expected} without a gap", row.item_count);
+            // Only ever upwards: items behind a gap are no reason to forget them.
+            let can_be_repaired = expected > row.item_count;
+            if can_be_repaired {
+                change.execute("UPDATE loops SET item_count = ?2 WHERE id = ?1", [row.key, expected])?;
+            }
+            self.found(ProblemKind::Items, what, can_be_repaired && self.repairs());
         }
         Ok(())
     }

@@ -162,6 +162,21 @@ fn a_damaged_page_is_found_and_never_given_out() {
 }
 
 #[test]
+fn a_repair_never_forgets_the_items_behind_a_gap() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("store.db");
+    runtime().block_on(async {
+        filled(&path, 5).await;
+        Connection::open(&path).unwrap().execute("DELETE FROM items WHERE position = 2", []).unwrap();
+        let store = SqliteStore::open(&path).await.unwrap();
+        let report = store.verify(Repairs::Derived).await.unwrap();
+        assert!(!report.is_clean() && report.problems[0].kind == ProblemKind::Items, "{report:?}");
+        let (session, loop_id) = ids();
+        assert_eq!(store.items(&session, &loop_id, 3..5).await.unwrap(), items(5)[3..]);
+    });
+}
+
+#[test]
 fn what_can_be_derived_is_repaired() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("store.db");

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use foldback_core::{SessionId, Timestamp};
 use foldback_engine::session::{SessionError, StoredSession, StoredSessionError};
 use foldback_engine::{CompactionError, Store, StoreError};
-use foldback_store::SqliteStore;
+use foldback_store::{PostgresStore, SqliteStore};
 
 use crate::args::sessions::StoreAt;
 use crate::failure::Failure;
@@ -28,6 +28,7 @@ pub(crate) fn block_on<T>(work: impl Future<Output = Result<T, Failure>>) -> Res
 pub(crate) async fn open(at: &StoreAt) -> Result<Arc<dyn Store>, Failure> {
     let named = at.store.clone().or_else(|| std::env::var(STORE_VARIABLE).ok().filter(|url| !url.is_empty()));
     let path = match named {
+        Some(url) if is_postgres(&url) => return Ok(Arc::new(PostgresStore::open(&url).await?)),
         Some(url) => path_in(&url)?,
         None => default_path()?,
     };
@@ -38,13 +39,17 @@ pub(crate) async fn open(at: &StoreAt) -> Result<Arc<dyn Store>, Failure> {
     Ok(Arc::new(SqliteStore::open(path).await?))
 }
 
+fn is_postgres(url: &str) -> bool {
+    ["postgres://", "postgresql://"].iter().any(|scheme| url.starts_with(scheme))
+}
+
 fn path_in(url: &str) -> Result<PathBuf, Failure> {
     match url.split_once(':') {
         Some(("sqlite", path)) => Ok(path.strip_prefix("//").unwrap_or(path).into()),
         // One letter is a drive.
         Some((scheme, rest)) if scheme.len() > 1 && rest.starts_with("//") => Err(Failure::usage(
             format!("{scheme}: is no kind of store that this program knows"),
-            "give a file, or sqlite:FILE",
+            "give a file, sqlite:FILE or postgres://USER@HOST/DATABASE",
         )),
         Some(_) | None => Ok(url.into()),
     }

@@ -12,8 +12,8 @@ use crate::values::{count, dialect_named, format_named, tokens};
 /// Where sessions are kept.
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct StoreAt {
-    /// The store: a file, or sqlite:FILE [default: foldback/sessions.db in the user's data folder] [env:
-    /// FOLDBACK_STORE]
+    /// The store: a file, sqlite:FILE or postgres://USER@HOST/DATABASE [default: foldback/sessions.db in
+    /// the user's data folder] [env: FOLDBACK_STORE]
     #[arg(long, value_name = "URL", global = true)]
     pub(crate) store: Option<String>,
 }

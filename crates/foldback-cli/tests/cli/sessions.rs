@@ -49,6 +49,23 @@ fn an_exported_session_is_the_imported_file_byte_for_byte() {
 }
 
 #[test]
+fn a_server_is_a_store_like_a_file() {
+    let url = std::env::var("FOLDBACK_POSTGRES_URL")
+        .expect("a PostgreSQL server; run `cargo xtask postgres cargo test -p foldback-cli`");
+    let folder = folder();
+    let file = session_file(&folder, "own.jsonl", 30);
+    let id = format!("cli-{}", std::process::id());
+    let on_server = |arguments: &[&str]| {
+        let output = foldback(arguments).args(["--store", &url]).output().unwrap();
+        assert_eq!(code(&output), 0, "{}", text(&output.stderr));
+        output
+    };
+    on_server(&["session", "import", "--id", &id, &file]);
+    assert_eq!(on_server(&["session", "export", &id]).stdout, std::fs::read(&file).unwrap());
+    on_server(&["session", "delete", &id]);
+}
+
+#[test]
 fn a_compaction_is_logged_undone_and_redone() {
     let folder = folder();
     let file = session_file(&folder, "own.jsonl", 60);

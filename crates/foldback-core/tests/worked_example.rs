@@ -4,35 +4,7 @@
 use std::sync::Arc;
 
 use foldback_core::*;
-use foldback_testkit::fixture::transcript;
-
-/// The conversation, numbered as in the specification's table.
-const CONVERSATION: &str = r#"
-    system  You are a careful Rust engineer.
-    context The workspace has one crate with src/parser.rs.
-    user    What files are in src/?
-    think   I should list the directory.
-    say     Let me look.
-    call    c3 fs_list_directory {"path":"src"}
-    ok      c3 lib.rs parser.rs
-    say     There are two files: lib.rs and parser.rs.
-    user    Read parser.rs
-    call    c7 fs_read_file {"path":"src/parser.rs"}
-    ok      c7 pub fn parse(text: &str) -> Ast { Ast {} }
-    say     It has one function, parse, which does nothing yet.
-    user    Add error handling
-    call    c11 fs_replace_in_file {"path":"src/parser.rs","old":"-> Ast","new":"-> Result<Ast>"}
-    fail    c11 the text to replace occurs twice
-    say     I will name the whole line.
-    call    c13 fs_replace_in_file {"path":"src/parser.rs","old":"pub fn parse(text: &str) -> Ast"}
-    ok      c13 replaced 1 occurrence
-    call    c15 shell_exec {"command":"cargo check"}
-    ok      c15 Finished dev profile in 0.8s
-    say     parse now returns a Result.
-    user    Now add tests
-    think   One for each variant of the error.
-    say     I will write one test per error.
-"#;
+use foldback_testkit::fixture::{WORKED_EXAMPLE, transcript};
 
 fn pipeline() -> StrategyPipeline {
     let keep_recent =
@@ -49,7 +21,7 @@ fn planned(transcript: &Transcript) -> Plan {
 
 #[test]
 fn more_than_twelve_items_fire_the_trigger() {
-    let transcript = transcript(CONVERSATION);
+    let transcript = transcript(WORKED_EXAMPLE);
     assert_eq!(transcript.len(), 20);
     let context = TriggerContext::new(&transcript, MutationPoint::AfterTurnEnded);
     assert_eq!(item_count_trigger(12).fires(&context), Some(CompactionReason::TranscriptTooLong));
@@ -62,7 +34,7 @@ fn more_than_twelve_items_fire_the_trigger() {
 
 #[test]
 fn exactly_these_ten_items_remain() {
-    let transcript = transcript(CONVERSATION);
+    let transcript = transcript(WORKED_EXAMPLE);
     let view = planned(&transcript).apply_floor().view;
     let indices: Vec<usize> = view.iter().map(Entry::anchor).collect();
     assert_eq!(indices, [0, 1, 10, 13, 14, 15, 16, 17, 18, 19]);
@@ -77,7 +49,7 @@ fn exactly_these_ten_items_remain() {
 
 #[test]
 fn what_remains_is_valid_in_every_dialect_and_settled() {
-    let transcript = transcript(CONVERSATION);
+    let transcript = transcript(WORKED_EXAMPLE);
     let view = planned(&transcript).apply_floor().view;
     for dialect in Dialect::ALL.map(Some).into_iter().chain([None]) {
         assert_eq!(dialect::check(view.items(), dialect), [], "{dialect:?}");
@@ -87,7 +59,7 @@ fn what_remains_is_valid_in_every_dialect_and_settled() {
 
 #[test]
 fn the_plan_says_what_it_costs_the_prompt_cache() {
-    let transcript = transcript(CONVERSATION);
+    let transcript = transcript(WORKED_EXAMPLE);
     let plan = planned(&transcript);
     let compacted = plan.apply_floor();
     assert_eq!(plan.first_changed(), Some(2), "the system and the context item are the anchor");
@@ -103,12 +75,12 @@ fn the_plan_says_what_it_costs_the_prompt_cache() {
 fn the_pipeline_prints_as_its_steps() {
     let told = "drop-reasoning → drop-failed-tool-results → keep-recent(8)";
     assert_eq!(format!("{:?}", pipeline()), told);
-    assert_eq!(planned(&transcript(CONVERSATION)).strategy(), told);
+    assert_eq!(planned(&transcript(WORKED_EXAMPLE)).strategy(), told);
 }
 
 #[test]
 fn the_plan_has_this_shape() {
-    assert_eq!(planned(&transcript(CONVERSATION)).shape(), SHAPE.trim_start_matches('\n'));
+    assert_eq!(planned(&transcript(WORKED_EXAMPLE)).shape(), SHAPE.trim_start_matches('\n'));
 }
 
 const SHAPE: &str = r#"

@@ -30,6 +30,21 @@ pub(crate) struct SessionRow {
     pub(crate) version: Version,
 }
 
+/// Where a loop comes from, as it is kept.
+#[derive(Clone, Debug)]
+pub(crate) struct Lineage {
+    pub(crate) origin: i64,
+    pub(crate) parent: Option<LoopKey>,
+    pub(crate) shared: i64,
+    pub(crate) top: Option<i64>,
+}
+
+impl Lineage {
+    pub(crate) fn root() -> Self {
+        Self { origin: ORIGIN_ROOT, parent: None, shared: 0, top: None }
+    }
+}
+
 /// A loop as it is kept.
 #[derive(Clone, Debug)]
 pub(crate) struct LoopRow {

@@ -16,6 +16,34 @@
 
 use foldback_core::{Item, ItemKind, Part, ToolResult, Transcript};
 
+/// The worked example of the specification: twenty items, numbered as in its table.
+pub const WORKED_EXAMPLE: &str = r#"
+    system  You are a careful Rust engineer.
+    context The workspace has one crate with src/parser.rs.
+    user    What files are in src/?
+    think   I should list the directory.
+    say     Let me look.
+    call    c3 fs_list_directory {"path":"src"}
+    ok      c3 lib.rs parser.rs
+    say     There are two files: lib.rs and parser.rs.
+    user    Read parser.rs
+    call    c7 fs_read_file {"path":"src/parser.rs"}
+    ok      c7 pub fn parse(text: &str) -> Ast { Ast {} }
+    say     It has one function, parse, which does nothing yet.
+    user    Add error handling
+    call    c11 fs_replace_in_file {"path":"src/parser.rs","old":"-> Ast","new":"-> Result<Ast>"}
+    fail    c11 the text to replace occurs twice
+    say     I will name the whole line.
+    call    c13 fs_replace_in_file {"path":"src/parser.rs","old":"pub fn parse(text: &str) -> Ast"}
+    ok      c13 replaced 1 occurrence
+    call    c15 shell_exec {"command":"cargo check"}
+    ok      c15 Finished dev profile in 0.8s
+    say     parse now returns a Result.
+    user    Now add tests
+    think   One for each variant of the error.
+    say     I will write one test per error.
+"#;
+
 /// Reads a conversation written in the fixture language; panics with the line that it cannot read.
 pub fn items(text: &str) -> Vec<Item> {
     let mut items: Vec<Item> = Vec::new();

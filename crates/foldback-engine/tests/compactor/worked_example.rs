@@ -4,33 +4,6 @@ use foldback_testkit::fixture;
 
 use crate::*;
 
-const CONVERSATION: &str = r#"
-    system  You are a careful Rust engineer.
-    context The workspace has one crate with src/parser.rs.
-    user    What files are in src/?
-    think   I should list the directory.
-    say     Let me look.
-    call    c3 fs_list_directory {"path":"src"}
-    ok      c3 lib.rs parser.rs
-    say     There are two files: lib.rs and parser.rs.
-    user    Read parser.rs
-    call    c7 fs_read_file {"path":"src/parser.rs"}
-    ok      c7 pub fn parse(text: &str) -> Ast { Ast {} }
-    say     It has one function, parse, which does nothing yet.
-    user    Add error handling
-    call    c11 fs_replace_in_file {"path":"src/parser.rs","old":"-> Ast","new":"-> Result<Ast>"}
-    fail    c11 the text to replace occurs twice
-    say     I will name the whole line.
-    call    c13 fs_replace_in_file {"path":"src/parser.rs","old":"pub fn parse(text: &str) -> Ast"}
-    ok      c13 replaced 1 occurrence
-    call    c15 shell_exec {"command":"cargo check"}
-    ok      c15 Finished dev profile in 0.8s
-    say     parse now returns a Result.
-    user    Now add tests
-    think   One for each variant of the error.
-    say     I will write one test per error.
-"#;
-
 fn pipeline() -> CompactionPipeline {
     let keep_recent =
         KeepRecentStrategy::new(8).preserve_kind(ItemKind::System).preserve_kind(ItemKind::Context);
@@ -42,7 +15,7 @@ fn pipeline() -> CompactionPipeline {
 
 #[tokio::test]
 async fn twenty_items_become_these_ten() {
-    let view = View::of(&fixture::transcript(CONVERSATION));
+    let view = View::of(&fixture::transcript(fixture::WORKED_EXAMPLE));
     let recorder = Recorder::default();
     let compactor = StrategyCompactor::builder()
         .item_count_trigger(12)

@@ -11,8 +11,8 @@ use tokio_postgres::Row;
 use super::error::Fault;
 use super::{query, query_opt};
 use crate::rows::{
-    LoopRow, Loops, ORIGIN_AFTER, ORIGIN_BRANCH, ORIGIN_ROOT, SessionRow, as_row, chain, index,
-    read_metadata, version, write_metadata,
+    Lineage, LoopRow, Loops, ORIGIN_AFTER, ORIGIN_BRANCH, SessionRow, as_row, chain, index, read_metadata,
+    version, write_metadata,
 };
 
 const LOOP_COLUMNS: &str =
@@ -95,20 +95,6 @@ pub(super) async fn create(
     let key: i64 = row.ok_or_else(exists)?.get(0);
     insert_loop(db, key, &session.first_loop, &Lineage::root(), &Metadata::new(), now).await?;
     Ok(Version(1))
-}
-
-/// Where a loop comes from, as it is kept.
-struct Lineage {
-    origin: i64,
-    parent: Option<i64>,
-    shared: i64,
-    top: Option<i64>,
-}
-
-impl Lineage {
-    fn root() -> Self {
-        Self { origin: ORIGIN_ROOT, parent: None, shared: 0, top: None }
-    }
 }
 
 /// Adds a loop and makes it the current one.

@@ -10,8 +10,8 @@ use rusqlite::{Connection, OptionalExtension, Row, Transaction, TransactionBehav
 use super::Spot;
 use super::error::Fault;
 use crate::rows::{
-    LoopRow, Loops, ORIGIN_AFTER, ORIGIN_BRANCH, ORIGIN_ROOT, SessionRow, as_row, chain, index,
-    read_metadata, version, write_metadata,
+    Lineage, LoopRow, Loops, ORIGIN_AFTER, ORIGIN_BRANCH, SessionRow, as_row, chain, index, read_metadata,
+    version, write_metadata,
 };
 
 const LOOP_COLUMNS: &str =
@@ -110,20 +110,6 @@ pub(super) fn create(db: &mut Connection, session: &NewSession, now: Timestamp) 
     change.execute("UPDATE sessions SET current_loop = ?2 WHERE id = ?1", [key, loop_key])?;
     change.commit()?;
     Ok(Version(1))
-}
-
-/// Where a loop comes from, as it is kept.
-struct Lineage {
-    origin: i64,
-    parent: Option<i64>,
-    shared: i64,
-    top: Option<i64>,
-}
-
-impl Lineage {
-    fn root() -> Self {
-        Self { origin: ORIGIN_ROOT, parent: None, shared: 0, top: None }
-    }
 }
 
 fn insert_loop(

@@ -1,6 +1,7 @@
 //! Sentences, and whether one is a rule that somebody gave.
 
 use std::ops::Range;
+use std::sync::LazyLock;
 
 /// Words that make a sentence a rule, in lower case. Those of scripts without spaces are found
 /// anywhere, the others only as whole words.
@@ -271,28 +272,60 @@ fn is_abbreviated(sentence: &str) -> bool {
 /// Whether a sentence of a user is a rule: it says what must, must not, or may only be done.
 pub fn is_constraint(sentence: &str) -> bool {
     let sentence = sentence.to_lowercase().replace('’', "'");
-    has_cue(&sentence, CUES)
+    static INDEX: LazyLock<Cues> = LazyLock::new(|| Cues::new(CUES));
+    INDEX.are_in(&sentence)
 }
 
-/// Whether a sentence in lower case has one of the cues in it.
-pub(super) fn has_cue(sentence: &str, cues: &[&str]) -> bool {
-    let present = bytes_in(sentence);
-    let may_be_there = |cue: &str| bytes_in(cue) & !present == 0;
-    cues.iter().any(|cue| may_be_there(cue) && find_cue(sentence, cue).is_some())
+/// Cues by the byte that they begin with: a sentence is looked at word by word, once for all of them.
+#[derive(Debug)]
+pub(super) struct Cues {
+    spaced: [Vec<&'static str>; 256],
+    /// Those of scripts without spaces, which may stand anywhere.
+    unspaced: Vec<&'static str>,
 }
 
-/// Which bytes a text has, in groups: a text without those of a cue need not be searched for it.
-fn bytes_in(text: &str) -> u64 {
-    text.bytes().fold(0, |present, byte| present | 1 << (byte & 63))
+impl Cues {
+    pub(super) fn new(cues: &[&'static str]) -> Self {
+        let mut spaced = [const { Vec::new() }; 256];
+        let mut unspaced = Vec::new();
+        for &cue in cues {
+            match cue.as_bytes() {
+                [first, ..] if is_spaced(cue) => spaced[*first as usize].push(cue),
+                _ => unspaced.push(cue),
+            }
+        }
+        Self { spaced, unspaced }
+    }
+
+    /// Whether a sentence in lower case has one of them in it, as [`find_cue`] finds them.
+    pub(super) fn are_in(&self, sentence: &str) -> bool {
+        let mut is_inside_word = false;
+        for (at, character) in sentence.char_indices() {
+            let rest = &sentence[at..];
+            let begins =
+                |cue: &&str| rest.strip_prefix(*cue).is_some_and(|rest| !rest.starts_with(is_letter));
+            if !is_inside_word && self.spaced[rest.as_bytes()[0] as usize].iter().any(begins) {
+                return true;
+            }
+            is_inside_word = is_letter(character);
+        }
+        !sentence.is_ascii() && self.unspaced.iter().any(|cue| sentence.contains(cue))
+    }
+}
+
+fn is_spaced(cue: &str) -> bool {
+    cue.chars().all(|c| matches!(c as u32, 0..=0x0fff))
+}
+
+fn is_letter(c: char) -> bool {
+    c.is_alphanumeric() || c == '_' || c == '\''
 }
 
 /// Where a cue stands in a sentence: as whole words, in scripts that have spaces.
 pub(super) fn find_cue(sentence: &str, cue: &str) -> Option<usize> {
-    let is_spaced = cue.chars().all(|c| matches!(c as u32, 0..=0x0fff));
-    if !is_spaced {
+    if !is_spaced(cue) {
         return sentence.find(cue);
     }
-    let is_letter = |c: char| c.is_alphanumeric() || c == '_' || c == '\'';
     let found = sentence.match_indices(cue).find(|(at, _)| {
         let before = sentence[..*at].chars().next_back();
         let after = sentence[at + cue.len()..].chars().next();
@@ -304,6 +337,34 @@ pub(super) fn find_cue(sentence: &str, cue: &str) -> Option<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_index_finds_the_cues_that_one_by_one_are_found() {
+        let words = [
+            "never",
+            "nevertheless",
+            "don't",
+            "dont",
+            "must",
+            "_must",
+            "use",
+            "必须",
+            "ok",
+            "only,",
+            "(always)",
+        ];
+        let index = Cues::new(CUES);
+        for first in words {
+            for second in words {
+                for sentence in
+                    [format!("{first} {second}"), format!("{first}{second}"), format!("a {first}.")]
+                {
+                    let one_by_one = CUES.iter().any(|cue| find_cue(&sentence, cue).is_some());
+                    assert_eq!(index.are_in(&sentence), one_by_one, "{sentence}");
+                }
+            }
+        }
+    }
 
     #[test]
     fn sentences_end_where_they_end() {

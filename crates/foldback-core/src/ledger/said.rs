@@ -1,10 +1,11 @@
 //! What is said in words: rules, decisions, things to do, questions.
 
 use std::ops::Range;
+use std::sync::LazyLock;
 
 use super::FactKind;
 use super::book::{FactIndex, Ledger, Spot};
-use super::constraint::{find_cue, has_cue, is_constraint, sentences};
+use super::constraint::{Cues, find_cue, is_constraint, sentences};
 use super::fact::{Detail, Place};
 use super::own::{RULES_BYTES_MAX, SENTENCE_BYTES_MAX, outside_code, own_words};
 use crate::digest::user_lines;
@@ -127,7 +128,8 @@ fn note_decision(ledger: &mut Ledger, at: &Spot<'_>, span: &Range<usize>) {
 
 pub(crate) fn is_decision(sentence: &str) -> bool {
     let lowered = sentence.to_lowercase().replace('’', "'");
-    has_cue(&lowered, DECISION_CUES)
+    static INDEX: LazyLock<Cues> = LazyLock::new(|| Cues::new(DECISION_CUES));
+    INDEX.are_in(&lowered)
 }
 
 /// What follows the first word that gives a reason.

@@ -106,7 +106,11 @@ fn programs() -> Result<PathBuf, Failure> {
     }
     eprintln!("installing PostgreSQL (apt-get install postgresql)");
     if answers(Command::new("apt-get").arg("--version")) {
-        run_command(Command::new("apt-get").args(["install", "-y", "-q", "postgresql"]))?;
+        let apt = |words: &[&str]| {
+            run_command(Command::new("apt-get").args(words).env("DEBIAN_FRONTEND", "noninteractive"))
+        };
+        apt(&["update", "--quiet"])?;
+        apt(&["install", "--yes", "--quiet", "postgresql"])?;
     }
     newest_programs().ok_or_else(|| {
         Failure::Failed(format!(

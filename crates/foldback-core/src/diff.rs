@@ -1,4 +1,4 @@
-//! What somebody made of a view, as edits: [`diff`].
+//! What somebody made of a view, as edits: [`diff`](fn@diff).
 //!
 //! A host that compacts in its own way returns a list of items. Stored as a list it could be neither
 //! explained nor undone; as edits it is a compaction like any other (T1, T5, T9).

@@ -1,6 +1,6 @@
 //! Turns as a recorder marked them: which items belong to which turn, and ranges of turns.
 //!
-//! [`Sequence`](crate::Sequence) finds turns by user items. A stored session names them instead:
+//! [`Sequence`] finds turns by user items. A stored session names them instead:
 //! every item carries the id of its turn, and a block says which turns it covers.
 
 use std::fmt;

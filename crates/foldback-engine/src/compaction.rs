@@ -136,7 +136,7 @@ impl CompactionResult {
     }
 
     /// What a strategy of the host's own made of the items of the request, as edits that can be
-    /// explained and undone. See [`diff`] for what it may do.
+    /// explained and undone. See [`diff`](fn@diff) for what it may do.
     ///
     /// ```
     /// use std::sync::Arc;

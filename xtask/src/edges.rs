@@ -10,7 +10,7 @@ use serde_json::Value;
 use crate::{Failure, cargo, purity};
 
 /// Which of our crates each of our crates may use, in `[dependencies]` and
-/// `[build-dependencies]`. Crates that are not written yet stand here too: the design came first.
+/// `[build-dependencies]`.
 const MAY_USE: &[(&str, &[&str])] = &[
     ("foldback-core", &[]),
     ("foldback-tokens", &["foldback-core"]),

@@ -324,16 +324,7 @@ impl<'v> Draft<'v> {
         let Some((_, old)) = self.parts(position).find(|&(index, _)| index == part_index) else {
             return false;
         };
-        let is_signed = match old {
-            Part::Reasoning(_) => true,
-            Part::ToolCall(call) => call.signature.is_some(),
-            Part::Text(_)
-            | Part::ToolResult(_)
-            | Part::Media(_)
-            | Part::File(_)
-            | Part::Structured(_)
-            | Part::Opaque(_) => false,
-        };
+        let is_signed = old.is_signed();
         if in_flight && is_signed {
             return false;
         }

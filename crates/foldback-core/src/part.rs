@@ -111,6 +111,20 @@ impl Part {
         })
     }
 
+    /// Whether a provider may have signed it, and wants it back unchanged while its loop is in flight.
+    pub(crate) fn is_signed(&self) -> bool {
+        match self {
+            Self::Reasoning(_) => true,
+            Self::ToolCall(call) => call.signature.is_some(),
+            Self::Text(_)
+            | Self::ToolResult(_)
+            | Self::Media(_)
+            | Self::File(_)
+            | Self::Structured(_)
+            | Self::Opaque(_) => false,
+        }
+    }
+
     /// The word used in shapes and messages.
     pub fn kind_name(&self) -> &'static str {
         match self {

@@ -63,16 +63,7 @@ fn is_of_a_sort(old: &Part, new: &Part) -> bool {
 /// Whether a part may change where it stands: in the loop in flight, reasoning and signed calls stay
 /// byte for byte, and in the unit in flight only results and inputs may be shortened (T4).
 pub(super) fn may_change(draft: &Draft<'_>, position: usize, old: &Part, new: Option<&Part>) -> bool {
-    let is_signed = match old {
-        Part::Reasoning(_) => true,
-        Part::ToolCall(call) => call.signature.is_some(),
-        Part::Text(_)
-        | Part::ToolResult(_)
-        | Part::Media(_)
-        | Part::File(_)
-        | Part::Structured(_)
-        | Part::Opaque(_) => false,
-    };
+    let is_signed = old.is_signed();
     if draft.unit_in_flight().contains(&position) {
         return !is_signed
             && match (old, new) {

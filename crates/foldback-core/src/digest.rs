@@ -5,7 +5,9 @@
 //! it is made up: every line is a quotation or a count.
 
 mod choose;
+mod cut;
 mod earlier;
+mod findings;
 mod passages;
 mod sources;
 mod weigh;
@@ -20,6 +22,7 @@ use crate::secrets::redact;
 use crate::transcript::Meter;
 use choose::Chooser;
 pub(crate) use earlier::user_lines;
+pub(crate) use findings::ItemFindings;
 use passages::Passages;
 use sources::Sources;
 pub(crate) use write::{SECTION_MARK, USER_MARK, USER_SAID};
@@ -27,19 +30,19 @@ pub(crate) use write::{SECTION_MARK, USER_MARK, USER_SAID};
 /// A digest needs room for a section or two.
 pub(crate) const DIGEST_TOKENS_MIN: u64 = 160;
 
-/// Share of the room for chosen things that names without their line take.
-const NAME_SHARE: f64 = 0.5;
-
 /// Attempts at a digest that fits.
 const ATTEMPTS_MAX: usize = 6;
 
-/// How much less is chosen than seems to fit, when an attempt was too long.
+/// How much less is chosen than seems to fit, when an attempt was too long or too short.
 const CAUTION: f64 = 0.98;
+
+/// A digest that leaves less than this share of its room is long enough.
+const UNUSED_SHARE: u64 = 100;
 
 /// What a digest is made of.
 pub(crate) struct Material<'r> {
-    /// The folded items as they were recorded, with their transcript index.
-    pub(crate) items: Vec<(usize, &'r Item)>,
+    /// The items as they were recorded, in order.
+    pub(crate) items: Vec<Told<'r>>,
     /// What stays visible beside the digest.
     pub(crate) kept: Vec<Text>,
     /// What to attend to.
@@ -48,13 +51,59 @@ pub(crate) struct Material<'r> {
     pub(crate) now: usize,
 }
 
+/// An item of which something can no longer be seen.
+#[derive(Debug)]
+pub(crate) struct Told<'r> {
+    /// Its transcript index.
+    pub(crate) index: usize,
+    pub(crate) item: &'r Item,
+    pub(crate) hidden: Hidden,
+    /// Where what is found in it is kept.
+    pub(crate) findings: Option<&'r ItemFindings>,
+}
+
+/// How much of an item can no longer be seen.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Hidden {
+    /// It is folded.
+    Whole,
+    /// These parts of it are shown shortened, or not at all.
+    Parts(Vec<usize>),
+}
+
+impl Hidden {
+    fn contains(&self, part_index: usize) -> bool {
+        match self {
+            Self::Whole => true,
+            Self::Parts(parts) => parts.contains(&part_index),
+        }
+    }
+}
+
+/// The items as something that is folded whole, and of which nothing is kept.
+fn folded<'r>(items: impl Iterator<Item = &'r Item>) -> Vec<Told<'r>> {
+    let told = |(index, item)| Told { index, item, hidden: Hidden::Whole, findings: None };
+    items.enumerate().map(told).collect()
+}
+
 /// A digest of some items of at most `tokens_max`, without a fold and so without a header: of what
 /// is to be summarised in pieces, or by whoever has no transcript. `None` where there is no room.
 pub fn digest_of(items: &[Arc<Item>], tokens_max: Tokens, meter: &Meter) -> Option<String> {
-    let items: Vec<(usize, &Item)> = items.iter().map(|item| &**item).enumerate().collect();
+    let items = folded(items.iter().map(|item| &**item));
     let now = items.len();
     let text = digest(&Material { items, kept: Vec::new(), focus: None, now }, tokens_max.0, meter)?;
     Some(text.trim_start().to_owned())
+}
+
+/// Finds in an item all that a digest will ask for, so that it is found when the digest is written.
+pub(crate) fn read_ahead(told: Told<'_>, meter: &Meter) {
+    let sources = Sources::read(&[told]);
+    let passages = Passages::of(&sources);
+    for index in 0..passages.pieces.len() as u32 {
+        passages.piece_tokens(&sources, index, |text| meter.text(text));
+    }
+    let words = words::choose_words(&sources, &[], 0, meter);
+    write::frame(&sources, &words, 0);
 }
 
 /// Writes a digest of at most `tokens_max`, without header. `None` where there is no room for one.
@@ -64,7 +113,7 @@ pub(crate) fn digest(material: &Material<'_>, tokens_max: u64, meter: &Meter) ->
     }
     let sources = Sources::read(&material.items);
     let passages = Passages::of(&sources);
-    let words = words::choose_words(&sources, tokens_max, meter);
+    let words = words::choose_words(&sources, &material.kept, tokens_max, meter);
     let frame = write::frame(&sources, &words, tokens_max);
     let frame_text = frame.text();
     let mut weights: Vec<f64> = passages.names.iter().map(|name| weigh::weight(name, material.now)).collect();
@@ -73,23 +122,40 @@ pub(crate) fn digest(material: &Material<'_>, tokens_max: u64, meter: &Meter) ->
             weights[name.0 as usize] = weigh::focused(weights[name.0 as usize]);
         });
     }
-    for visible in material.kept.iter().map(Text::as_str).chain([frame_text.as_str()]) {
-        passages.known_in(visible, |name| weights[name.0 as usize] = 0.0);
-    }
+    let mut visible = frame_text.clone();
+    material.kept.iter().for_each(|text| {
+        visible.push('\n');
+        visible.push_str(text);
+    });
+    passages.known_in(&visible, |name| {
+        weights[name.0 as usize] = 0.0;
+        passages.parts_of(name).iter().for_each(|part| weights[part.0 as usize] = 0.0);
+    });
     let headings: Vec<String> = sources.topics.iter().map(write::heading).collect();
     let chooser = Chooser::new(&sources, &passages, weights, &headings, meter, material.now);
     let mut room = tokens_max.saturating_sub(meter.text(&frame_text)) as f64;
+    let mut fullest: Option<(u64, String)> = None;
     for _ in 0..ATTEMPTS_MAX {
-        let choice = chooser.choose(room, NAME_SHARE, &frame_text);
+        let choice = chooser.choose(room, &visible);
         let text = write::write(&frame, &sources, &passages, &headings, &choice);
         let text = redact(&text).into_owned();
         let tokens = meter.text(&text);
-        if tokens <= tokens_max {
-            return Some(text);
+        let is_fuller = fullest.as_ref().is_none_or(|(most, _)| tokens > *most);
+        if tokens > tokens_max && fullest.is_none() {
+            room = (room - (tokens - tokens_max) as f64) * CAUTION;
+            continue;
         }
-        room = (room - (tokens - tokens_max) as f64) * CAUTION;
+        if tokens > tokens_max || !is_fuller {
+            break;
+        }
+        let left = tokens_max - tokens;
+        fullest = Some((tokens, text));
+        if left <= tokens_max / UNUSED_SHARE {
+            break;
+        }
+        room += left as f64 * CAUTION;
     }
-    None
+    fullest.map(|(_, text)| text)
 }
 
 #[cfg(test)]
@@ -127,7 +193,7 @@ mod tests {
 
     fn written(items: &[Item], tokens_max: u64) -> Option<String> {
         let meter = Transcript::default().meter().clone();
-        let items: Vec<(usize, &Item)> = items.iter().enumerate().collect();
+        let items = folded(items.iter());
         let now = items.len();
         let text = digest(&Material { items, kept: Vec::new(), focus: None, now }, tokens_max, &meter)?;
         assert!(meter.text(&text) <= tokens_max, "{text}");
@@ -165,6 +231,35 @@ mod tests {
             let text = written(&items, tokens_max).unwrap_or_default();
             assert!(tokens_max < 300 || text.contains("Never touch src/lexer.rs"), "{tokens_max}: {text}");
         }
+    }
+
+    /// A digest of items of which only the second parts are hidden.
+    fn written_beside(items: &[Item], kept: &str) -> String {
+        let meter = Transcript::default().meter().clone();
+        let partly = |(index, item)| Told { index, item, findings: None, hidden: Hidden::Parts(vec![1]) };
+        let items: Vec<Told<'_>> = items.iter().enumerate().map(partly).collect();
+        let now = items.len();
+        digest(&Material { items, kept: vec![kept.into()], focus: None, now }, 400, &meter).unwrap()
+    }
+
+    #[test]
+    fn what_is_cut_out_of_a_kept_item_is_told_and_what_is_seen_is_not() {
+        let parts = vec![
+            Part::text("The work is on src/visible.rs."),
+            Part::text("The culprit is resolve_symbols() in src/linker.rs."),
+        ];
+        let text = written_beside(&[Item::assistant("a", parts)], "The work is on src/visible.rs.");
+        assert!(text.contains("resolve_symbols() in src/linker.rs"), "{text}");
+        assert!(!text.contains("src/visible.rs"), "{text}");
+    }
+
+    #[test]
+    fn rules_that_were_cut_out_of_a_kept_message_are_quoted() {
+        let parts = vec![Part::text("Hello."), Part::text("Never touch src/lexer.rs. Always use tabs.")];
+        let item = Item::new("u", crate::item::ItemKind::User, parts);
+        let text = written_beside(&[item], "Never touch src/lexer.rs. [folded]");
+        assert!(text.contains("> Always use tabs."), "{text}");
+        assert!(!text.contains("> Never touch"), "it can still be seen: {text}");
     }
 
     #[test]

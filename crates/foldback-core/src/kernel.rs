@@ -21,7 +21,7 @@ const RESULT_FLOOR_TOKENS_MIN: u64 = 50;
 const RESULT_FLOOR_SHARE: u64 = 25;
 
 /// The input of a call in flight is not shortened below this share of the target.
-const INPUT_FLOOR_SHARE: u64 = 10;
+const INPUT_FLOOR_SHARE: u64 = 25;
 const INPUT_FLOOR_TOKENS_MIN: u64 = 100;
 
 /// Each text of the first task is shortened to this, or to a share of a small target, where there
@@ -32,8 +32,8 @@ const TASK_SHARE: u64 = 16;
 
 /// Each text that sets the scene is shortened to this share of the target where there is no room
 /// for more.
-const SCENE_SHARE: u64 = 20;
-const SCENE_TOKENS_MIN: u64 = 150;
+const SCENE_SHARE: u64 = 50;
+const SCENE_TOKENS_MIN: u64 = 80;
 
 /// Earlier instructions that one is compared with.
 pub const REPEATED_INSTRUCTIONS_MAX: usize = 16;

@@ -11,6 +11,9 @@ use crate::sequence::{Entry, Sequence};
 /// Characters of text in a shape's line.
 const PREVIEW_CHARACTERS_MAX: usize = 40;
 
+/// Characters of a call's id; some agents join several ids to one of eighty.
+const ID_CHARACTERS_MAX: usize = 32;
+
 impl Sequence {
     /// One line per item: position, kind, tokens, parts.
     pub fn shape(&self) -> String {
@@ -69,10 +72,11 @@ fn push_line(shape: &mut String, mark: char, position: usize, entry: &Entry) {
         let _ = match part {
             Part::Text(text) => write!(shape, " {:?}", preview(text)),
             Part::Reasoning(_) => write!(shape, " reasoning"),
-            Part::ToolCall(call) => write!(shape, " call:{}({})", call.name, call.id),
+            Part::ToolCall(call) => write!(shape, " call:{}({})", call.name, short_id(&call.id)),
             Part::ToolResult(result) => {
                 let failed = if result.is_error { "!" } else { "" };
-                write!(shape, " result{failed}({}) {:?}", result.call_id, preview(result.first_line()))
+                let id = short_id(&result.call_id);
+                write!(shape, " result{failed}({id}) {:?}", preview(result.first_line()))
             }
             Part::Media(media) => write!(shape, " {}", media.media_type),
             Part::File(file) => write!(shape, " file:{}", file.label()),
@@ -84,9 +88,31 @@ fn push_line(shape: &mut String, mark: char, position: usize, entry: &Entry) {
 }
 
 fn preview(text: &str) -> String {
-    let line = one_line(text.trim_start());
-    match line.char_indices().nth(PREVIEW_CHARACTERS_MAX) {
-        Some((end, _)) => format!("{}…", &line[..end]),
-        None => line,
+    shortened(one_line(text.trim_start()), PREVIEW_CHARACTERS_MAX)
+}
+
+fn short_id(id: &str) -> String {
+    shortened(id.to_owned(), ID_CHARACTERS_MAX)
+}
+
+fn shortened(text: String, characters_max: usize) -> String {
+    match text.char_indices().nth(characters_max) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::item::Item;
+
+    #[test]
+    fn a_long_id_leaves_room_on_its_line() {
+        let id = format!("call_{}|fc_{}", "a".repeat(24), "b".repeat(50));
+        let call = Item::assistant("a", vec![Part::call(id.as_str(), "ls", &serde_json::json!({}))]);
+        let transcript: crate::Transcript = [call].into_iter().collect();
+        let shape = transcript.shape();
+        assert!(shape.contains("call:ls(call_aaaaaaaaaaaaaaaaaaaaaaaa|fc…)"), "{shape}");
     }
 }

@@ -1,21 +1,20 @@
 //! Summaries of folds: what is asked for, how an answer is judged, and the floor summary that
 //! answers whenever nothing better does.
 
+mod material;
 mod written;
 
-use std::collections::HashMap;
 use std::fmt::Write;
 use std::ops::Range;
 use std::sync::Arc;
 
-use crate::digest::{Material, digest};
+use crate::digest::digest;
 use crate::edit::{Edit, Fold};
 use crate::handle::Handle;
 use crate::ids::{Text, Tokens};
 use crate::item::{Item, ItemKind, Pin, SummaryOrigin};
 use crate::part::Part;
 use crate::placeholder::{HeadPercent, one_line, shorten_to_tokens};
-use crate::reading::text_of;
 use crate::sequence::{Entry, Holds};
 use crate::tokens::ITEM_OVERHEAD_TOKENS;
 use crate::view::{Fate, View};
@@ -175,45 +174,6 @@ impl<'p> FoldRequest<'p> {
             Some(text) => self.item(text, DIGEST),
             None => self.floor(),
         }
-    }
-
-    fn material(&self, covered: &[Range<usize>]) -> Material<'p> {
-        let transcript = self.view.transcript();
-        let told =
-            self.previous().filter(|entry| !self.is_regenerated(entry) && !self.is_recorded_summary(entry));
-        let mut items: Vec<(usize, &Item)> = told.map(|entry| (entry.anchor(), &**entry.item())).collect();
-        for index in covered.iter().cloned().flatten() {
-            items.extend(transcript.get(index).map(|entry| (index, &**entry.item())));
-        }
-        items.sort_by_key(|&(index, _)| index);
-        let focus = self.fold.spec.focus.as_deref();
-        Material { items, kept: self.kept_texts(), focus, now: transcript.len() }
-    }
-
-    /// What stays visible beside the summary, as far as it can be read.
-    pub fn kept_texts(&self) -> Vec<Text> {
-        let mut replaced = HashMap::new();
-        let mut hidden = Vec::new();
-        for edit in self.edits {
-            match edit {
-                Edit::Rewrite(rewrite) => {
-                    replaced.insert((rewrite.item_index, rewrite.part_index), rewrite.replacement.as_ref());
-                }
-                Edit::Drop(drop) => hidden.push(drop.range.clone()),
-                Edit::Fold(_) => {}
-            }
-        }
-        let is_hidden =
-            |index: usize| self.fold.hides(index) || hidden.iter().any(|range| range.contains(&index));
-        let mut texts = Vec::new();
-        for entry in self.view.iter().filter(|entry| !is_hidden(entry.span().start)) {
-            for (part_index, part) in entry.item().parts.iter().enumerate() {
-                let place = (entry.anchor(), entry.recorded_part(part_index));
-                let part = replaced.get(&place).copied().unwrap_or(Some(part));
-                texts.extend(part.map(|part| Text::from(&*text_of(part))));
-            }
-        }
-        texts
     }
 
     /// The floor summary: one line per folded unit with its handle, tool and first line, merged
@@ -536,6 +496,27 @@ mod tests {
             Part::Text(text) => text,
             part => panic!("{part:?}"),
         }
+    }
+
+    #[test]
+    fn a_digest_is_the_same_whether_its_items_were_read_before_or_not() {
+        let written = |transcript: &Transcript| {
+            let budget = crate::budget::Budget::for_target(Tokens(2_000)).unwrap();
+            let ladder = crate::strategy::LadderStrategy::new();
+            let plan = crate::plan::plan(&View::of(transcript), &ladder, Some(&budget)).unwrap();
+            let requests: Vec<Item> = plan.requests().map(|request| request.digest()).collect();
+            assert!(!requests.is_empty(), "something is folded");
+            requests
+        };
+        let (cold, ahead) = (rounds(200), rounds(200));
+        let first = written(&cold);
+        assert_eq!(written(&cold), first, "read by the digest before");
+        (0..ahead.len()).for_each(|index| ahead.read_ahead(index));
+        assert_eq!(written(&ahead), first, "read one by one");
+        let mut grown = cold;
+        grown.push(Item::user("more", "Never touch src/lexer.rs."));
+        let fresh: Transcript = grown.items().cloned().collect();
+        assert_eq!(written(&grown), written(&fresh), "read in part");
     }
 
     #[test]

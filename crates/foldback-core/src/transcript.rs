@@ -1,9 +1,11 @@
 //! The append-only list of items. Each item is counted and indexed once, when it is pushed.
 
 use std::ops::Deref;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
+use crate::chunked::ChunkedVec;
 use crate::dialect::Dialect;
+use crate::digest::{self, Hidden, ItemFindings, Told};
 use crate::item::Item;
 use crate::part::Part;
 use crate::sequence::Sequence;
@@ -17,17 +19,23 @@ use crate::tokens::{EstimatingCounter, ItemTokens, TokenCounter, count_item, cou
 pub struct Transcript {
     sequence: Sequence,
     meter: Meter,
+    /// What digests found in each item, once one has read it.
+    findings: ChunkedVec<OnceLock<Arc<ItemFindings>>>,
 }
 
 impl Transcript {
     /// An empty transcript that counts with `counter`.
     pub fn new(counter: Arc<dyn TokenCounter>) -> Self {
-        Self { sequence: Sequence::default(), meter: Meter { counter, dialect: None } }
+        Self::counted_by(Meter { counter, dialect: None })
     }
 
     /// An empty transcript that counts media and files by the rules of `dialect`.
     pub fn for_dialect(counter: Arc<dyn TokenCounter>, dialect: Dialect) -> Self {
-        Self { sequence: Sequence::default(), meter: Meter { counter, dialect: Some(dialect) } }
+        Self::counted_by(Meter { counter, dialect: Some(dialect) })
+    }
+
+    fn counted_by(meter: Meter) -> Self {
+        Self { sequence: Sequence::default(), meter, findings: ChunkedVec::default() }
     }
 
     /// Appends one item. O(that item).
@@ -42,12 +50,28 @@ impl Transcript {
     pub fn push_counted(&mut self, item: impl Into<Arc<Item>>, tokens: ItemTokens) {
         let index = self.sequence.len();
         self.sequence.push(item.into(), tokens, index..index + 1, index);
+        self.findings.push(OnceLock::new());
+    }
+
+    /// Reads an item for the digests to come: what they look for in it is found now, and kept. Costs
+    /// what reading it costs, once; without it, the first digest pays.
+    pub fn read_ahead(&self, index: usize) {
+        let Some(entry) = self.sequence.get(index) else { return };
+        let findings = self.findings(index);
+        let told = Told { index, item: entry.item(), hidden: Hidden::Whole, findings };
+        digest::read_ahead(told, &self.meter);
+    }
+
+    /// Where what digests find in an item is kept.
+    pub(crate) fn findings(&self, index: usize) -> Option<&ItemFindings> {
+        let item = self.sequence.get(index)?.item();
+        Some(self.findings.get(index)?.get_or_init(|| Arc::new(ItemFindings::of(item))))
     }
 
     /// An empty transcript that counts as this one does.
     #[must_use]
     pub fn clone_empty(&self) -> Self {
-        Self { sequence: Sequence::default(), meter: self.meter.clone() }
+        Self::counted_by(self.meter.clone())
     }
 
     /// What counts tokens here.

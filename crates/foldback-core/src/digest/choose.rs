@@ -1,8 +1,12 @@
 //! Which passages to quote and which names to list: greedily, what is likeliest to be needed again
 //! for what it costs.
+//!
+//! A name that is quoted in its context is worth all of its weight, one that is only listed a part
+//! of it. Quotations and listed names compete for the same room.
 
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
+use std::ops::Range;
 
 use foldhash::{HashSet, HashSetExt};
 use memchr::memmem;
@@ -13,10 +17,15 @@ use super::weigh;
 use crate::transcript::Meter;
 
 /// What a quoted line costs beside its words: indent, mark and line end.
-const LINE_TOKENS: f64 = 2.0;
+const LINE_TOKENS: f64 = 1.5;
 
-/// What a listed name costs beside itself.
-const SEPARATOR_TOKENS: f64 = 1.0;
+/// The part of a name's weight that is its context's: a name without it may be found again, but not
+/// what it was about. The fewer of the names there is room for, the more they have to tell.
+const CONTEXT_SHARE: f64 = 0.12;
+const CONTEXT_SHARE_MAX: f64 = 0.42;
+
+/// A name this long is its own context.
+const TELLING_CHARACTERS_MIN: usize = 40;
 
 /// A digest longer than this is not searched for each name: some are then listed that stand in it.
 const SEARCHED_BYTES_MAX: usize = 256 << 10;
@@ -55,16 +64,26 @@ struct Heading {
     weight: f64,
 }
 
-/// A passage or, counted on from the last of them, a topic of which only the heading is written.
+/// Something that can be written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Which {
+    /// A passage, with its topic's heading.
+    Passage(u32),
+    /// The heading alone.
+    Heading(TopicIndex),
+    /// A name in a list.
+    Name(NameIndex),
+}
+
 #[derive(Clone, Copy)]
 struct Candidate {
     ratio: f64,
-    index: u32,
+    which: Which,
 }
 
 impl Ord for Candidate {
     fn cmp(&self, other: &Self) -> Ordering {
-        self.ratio.total_cmp(&other.ratio).then_with(|| other.index.cmp(&self.index))
+        self.ratio.total_cmp(&other.ratio).then_with(|| other.which.cmp(&self.which))
     }
 }
 impl PartialOrd for Candidate {
@@ -78,6 +97,26 @@ impl PartialEq for Candidate {
     }
 }
 impl Eq for Candidate {}
+
+/// How a name can be seen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Shown {
+    Nowhere,
+    /// By itself, in a list or a heading.
+    Named,
+    /// In its context, or somewhere beside the digest.
+    Quoted,
+}
+
+/// What is chosen so far.
+struct Run {
+    shown: Vec<Shown>,
+    is_listed: Vec<bool>,
+    is_open: Vec<bool>,
+    passages: Vec<u32>,
+    left: f64,
+    context_share: f64,
+}
 
 impl<'c, 's> Chooser<'c, 's> {
     /// Weighs everything. `weights` has the weight of each name, nothing for what stays visible.
@@ -95,7 +134,7 @@ impl<'c, 's> Chooser<'c, 's> {
             passages.known_in(text, |name| names.push(name));
             Heading { tokens: tokens(text), names, weight: weigh::topic_weight(topic, now) }
         };
-        let name_tokens = passages.names.iter().map(|name| tokens(name.text) + SEPARATOR_TOKENS);
+        let name_tokens = passages.names.iter().map(|name| tokens(name.text));
         let mut chooser = Self {
             sources,
             passages,
@@ -106,173 +145,260 @@ impl<'c, 's> Chooser<'c, 's> {
             name_tokens: name_tokens.collect(),
             headings: headings.iter().zip(&sources.topics).map(heading_of).collect(),
         };
-        chooser.find_candidates(tokens);
+        chooser.find_candidates(meter);
         chooser
     }
 
     /// Every attempt starts with the same candidates: passages that gain something, each text once,
-    /// and headings.
-    fn find_candidates(&mut self, tokens: impl Fn(&str) -> f64) {
+    /// headings, and names.
+    fn find_candidates(&mut self, meter: &Meter) {
         let run = self.start(0.0);
         let mut seen = HashSet::new();
-        let passage_count = self.passages.passages.len() as u32;
+        let mut piece_tokens: (u32, f64) = (u32::MAX, 0.0);
+        let passages = (0..self.passages.passages.len() as u32).map(Which::Passage);
+        let headings = (0..self.headings.len() as u32).map(|topic| Which::Heading(TopicIndex(topic)));
+        let names = (0..self.weights.len() as u32).map(|name| Which::Name(NameIndex(name)));
         let mut candidates = Vec::new();
-        for index in 0..passage_count + self.headings.len() as u32 {
-            let text = (index < passage_count).then(|| text_of(self.sources, self.passages, index));
-            if text.is_some_and(|text| !seen.insert(text)) {
-                continue;
-            }
-            let gain = self.gain(index, &run);
+        for which in passages.chain(headings).chain(names) {
+            let gain = self.gain(which, &run);
             if gain <= 0.0 {
                 continue;
             }
-            if let Some(text) = text {
-                self.passage_tokens[index as usize] = tokens(text) + LINE_TOKENS;
+            if let Which::Passage(index) = which {
+                let text = text_of(self.sources, self.passages, index);
+                if !seen.insert(text) {
+                    continue;
+                }
+                // Windows of a piece are counted by their share of it.
+                let piece = self.passages.passages[index as usize].piece;
+                let whole = piece_text(self.sources, self.passages, piece);
+                if piece_tokens.0 != piece {
+                    let tokens = self.passages.piece_tokens(self.sources, piece, |text| meter.text(text));
+                    piece_tokens = (piece, tokens as f64);
+                }
+                let share = text.len() as f64 / whole.len() as f64;
+                self.passage_tokens[index as usize] = piece_tokens.1 * share + LINE_TOKENS;
             }
-            let alone = self.passage_tokens.get(index as usize).copied();
-            self.cost_min = self.cost_min.min(alone.unwrap_or_else(|| self.cost(index, &run)));
-            candidates.push(Candidate { ratio: gain / self.cost(index, &run), index });
+            let cost = self.cost(which, &run);
+            let alone = match which {
+                Which::Passage(index) => self.passage_tokens[index as usize],
+                Which::Heading(_) | Which::Name(_) => cost,
+            };
+            self.cost_min = self.cost_min.min(alone);
+            candidates.push(Candidate { ratio: gain / cost, which });
         }
         self.candidates = candidates;
     }
 
     fn start(&self, left: f64) -> Run {
+        let shown = |&weight: &f64| if weight <= 0.0 { Shown::Quoted } else { Shown::Nowhere };
         Run {
-            is_covered: self.weights.iter().map(|&weight| weight <= 0.0).collect(),
+            shown: self.weights.iter().map(shown).collect(),
+            is_listed: vec![false; self.weights.len()],
             is_open: vec![false; self.headings.len()],
+            passages: Vec::new(),
             left,
+            context_share: self.context_share(left),
         }
     }
 
-    /// Chooses within `tokens_max`, of which `name_share` is for names without their context.
-    /// Names that stand somewhere in `visible` or in what is quoted are not listed.
-    pub(super) fn choose(&self, tokens_max: f64, name_share: f64, visible: &str) -> Choice {
-        let mut run = self.start(tokens_max * (1.0 - name_share));
-        let passages = self.quote(&mut run);
-        let mut choice = Choice { passages, is_open: run.is_open.clone(), names: Vec::new() };
-        run.left += tokens_max * name_share;
-        let mut visible = visible.to_owned();
-        for &passage in &choice.passages {
-            visible.push_str(self.text(passage));
-            visible.push('\n');
-        }
-        choice.names = self.list(&mut run, visible);
-        choice.passages.sort_unstable();
-        choice.names.sort_unstable();
-        choice
+    /// What context is worth where there is so much room.
+    fn context_share(&self, tokens_max: f64) -> f64 {
+        let wanted = self.weights.iter().zip(&self.name_tokens).filter(|(weight, _)| **weight > 0.0);
+        let all_tokens: f64 = wanted.map(|(_, tokens)| tokens).sum();
+        let left_out = 1.0 - (tokens_max / all_tokens.max(1.0)).min(1.0);
+        CONTEXT_SHARE + (CONTEXT_SHARE_MAX - CONTEXT_SHARE) * left_out
     }
 
-    fn names_of(&self, index: u32) -> &[NameIndex] {
-        let passage = self.passages.passages.get(index as usize);
-        passage.map_or(&[], |passage| self.passages.names_in(passage))
-    }
-
-    /// What is gained by the names of a candidate that nothing shows yet, its heading's included.
-    fn gain(&self, index: u32, run: &Run) -> f64 {
-        let names = self.names_of(index);
-        let topic = self.topic_of(index).0 as usize;
-        let heading: &[NameIndex] = if run.is_open[topic] { &[] } else { &self.headings[topic].names };
-        let mut gain = if run.is_open[topic] { 0.0 } else { self.headings[topic].weight };
-        for (position, name) in names.iter().enumerate() {
-            if !run.is_covered[name.0 as usize] && !names[..position].contains(name) {
-                gain += self.weights[name.0 as usize];
-            }
-        }
-        for (position, name) in heading.iter().enumerate() {
-            let is_new = !heading[..position].contains(name) && !names.contains(name);
-            if is_new && !run.is_covered[name.0 as usize] {
-                gain += self.weights[name.0 as usize];
-            }
-        }
-        gain
-    }
-
-    fn topic_of(&self, index: u32) -> TopicIndex {
-        match self.passages.passages.get(index as usize) {
-            Some(passage) => self.sources.texts[passage.source as usize].topic,
-            None => TopicIndex(index - self.passages.passages.len() as u32),
-        }
-    }
-
-    fn cost(&self, index: u32, run: &Run) -> f64 {
-        let topic = self.topic_of(index).0 as usize;
-        let heading = if run.is_open[topic] { 0.0 } else { self.headings[topic].tokens };
-        self.passage_tokens.get(index as usize).copied().unwrap_or(0.0) + heading
-    }
-
-    fn quote(&self, run: &mut Run) -> Vec<u32> {
-        let passage_count = self.passages.passages.len() as u32;
+    /// Chooses within `tokens_max`. Names that stand somewhere in `visible` or in what is quoted are
+    /// not listed.
+    pub(super) fn choose(&self, tokens_max: f64, visible: &str) -> Choice {
+        let mut run = self.start(tokens_max);
+        let mut visible = Visible::of(visible);
         let mut heap: BinaryHeap<Candidate> = self.candidates.iter().copied().collect();
-        let mut chosen = Vec::new();
-        while let Some(candidate) = heap.pop().filter(|_| run.left >= self.cost_min) {
-            let index = candidate.index;
-            let (gain, cost) = (self.gain(index, run), self.cost(index, run));
+        while let Some(Candidate { which, .. }) = heap.pop().filter(|_| run.left >= self.cost_min) {
+            let (gain, cost) = (self.gain(which, &run), self.cost(which, &run));
             if gain <= 0.0 || cost > run.left {
                 continue;
             }
             let ratio = gain / cost;
             // What was chosen since may have taken from it.
             if heap.peek().is_some_and(|next| next.ratio > ratio) {
-                heap.push(Candidate { ratio, index });
+                heap.push(Candidate { ratio, which });
                 continue;
             }
-            run.left -= cost;
-            let topic = self.topic_of(index).0 as usize;
-            run.is_open[topic] = true;
-            for name in self.names_of(index).iter().chain(&self.headings[topic].names) {
-                run.is_covered[name.0 as usize] = true;
-            }
-            if index < passage_count {
-                chosen.push(index);
-            }
+            self.take(which, cost, &mut run, &mut visible);
         }
-        chosen
+        run.passages.sort_unstable();
+        let listed = (0..self.weights.len() as u32).filter(|&name| run.is_listed[name as usize]);
+        Choice { names: listed.map(NameIndex).collect(), passages: run.passages, is_open: run.is_open }
     }
 
-    fn list(&self, run: &mut Run, mut visible: String) -> Vec<NameIndex> {
-        let mut order: Vec<u32> =
-            (0..self.weights.len() as u32).filter(|&name| !run.is_covered[name as usize]).collect();
-        let ratio = |name: u32| self.weights[name as usize] / self.name_tokens[name as usize];
-        order.sort_by(|&a, &b| ratio(b).total_cmp(&ratio(a)).then(a.cmp(&b)));
-        let least = order.iter().map(|&name| self.name_tokens[name as usize]).fold(f64::INFINITY, f64::min);
-        let mut grams = Grams::of(&visible);
-        let mut listed = Vec::new();
-        for name in order {
-            if run.left < least {
-                break;
+    fn take(&self, which: Which, cost: f64, run: &mut Run, visible: &mut Visible) {
+        match which {
+            Which::Name(name) => {
+                let text = self.passages.names[name.0 as usize].text;
+                if !visible.holds(text) {
+                    run.left -= cost;
+                    run.is_listed[name.0 as usize] = true;
+                    visible.add(text);
+                }
+                self.show(name, Shown::Named, run);
+                for &part in self.passages.parts_of(name) {
+                    self.show(part, Shown::Named, run);
+                }
             }
-            let (cost, text) = (self.name_tokens[name as usize], self.passages.names[name as usize].text);
-            if cost > run.left {
-                continue;
+            Which::Passage(index) => {
+                run.left -= cost;
+                self.open(self.topic_of(index), run);
+                for &name in self.passages.names_of(index) {
+                    self.show(name, Shown::Quoted, run);
+                    for &part in self.passages.parts_of(name) {
+                        self.show(part, Shown::Quoted, run);
+                    }
+                }
+                run.passages.push(index);
+                visible.add(text_of(self.sources, self.passages, index));
             }
-            let is_searched = visible.len() <= SEARCHED_BYTES_MAX && grams.may_hold(text);
-            if is_searched && memmem::find(visible.as_bytes(), text.as_bytes()).is_some() {
-                continue;
+            Which::Heading(topic) => {
+                run.left -= cost;
+                self.open(topic, run);
             }
-            run.left -= cost;
-            grams.add(text);
-            visible.push_str(text);
-            visible.push('\n');
-            listed.push(NameIndex(name));
         }
-        listed
     }
 
-    fn text(&self, passage: u32) -> &str {
-        text_of(self.sources, self.passages, passage)
+    fn open(&self, topic: TopicIndex, run: &mut Run) {
+        let topic = topic.0 as usize;
+        if !std::mem::replace(&mut run.is_open[topic], true) {
+            for &name in &self.headings[topic].names {
+                self.show(name, Shown::Named, run);
+            }
+        }
+    }
+
+    fn show(&self, name: NameIndex, shown: Shown, run: &mut Run) {
+        let index = name.0 as usize;
+        let shown = self.shown_as(name, shown).max(run.shown[index]);
+        run.shown[index] = shown;
+        // What is quoted need not be listed as well.
+        if shown == Shown::Quoted
+            && self.shown_as(name, Shown::Named) != Shown::Quoted
+            && run.is_listed[index]
+        {
+            run.is_listed[index] = false;
+            run.left += self.name_tokens[index];
+        }
+    }
+
+    fn shown_as(&self, name: NameIndex, shown: Shown) -> Shown {
+        let is_telling = self.passages.names[name.0 as usize].text.len() >= TELLING_CHARACTERS_MIN;
+        if is_telling { shown.max(Shown::Quoted) } else { shown }
+    }
+
+    /// What is gained by showing a name.
+    fn value(&self, name: NameIndex, shown: Shown, run: &Run) -> f64 {
+        let weight = self.weights[name.0 as usize];
+        match (run.shown[name.0 as usize], self.shown_as(name, shown)) {
+            (Shown::Nowhere, Shown::Quoted) => weight,
+            (Shown::Nowhere, Shown::Named) => weight * (1.0 - run.context_share),
+            (Shown::Named, Shown::Quoted) => weight * run.context_share,
+            (Shown::Quoted, _) | (Shown::Named, Shown::Named) | (_, Shown::Nowhere) => 0.0,
+        }
+    }
+
+    /// The same, with the names that stand in it.
+    fn value_with_parts(&self, name: NameIndex, shown: Shown, run: &Run) -> f64 {
+        let parts = self.passages.parts_of(name).iter();
+        self.value(name, shown, run) + parts.map(|&part| self.value(part, shown, run)).sum::<f64>()
+    }
+
+    /// What is gained by a candidate: what its names gain by it, its heading's included.
+    fn gain(&self, which: Which, run: &Run) -> f64 {
+        let (names, topic): (&[NameIndex], TopicIndex) = match which {
+            Which::Name(name) => return self.value_with_parts(name, Shown::Named, run),
+            Which::Passage(index) => (self.passages.names_of(index), self.topic_of(index)),
+            Which::Heading(topic) => (&[], topic),
+        };
+        let mut gain = 0.0;
+        for (position, &name) in names.iter().enumerate() {
+            if !names[..position].contains(&name) {
+                gain += self.value_with_parts(name, Shown::Quoted, run);
+            }
+        }
+        let topic = topic.0 as usize;
+        if !run.is_open[topic] {
+            let heading = &self.headings[topic];
+            gain += heading.weight;
+            for (position, &name) in heading.names.iter().enumerate() {
+                if !heading.names[..position].contains(&name) && !names.contains(&name) {
+                    gain += self.value(name, Shown::Named, run);
+                }
+            }
+        }
+        gain
+    }
+
+    fn topic_of(&self, passage: u32) -> TopicIndex {
+        let piece = &self.passages.pieces[self.passages.passages[passage as usize].piece as usize];
+        self.sources.texts[piece.source as usize].topic
+    }
+
+    fn cost(&self, which: Which, run: &Run) -> f64 {
+        let heading = |TopicIndex(topic): TopicIndex| match run.is_open[topic as usize] {
+            true => 0.0,
+            false => self.headings[topic as usize].tokens,
+        };
+        match which {
+            Which::Passage(index) => self.passage_tokens[index as usize] + heading(self.topic_of(index)),
+            Which::Heading(topic) => heading(topic),
+            Which::Name(name) => self.name_tokens[name.0 as usize],
+        }
     }
 }
 
 fn text_of<'c>(sources: &'c Sources<'_>, passages: &'c Passages<'_>, passage: u32) -> &'c str {
     let passage = &passages.passages[passage as usize];
-    let span = passage.span.start as usize..passage.span.end as usize;
-    &sources.texts[passage.source as usize].text[span]
+    let source = passages.pieces[passage.piece as usize].source;
+    &sources.texts[source as usize].text[passage.span.start as usize..passage.span.end as usize]
 }
 
-struct Run {
-    is_covered: Vec<bool>,
-    is_open: Vec<bool>,
-    left: f64,
+fn piece_text<'c>(sources: &'c Sources<'_>, passages: &'c Passages<'_>, piece: u32) -> &'c str {
+    let piece = &passages.pieces[piece as usize];
+    &sources.texts[piece.source as usize].text[piece.span.start as usize..piece.span.end as usize]
+}
+
+/// Whether no letter, digit or underscore adjoins another at the ends of a span.
+fn is_apart(text: &[u8], span: Range<usize>) -> bool {
+    let is_name = |byte: Option<&u8>| byte.is_some_and(|byte| byte.is_ascii_alphanumeric() || *byte == b'_');
+    let before = span.start.checked_sub(1).and_then(|index| text.get(index));
+    let goes_on_before = is_name(before) && is_name(text.get(span.start));
+    let goes_on_behind = is_name(text.get(span.end - 1)) && is_name(text.get(span.end));
+    !goes_on_before && !goes_on_behind
+}
+
+/// What the digest shows so far.
+struct Visible {
+    text: String,
+    grams: Grams,
+}
+
+impl Visible {
+    fn of(text: &str) -> Self {
+        Self { text: text.to_owned(), grams: Grams::of(text) }
+    }
+
+    fn add(&mut self, text: &str) {
+        self.grams.add(text);
+        self.text.push_str(text);
+        self.text.push('\n');
+    }
+
+    fn holds(&self, text: &str) -> bool {
+        self.text.len() <= SEARCHED_BYTES_MAX
+            && self.grams.may_hold(text)
+            && memmem::find_iter(self.text.as_bytes(), text.as_bytes())
+                .any(|start| is_apart(self.text.as_bytes(), start..start + text.len()))
+    }
 }
 
 /// Which sequences of four bytes a text has, as far as a hash tells them apart: most names that do

@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use super::sources::{Author, Source, Sources, Subject};
 use super::write::{
-    COMMANDS, DONE, FILES, IN_PROGRESS, NAMES, NEXT, QUOTE_MARK, SECTION_MARK, USER_MARK, USER_SAID,
+    COMMANDS, DONE, FILES, IN_PROGRESS, JOINT, NAMES, NEXT, QUOTE_MARK, SECTION_MARK, USER_MARK, USER_SAID,
 };
 use crate::summary::{SummaryForm, WrittenFloor, said_by_user};
 use crate::tools::{TodoEntry, TodoState};
@@ -40,7 +40,7 @@ fn push<'r>(
 ) {
     let topic = sources.about(subject);
     if !text.trim().is_empty() {
-        sources.texts.push(Source { item_index, author, topic, text });
+        sources.texts.push(Source { item_index, author, topic, text, is_beside: false, known: None });
     }
 }
 
@@ -57,7 +57,7 @@ fn take_sections(sources: &mut Sources<'_>, item_index: usize, lines: &str) {
         } else if let Some(words) = line.strip_prefix(USER_MARK).filter(|_| section == USER_SAID) {
             push(sources, item_index, Author::User, Subject::Notes, Cow::Owned(words.to_owned()));
         } else if let Some(quote) = line.strip_prefix(QUOTE_MARK) {
-            note(sources, &subject, quote);
+            quote.split(JOINT).for_each(|quote| note(sources, &subject, quote));
         } else if let Some(names) = line.trim_start().strip_prefix(NAMES) {
             note(sources, &subject, names);
         } else if let Some(heading) = line.strip_prefix("- ") {

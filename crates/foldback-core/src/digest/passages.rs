@@ -4,33 +4,29 @@ use std::ops::Range;
 
 use foldhash::HashMap;
 
-use super::sources::{Author, Sources, TopicIndex};
+use super::cut::{Cut, Line};
+use super::sources::{Author, Source, Sources, Subject, TopicIndex};
 use crate::ledger::{FactKind, scan};
-
-/// A passage is a line; longer lines are cut between words into pieces of about this size.
-const PASSAGE_BYTES: usize = 80;
-
-/// A piece may be longer rather than leave a scrap behind.
-const PASSAGE_BYTES_SLACK: usize = 30;
-
-/// A word that does not end is cut here.
-const WORD_BYTES_MAX: usize = 400;
-
-/// Shorter lines say nothing.
-const LINE_BYTES_MIN: usize = 4;
-
-/// Numbers of lines have no more digits.
-const LINE_DIGITS_MAX: usize = 6;
 
 /// A name, as an index into the names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) struct NameIndex(pub(super) u32);
 
-/// A piece of a text that can be quoted.
+/// A line of a text, or a piece of a long one.
 #[derive(Clone, Debug)]
-pub(super) struct Passage {
+pub(super) struct Piece {
     pub(super) source: u32,
     /// Where it stands in its source.
+    pub(super) span: Range<u32>,
+    /// Which line of its source's cut it is.
+    line: u32,
+}
+
+/// What can be quoted of a piece: all of it, or a window around a name.
+#[derive(Clone, Debug)]
+pub(super) struct Passage {
+    pub(super) piece: u32,
+    /// Where it stands in the source of its piece.
     pub(super) span: Range<u32>,
     /// Where its names are listed.
     names: Range<u32>,
@@ -44,19 +40,52 @@ pub(super) struct Name<'s> {
     pub(super) mention_count: u32,
     pub(super) item_count: u32,
     pub(super) newest_item: usize,
-    pub(super) agent_item_count: u32,
-    pub(super) newest_agent_item: usize,
-    pub(super) is_users: bool,
+    /// In how many answers of tools it stood, and the newest of them.
+    pub(super) answer_count: u32,
+    newest_answer: usize,
+    /// Whether the agent gave it to a tool, and whether it spoke of it.
+    pub(super) is_given: bool,
+    pub(super) is_said: bool,
+    /// The shortest text in which it stood.
+    pub(super) text_bytes_min: usize,
+    /// Whether it is a file that was read, or changed.
+    pub(super) is_read: bool,
+    pub(super) is_changed: bool,
     /// What it was last mentioned in.
     pub(super) topic: TopicIndex,
+}
+
+impl<'s> Name<'s> {
+    /// A name that nobody has mentioned yet.
+    pub(super) fn new(text: &'s str, kind: FactKind, topic: TopicIndex) -> Self {
+        Self {
+            text,
+            kind,
+            mention_count: 0,
+            item_count: 0,
+            newest_item: usize::MAX,
+            answer_count: 0,
+            newest_answer: usize::MAX,
+            is_given: false,
+            is_said: false,
+            text_bytes_min: usize::MAX,
+            is_read: false,
+            is_changed: false,
+            topic,
+        }
+    }
 }
 
 /// Everything that can be quoted, and every name.
 #[derive(Debug, Default)]
 pub(super) struct Passages<'s> {
+    pub(super) pieces: Vec<Piece>,
     pub(super) passages: Vec<Passage>,
     pub(super) names: Vec<Name<'s>>,
     listed: Vec<NameIndex>,
+    /// For each name, where the names that stand in it are listed in `parts`.
+    part_spans: Vec<Range<u32>>,
+    parts: Vec<NameIndex>,
     index: HashMap<&'s str, NameIndex>,
 }
 
@@ -66,59 +95,105 @@ impl<'s> Passages<'s> {
         let mut passages = Self::default();
         for (source_index, source) in (0_u32..).zip(&sources.texts) {
             let text = &*source.text;
-            for span in spans(text) {
-                let first = passages.listed.len();
-                let line = &text[span.clone()];
-                let line = if source.author == Author::Tool { without_number(line) } else { line };
-                scan(line, |found| {
-                    let text = &line[found.span];
-                    passages.mention(text, found.kind, source.item_index, source.author, source.topic);
-                });
-                if passages.listed.len() > first {
-                    passages.passages.push(Passage {
-                        source: source_index,
-                        span: span.start as u32..span.end as u32,
-                        names: first as u32..passages.listed.len() as u32,
-                    });
+            let is_note = sources.topic(source.topic).subject == Subject::Notes;
+            let cut = || Cut::of(text, source.author);
+            let made;
+            let cut = match source.known {
+                Some(known) => known.cut(cut),
+                None => {
+                    made = cut();
+                    &made
                 }
+            };
+            let first = passages.listed.len() as u32;
+            for (name, kind) in &cut.names {
+                let text = &text[name.start as usize..name.end as usize];
+                passages.mention(text, *kind, source, is_note);
+            }
+            let mut windows = cut.windows.iter();
+            let mut windows_start = 0;
+            for (line, Line { span, windows_end, .. }) in (0_u32..).zip(&cut.lines) {
+                let piece = passages.pieces.len() as u32;
+                passages.pieces.push(Piece { source: source_index, span: span.clone(), line });
+                for window in windows.by_ref().take((windows_end - windows_start) as usize) {
+                    let names = first + window.names.start..first + window.names.end;
+                    passages.passages.push(Passage { piece, span: window.span.clone(), names });
+                }
+                windows_start = *windows_end;
+            }
+        }
+        passages.find_parts();
+        for topic in &sources.topics {
+            let Subject::File(path) = &topic.subject else { continue };
+            if let Some(&name) = passages.index.get(path.as_str()) {
+                let name = &mut passages.names[name.0 as usize];
+                name.is_read = topic.read_count > 0;
+                name.is_changed = topic.change_count > 0;
             }
         }
         passages
     }
 
-    fn mention(&mut self, text: &'s str, kind: FactKind, item: usize, author: Author, topic: TopicIndex) {
+    fn mention(&mut self, text: &'s str, kind: FactKind, source: &Source<'_>, is_note: bool) {
         let next = NameIndex(self.names.len() as u32);
         let index = *self.index.entry(text).or_insert(next);
         if index == next {
-            self.names.push(Name {
-                text,
-                kind,
-                mention_count: 0,
-                item_count: 0,
-                newest_item: usize::MAX,
-                agent_item_count: 0,
-                newest_agent_item: usize::MAX,
-                is_users: false,
-                topic,
-            });
+            self.names.push(Name::new(text, kind, source.topic));
         }
         let name = &mut self.names[index.0 as usize];
+        let item = source.item_index;
         name.mention_count += 1;
         name.item_count += u32::from(name.newest_item != item);
         name.newest_item = item;
-        name.topic = topic;
-        match author {
-            Author::Agent => {
-                name.agent_item_count += u32::from(name.newest_agent_item != item);
-                name.newest_agent_item = item;
+        name.topic = source.topic;
+        name.text_bytes_min = name.text_bytes_min.min(source.text.len());
+        match source.author {
+            Author::Agent if is_note => name.is_said = true,
+            Author::Agent => name.is_given = true,
+            Author::Tool => {
+                name.answer_count += u32::from(name.newest_answer != item);
+                name.newest_answer = item;
             }
-            Author::User => name.is_users = true,
-            Author::Thought | Author::Tool | Author::Host => {}
+            Author::User | Author::Thought | Author::Host => {}
         }
         self.listed.push(index);
     }
 
-    pub(super) fn names_in(&self, passage: &Passage) -> &[NameIndex] {
+    /// What a piece costs; counted once where its source's findings are kept.
+    pub(super) fn piece_tokens(&self, sources: &Sources<'_>, index: u32, count: impl Fn(&str) -> u64) -> u64 {
+        let piece = &self.pieces[index as usize];
+        let source = &sources.texts[piece.source as usize];
+        let counted = || count(&source.text[piece.span.start as usize..piece.span.end as usize]);
+        let Some(known) = source.known else { return counted() };
+        let line = &known.cut(|| Cut::of(&source.text, source.author)).lines[piece.line as usize];
+        u64::from(*line.tokens.get_or_init(|| u32::try_from(counted()).unwrap_or(u32::MAX)))
+    }
+
+    /// Finds the names that stand in longer ones, as `parser.rs` does in `src/parser.rs`.
+    fn find_parts(&mut self) {
+        for (index, name) in (0_u32..).zip(&self.names) {
+            let first = self.parts.len() as u32;
+            let joints = joints(name.text);
+            for (position, &start) in joints.iter().enumerate() {
+                for &end in &joints[position + 1..] {
+                    let part = name.text[start..end].trim_matches(is_joint);
+                    let known = self.index.get(part).filter(|part| part.0 != index);
+                    let new = known.filter(|part| !self.parts[first as usize..].contains(part));
+                    self.parts.extend(new.copied());
+                }
+            }
+            self.part_spans.push(first..self.parts.len() as u32);
+        }
+    }
+
+    /// The names that stand in a longer one.
+    pub(super) fn parts_of(&self, name: NameIndex) -> &[NameIndex] {
+        let span = &self.part_spans[name.0 as usize];
+        &self.parts[span.start as usize..span.end as usize]
+    }
+
+    pub(super) fn names_of(&self, passage: u32) -> &[NameIndex] {
+        let passage = &self.passages[passage as usize];
         &self.listed[passage.names.start as usize..passage.names.end as usize]
     }
 
@@ -132,53 +207,20 @@ impl<'s> Passages<'s> {
     }
 }
 
-/// A line without the number that tools print before it: no name, and different after every change.
-fn without_number(line: &str) -> &str {
-    let rest = line.trim_start_matches(|character: char| character.is_ascii_digit());
-    let digits = line.len() - rest.len();
-    let is_numbered = (1..=LINE_DIGITS_MAX).contains(&digits)
-        && (rest.is_empty() || rest.starts_with(['\t', '→', '|', ':', ')']) || rest.starts_with("  "));
-    if is_numbered { rest } else { line }
+/// Longer names are taken apart only this often.
+const JOINTS_MAX: usize = 12;
+
+fn is_joint(character: char) -> bool {
+    !character.is_alphanumeric() && character != '_'
 }
 
-/// The lines of a text without the white space around them, long ones in pieces.
-pub(super) fn spans(text: &str) -> Vec<Range<usize>> {
-    let mut spans = Vec::new();
-    let mut start = 0;
-    for line in text.split('\n') {
-        let trimmed = line.trim();
-        let at = start + (line.len() - line.trim_start().len());
-        start += line.len() + 1;
-        if trimmed.len() < LINE_BYTES_MIN {
-            continue;
-        }
-        if trimmed.len() <= PASSAGE_BYTES + PASSAGE_BYTES_SLACK {
-            spans.push(at..at + trimmed.len());
-        } else {
-            pieces(trimmed, |piece| spans.push(at + piece.start..at + piece.end));
-        }
-    }
-    spans
-}
-
-fn pieces(line: &str, mut push: impl FnMut(Range<usize>)) {
-    let (mut start, mut last_space) = (0, None);
-    for (at, character) in line.char_indices() {
-        if character.is_whitespace() {
-            last_space = Some(at);
-        }
-        let limit =
-            if last_space.is_some_and(|space| space > start) { PASSAGE_BYTES } else { WORD_BYTES_MAX };
-        if at.saturating_sub(start) >= limit && line.len() - start > PASSAGE_BYTES + PASSAGE_BYTES_SLACK {
-            let end = last_space.filter(|&space| space > start).unwrap_or(at);
-            push(start..end);
-            start = end + line[end..].len() - line[end..].trim_start().len();
-            last_space = None;
-        }
-    }
-    if start < line.len() {
-        push(start..line.len());
-    }
+/// Where a name can be taken apart, its ends included.
+fn joints(name: &str) -> Vec<usize> {
+    let inside = name.char_indices().filter(|&(_, character)| is_joint(character)).map(|(at, _)| at);
+    let mut joints: Vec<usize> =
+        [0].into_iter().chain(inside.filter(|&at| at > 0)).take(JOINTS_MAX).collect();
+    joints.push(name.len());
+    joints
 }
 
 #[cfg(test)]
@@ -186,30 +228,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn long_lines_are_cut_between_words_and_nothing_is_lost() {
-        let line = "several words of prose that go on ".repeat(20);
-        let text = format!("short line\n\n  {line}\nx");
-        let pieces: Vec<&str> = spans(&text).into_iter().map(|span| &text[span]).collect();
-        assert_eq!(pieces[0], "short line");
-        assert!(pieces[1..].iter().all(|piece| piece.len() <= PASSAGE_BYTES + PASSAGE_BYTES_SLACK));
-        assert_eq!(pieces[1..].join(" "), line.trim());
-    }
-
-    #[test]
-    fn numbers_of_lines_are_no_names() {
-        for line in ["153", "153\tlet x = 1;", "  12".trim(), "7  fn a()", "88: match", "9→let", "101| x"] {
-            assert!(!without_number(line).starts_with(|c: char| c.is_ascii_digit()), "{line}");
-        }
-        for line in ["404 not found", "2026-01-05 ok", "3.14  pi", "1234567  ms"] {
-            assert_eq!(without_number(line), line);
-        }
-    }
-
-    #[test]
-    fn a_word_without_end_is_cut_at_a_character() {
-        for text in ["ü".repeat(3_000), "a".repeat(5_000), " b".repeat(900)] {
-            let together: usize = spans(&text).into_iter().map(|span| text[span].trim().len()).sum();
-            assert!(together >= text.trim().len() / 2);
-        }
+    fn a_name_can_be_taken_apart_where_its_words_meet() {
+        let name = "src/parser.rs";
+        let joints = joints(name);
+        let ends: Vec<&str> = joints.iter().map(|&at| name[at..].trim_start_matches(is_joint)).collect();
+        assert_eq!(ends, ["src/parser.rs", "parser.rs", "rs", ""]);
+        assert!(super::joints(&"a.".repeat(500)).len() <= JOINTS_MAX + 1);
     }
 }

@@ -4,7 +4,8 @@ use std::borrow::Cow;
 
 use foldhash::HashMap;
 
-use super::earlier;
+use super::findings::PartFindings;
+use super::{Hidden, Told, earlier};
 use crate::ids::CallId;
 use crate::item::{Item, ItemKind};
 use crate::ledger::{command_text, error_line, test_clause};
@@ -35,6 +36,10 @@ pub(super) struct Source<'r> {
     pub(super) author: Author,
     pub(super) topic: TopicIndex,
     pub(super) text: Cow<'r, str>,
+    /// Whether some of it can still be seen, beside the digest.
+    pub(super) is_beside: bool,
+    /// What was found in it before.
+    pub(super) known: Option<&'r PartFindings>,
 }
 
 /// What texts are about.
@@ -111,6 +116,16 @@ enum Depth {
     Said,
 }
 
+/// Bytes of what can be read in a part.
+fn size_of(part: &Part) -> usize {
+    match part {
+        Part::ToolCall(_) | Part::ToolResult(_) | Part::Reasoning(_) => bytes_of(part),
+        Part::Text(_) | Part::Structured(_) | Part::File(_) | Part::Media(_) | Part::Opaque(_) => {
+            text_of(part).len()
+        }
+    }
+}
+
 /// Bytes that are read of a part only if it is recent.
 fn bytes_of(part: &Part) -> usize {
     match part {
@@ -131,23 +146,23 @@ pub(super) struct Sources<'r> {
     /// The newest failure, whether or not something fixed it since.
     pub(super) last_error: Option<(TopicIndex, String)>,
     index: HashMap<Subject, TopicIndex>,
-    calls: HashMap<&'r CallId, (TopicIndex, Vec<Action>)>,
+    calls: HashMap<&'r CallId, (TopicIndex, Cow<'r, [Action]>)>,
 }
 
 impl<'r> Sources<'r> {
-    /// Reads recorded items, given with their transcript index. Of a very long past, what tools were
+    /// Reads recorded items. Of a very long past, what tools were
     /// asked and answered long ago is not read: what was said is, and which tools were called.
-    pub(super) fn read(items: &[(usize, &'r Item)]) -> Self {
+    pub(super) fn read(items: &[Told<'r>]) -> Self {
         let mut sources = Self::default();
         let mut left = READ_BYTES_MAX;
         let mut is_within = |item: &Item| {
             left = left.saturating_sub(item.parts.iter().map(bytes_of).sum());
             left > 0
         };
-        let recent = items.iter().rev().take_while(|(_, item)| is_within(item)).count();
-        for (position, &(item_index, item)) in items.iter().enumerate() {
+        let recent = items.iter().rev().take_while(|told| is_within(told.item)).count();
+        for (position, told) in items.iter().enumerate() {
             let depth = if position + recent < items.len() { Depth::Said } else { Depth::Whole };
-            sources.push(item_index, item, depth);
+            sources.push(told, depth);
         }
         sources
     }
@@ -156,7 +171,8 @@ impl<'r> Sources<'r> {
         &self.topics[topic.0 as usize]
     }
 
-    fn push(&mut self, item_index: usize, item: &'r Item, depth: Depth) {
+    fn push(&mut self, told: &Told<'r>, depth: Depth) {
+        let (item_index, item) = (told.index, told.item);
         if item.summary.is_some() {
             item.parts.iter().for_each(|part| earlier::take_in(self, item_index, text_of(part)));
             return;
@@ -165,22 +181,29 @@ impl<'r> Sources<'r> {
             Part::Text(text) if item.kind == ItemKind::Assistant => Some(text.as_str()),
             _ => None,
         });
-        for part in &item.parts {
+        for (part_index, part) in item.parts.iter().enumerate() {
+            let is_hidden = told.hidden.contains(part_index);
+            if !is_hidden && !matches!(part, Part::ToolCall(_)) {
+                continue;
+            }
+            let known = told.findings.and_then(|findings| findings.part(part_index, size_of(part)));
             let (author, topic) = match part {
-                Part::ToolCall(call) => (Author::Agent, self.call(item_index, call, said)),
+                Part::ToolCall(call) => (Author::Agent, self.call(item_index, call, known, said)),
                 Part::ToolResult(_) | Part::Reasoning(_) if depth == Depth::Said => continue,
-                Part::ToolResult(result) => (Author::Tool, self.answer(item_index, result, part)),
+                Part::ToolResult(result) => (Author::Tool, self.answer(item_index, result, part, known)),
                 Part::Reasoning(_) => (Author::Thought, self.about(Subject::Notes)),
                 Part::Text(_) | Part::Structured(_) | Part::File(_) | Part::Media(_) | Part::Opaque(_) => {
                     self.spoken(item.kind)
                 }
             };
-            if depth == Depth::Said && matches!(part, Part::ToolCall(_)) {
-                continue;
-            }
-            let text = text_of(part);
+            let text = match (part, known) {
+                (Part::ToolCall(_), _) if !is_hidden || depth == Depth::Said => continue,
+                (Part::ToolCall(_), Some(known)) => Cow::Borrowed(known.call_text(part)),
+                _ => text_of(part),
+            };
             if !text.trim().is_empty() {
-                self.texts.push(Source { item_index, author, topic, text });
+                let is_beside = told.hidden != Hidden::Whole;
+                self.texts.push(Source { item_index, author, topic, text, is_beside, known });
             }
         }
     }
@@ -211,10 +234,19 @@ impl<'r> Sources<'r> {
         &mut self.topics[topic.0 as usize]
     }
 
-    fn call(&mut self, item_index: usize, call: &'r ToolCall, said: Option<&str>) -> TopicIndex {
-        let actions = Action::of(call);
+    fn call(
+        &mut self,
+        item_index: usize,
+        call: &'r ToolCall,
+        known: Option<&'r PartFindings>,
+        said: Option<&str>,
+    ) -> TopicIndex {
+        let actions = match known {
+            Some(known) => Cow::Borrowed(known.actions(call)),
+            None => Cow::Owned(Action::of(call)),
+        };
         let mut subject = None;
-        for action in &actions {
+        for action in &*actions {
             if let Action::Todo(todos) = action {
                 self.todos.clone_from(todos);
             }
@@ -243,9 +275,20 @@ impl<'r> Sources<'r> {
         topic
     }
 
-    fn answer(&mut self, item_index: usize, result: &'r ToolResult, part: &Part) -> TopicIndex {
+    fn answer(
+        &mut self,
+        item_index: usize,
+        result: &'r ToolResult,
+        part: &Part,
+        known: Option<&'r PartFindings>,
+    ) -> TopicIndex {
+        let outcome = |actions: &[Action]| match known {
+            Some(known) => known.outcome(result, actions),
+            None => Outcome::of(result, actions),
+        };
         let (topic, outcome) = match self.calls.get(&result.call_id) {
-            Some((topic, actions)) => (*topic, Outcome::of(result, actions)),
+            Some((topic, actions)) => (*topic, outcome(actions)),
+            // What it answers may only not be read yet.
             None => (self.about(Subject::Tool("tool".to_owned())), Outcome::of(result, &[])),
         };
         let about = self.topic_mut(topic);

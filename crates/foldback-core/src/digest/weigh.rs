@@ -8,45 +8,64 @@ use super::passages::Name;
 use super::sources::{Subject, Topic, TopicIndex};
 use crate::ledger::FactKind;
 
-const BASE: f64 = -4.68;
-const PATH: f64 = 0.36;
-const URL: f64 = -0.76;
-const HASH: f64 = -1.12;
-const NUMBER: f64 = -0.21;
-/// For the logarithm of how many items ago it was last mentioned.
-const AGE: f64 = -0.21;
-/// For the logarithm of how often it was mentioned, and in how many items.
-const MENTIONS: f64 = 0.18;
-const ITEMS: f64 = 0.07;
-/// Where the agent itself wrote it; how often, and how long ago.
-const AGENT: f64 = 2.01;
-const AGENT_ITEMS: f64 = 0.99;
-const AGENT_AGE: f64 = -0.19;
-const USER: f64 = 1.63;
+const BASE: f64 = -2.22;
+const PATH: f64 = -0.22;
+const URL: f64 = -0.03;
+const HASH: f64 = -0.36;
+const NUMBER: f64 = -0.48;
+/// Most commands are run once.
+const COMMAND: f64 = -1.4;
+/// For an identifier with a digit in it: many are made up by programs.
+const DIGIT: f64 = -0.43;
+/// For the logarithm of how many items ago it was last mentioned; and where that is not long ago.
+const AGE: f64 = -0.07;
+const NEAR: f64 = 0.87;
+/// For the logarithm of how often it was mentioned, in how many items, and in how many of them only
+/// because a tool answered so.
+const MENTIONS: f64 = 0.37;
+const ITEMS: f64 = 0.89;
+const ANSWERS: f64 = -0.95;
+/// Where the agent gave it to a tool, and where it spoke of it.
+const GIVEN: f64 = 0.72;
+const SAID: f64 = 0.18;
+/// For the logarithm of how long the shortest text is in which it stood: a long one names much that
+/// is never looked at.
+const TEXT_BYTES: f64 = -0.39;
+/// For a file that was read, and for one that was changed.
+const READ: f64 = 0.43;
+const CHANGED: f64 = 0.04;
 /// For every twenty bytes of it.
-const LENGTH: f64 = -0.16;
+const LENGTH: f64 = -0.20;
 
 const LENGTH_UNIT: f64 = 20.0;
 const LENGTH_MAX: usize = 60;
+
+/// So many items ago is not long.
+const NEAR_ITEMS: usize = 30;
 
 /// How much more a name counts that stands in what the summary was asked to attend to.
 const FOCUS_FACTOR: f64 = 4.0;
 
 /// The chance that a name is needed again, seen from item `now`.
 pub(super) fn weight(name: &Name<'_>, now: usize) -> f64 {
-    let age = |item: usize| ((now.saturating_sub(item) + 1) as f64).ln();
-    let mut score = BASE + kind_score(name.kind);
-    score += AGE * age(name.newest_item);
-    score += MENTIONS * f64::from(name.mention_count).ln_1p();
-    score += ITEMS * f64::from(name.item_count).ln_1p();
-    if name.agent_item_count > 0 {
-        score += AGENT + AGENT_ITEMS * f64::from(name.agent_item_count).ln_1p();
-        score += AGENT_AGE * age(name.newest_agent_item);
-    }
-    if name.is_users {
-        score += USER;
-    }
-    score += LENGTH * (name.text.len().min(LENGTH_MAX) as f64 / LENGTH_UNIT);
+    let logarithm = |count: u32| f64::from(count).ln_1p();
+    let indicator = |is_so: bool| f64::from(u8::from(is_so));
+    let age = now.saturating_sub(name.newest_item);
+    let has_digit = name.kind == FactKind::Identifier && name.text.bytes().any(|byte| byte.is_ascii_digit());
+    let score = BASE
+        + kind_score(name.kind)
+        + DIGIT * indicator(has_digit)
+        + AGE * (age as f64).ln_1p()
+        + NEAR * indicator(age < NEAR_ITEMS)
+        + MENTIONS * logarithm(name.mention_count)
+        + ITEMS * logarithm(name.item_count)
+        + ANSWERS * logarithm(name.answer_count)
+        + GIVEN * indicator(name.is_given)
+        + SAID * indicator(name.is_said)
+        + TEXT_BYTES * (name.text_bytes_min as f64).ln_1p()
+        + READ * indicator(name.is_read)
+        + CHANGED * indicator(name.is_changed)
+        + LENGTH * (name.text.len().min(LENGTH_MAX) as f64 / LENGTH_UNIT);
     1.0 / (1.0 + (-score).exp())
 }
 
@@ -55,17 +74,12 @@ pub(super) fn weight(name: &Name<'_>, now: usize) -> f64 {
 pub(super) fn topic_weight(topic: &Topic, now: usize) -> f64 {
     let Subject::Command(command) = &topic.subject else { return 0.0 };
     let count = u32::try_from(topic.call_count).unwrap_or(u32::MAX);
-    let name = Name {
-        text: command,
-        kind: FactKind::Command,
-        mention_count: count,
-        item_count: count,
-        newest_item: topic.newest_item,
-        agent_item_count: count,
-        newest_agent_item: topic.newest_item,
-        is_users: false,
-        topic: TopicIndex(0),
-    };
+    let mut name = Name::new(command, FactKind::Command, TopicIndex(0));
+    name.mention_count = count;
+    name.item_count = count;
+    name.newest_item = topic.newest_item;
+    name.is_given = true;
+    name.text_bytes_min = command.len();
     weight(&name, now)
 }
 
@@ -80,8 +94,8 @@ fn kind_score(kind: FactKind) -> f64 {
         FactKind::Url => URL,
         FactKind::Hash => HASH,
         FactKind::Number => NUMBER,
+        FactKind::Command => COMMAND,
         FactKind::Identifier
-        | FactKind::Command
         | FactKind::TestResult
         | FactKind::Error
         | FactKind::Constraint

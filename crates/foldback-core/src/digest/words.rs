@@ -1,9 +1,11 @@
 //! What the user said, verbatim: the first request, rules, corrections; as much as there is room for.
 
-use std::collections::HashSet;
 use std::ops::Range;
 
+use foldhash::{HashSet, HashSetExt};
+
 use super::sources::{Author, Sources};
+use crate::ids::Text;
 use crate::ledger::{RULES_BYTES_MAX, SENTENCE_BYTES_MAX, is_constraint, own_words};
 use crate::reading::clipped;
 use crate::transcript::Meter;
@@ -45,9 +47,10 @@ pub(super) struct Words {
     pub(super) tokens: u64,
 }
 
-/// Chooses what is quoted of the users' words.
-pub(super) fn choose_words(sources: &Sources<'_>, tokens_max: u64, meter: &Meter) -> Words {
-    let mut all = all_sentences(sources, meter);
+/// Chooses what is quoted of the users' words. Of a message that is shortened beside the digest
+/// those rules that were cut out of it; `kept` is what can still be seen.
+pub(super) fn choose_words(sources: &Sources<'_>, kept: &[Text], tokens_max: u64, meter: &Meter) -> Words {
+    let mut all = all_sentences(sources, kept, meter);
     // Newer before older among equals; the first request from its beginning.
     all.sort_by_key(|sentence| {
         let at = i64::from(sentence.source) << 32 | sentence.span.start as i64;
@@ -67,31 +70,72 @@ pub(super) fn choose_words(sources: &Sources<'_>, tokens_max: u64, meter: &Meter
     words
 }
 
-fn all_sentences(sources: &Sources<'_>, meter: &Meter) -> Vec<Sentence> {
+fn all_sentences(sources: &Sources<'_>, kept: &[Text], meter: &Meter) -> Vec<Sentence> {
     let mut all = Vec::new();
     let mut seen = HashSet::new();
     let users = (0_u32..).zip(&sources.texts).filter(|(_, source)| source.author == Author::User);
     for (number, (source_index, source)) in users.enumerate() {
-        let text = &*source.text;
-        let own = own_words(text);
-        let own_bytes: usize = own.iter().map(ExactSizeIterator::len).sum();
-        for span in own {
-            let end = span.start + clipped(&text[span.clone()], SENTENCE_BYTES_MAX).len();
-            let span = span.start..end;
-            let sentence = &text[span.clone()];
-            let is_rule = is_constraint(sentence);
-            let is_short = sentence.is_ascii() && sentence.split_whitespace().nth(WORDS_MIN - 1).is_none();
-            if (is_short && !is_rule) || !seen.insert(sentence) {
+        let said = || Said::of(&source.text, meter);
+        let made;
+        let said = match source.known {
+            Some(known) => known.said(said),
+            None => {
+                made = said();
+                &made
+            }
+        };
+        for one in &said.sentences {
+            let span = one.span.start as usize..one.span.end as usize;
+            if !seen.insert(&source.text[span.clone()]) {
                 continue;
             }
-            let rank = match sentence {
-                _ if is_rule && own_bytes <= RULES_BYTES_MAX => Rank::Rule,
-                _ if number == 0 => Rank::Task,
-                _ if own_bytes <= TYPED_BYTES_MAX => Rank::Typed,
+            let sentence = &source.text[span.clone()];
+            let is_seen = || kept.iter().any(|text| text.contains(sentence));
+            if source.is_beside && (!one.is_rule || is_seen()) {
+                continue;
+            }
+            let rank = match number {
+                _ if one.is_rule && said.own_bytes <= RULES_BYTES_MAX => Rank::Rule,
+                0 => Rank::Task,
+                _ if said.own_bytes <= TYPED_BYTES_MAX => Rank::Typed,
                 _ => Rank::Pasted,
             };
-            all.push(Sentence { source: source_index, span, tokens: meter.text(sentence) + 1, rank });
+            all.push(Sentence { source: source_index, span, tokens: one.tokens, rank });
         }
     }
     all
+}
+
+/// What a user said in one text.
+#[derive(Debug, Default)]
+pub(super) struct Said {
+    /// Bytes of prose.
+    own_bytes: usize,
+    sentences: Vec<SaidSentence>,
+}
+
+/// A sentence that may be quoted.
+#[derive(Debug)]
+struct SaidSentence {
+    span: Range<u32>,
+    tokens: u64,
+    is_rule: bool,
+}
+
+impl Said {
+    fn of(text: &str, meter: &Meter) -> Self {
+        let own = own_words(text);
+        let own_bytes = own.iter().map(ExactSizeIterator::len).sum();
+        let mut sentences = Vec::new();
+        for span in own {
+            let sentence = clipped(&text[span.clone()], SENTENCE_BYTES_MAX);
+            let is_rule = is_constraint(sentence);
+            let is_short = sentence.is_ascii() && sentence.split_whitespace().nth(WORDS_MIN - 1).is_none();
+            if is_rule || !is_short {
+                let span = span.start as u32..(span.start + sentence.len()) as u32;
+                sentences.push(SaidSentence { span, tokens: meter.text(sentence) + 1, is_rule });
+            }
+        }
+        Self { own_bytes, sentences }
+    }
 }

@@ -1,12 +1,14 @@
 //! The digest as text: sections of sentences and typed lines.
 
+use std::borrow::Cow;
 use std::fmt::Write;
+use std::ops::Range;
 
 use super::choose::Choice;
 use super::passages::Passages;
 use super::sources::{Author, Source, Sources, Subject, Topic, TopicIndex, first_sentence};
 use super::words::Words;
-use crate::ledger::{is_decision, sentences};
+use crate::ledger::{FactKind, is_decision, sentences};
 use crate::reading::clipped;
 use crate::tools::TodoState;
 
@@ -21,10 +23,31 @@ const NOTES: &str = "Notes, in the agent's words";
 const ELSEWHERE: &str = "Also seen";
 pub(crate) const USER_MARK: &str = "> ";
 pub(super) const QUOTE_MARK: &str = "  | ";
-pub(super) const NAMES: &str = "names: ";
+const QUOTE_LINE: &str = "\n  | ";
+/// Between two quotations on one line.
+pub(super) const JOINT: &str = " … ";
+pub(super) const NAMES: &str = "also: ";
 pub(super) const DONE: &str = "Done: ";
 pub(super) const IN_PROGRESS: &str = "In progress: ";
 pub(super) const NEXT: &str = "Next: ";
+
+/// How names are introduced that stand under no heading.
+const KINDS: [(FactKind, &str); 5] = [
+    (FactKind::Path, "files and folders"),
+    (FactKind::Url, "addresses"),
+    (FactKind::Hash, "hashes"),
+    (FactKind::Number, "figures"),
+    (FactKind::Identifier, "names"),
+];
+
+/// Windows of a line that are no further apart are quoted as one.
+const JOINED_BYTES_MAX: u32 = 8;
+
+/// Quotations stand on one line up to this much.
+const QUOTES_BYTES_MAX: usize = 240;
+
+/// As much is told of a command.
+const COMMAND_BYTES_MAX: usize = 200;
 
 /// Errors that are listed, newest first.
 const ERRORS_MAX: usize = 8;
@@ -116,7 +139,9 @@ fn state(sources: &Sources<'_>, last_bytes_max: usize) -> String {
         }
     }
     let is_note = |source: &&Source<'_>| {
-        source.author == Author::Agent && sources.topic(source.topic).subject == Subject::Notes
+        source.author == Author::Agent
+            && !source.is_beside
+            && sources.topic(source.topic).subject == Subject::Notes
     };
     if let Some(last) = sources.texts.iter().rev().find(is_note) {
         let text: String = last.text.split_whitespace().collect::<Vec<_>>().join(" ");
@@ -162,9 +187,12 @@ fn decisions(sources: &Sources<'_>, bytes_max: usize) -> String {
     let notes = notes.filter(|source| sources.topic(source.topic).subject == Subject::Notes);
     let (mut kept, mut left): (Vec<&str>, usize) = (Vec::new(), bytes_max);
     for source in notes {
-        for span in sentences(&source.text).into_iter().rev() {
-            let sentence = clipped(&source.text[span], DECISION_BYTES_MAX);
-            if is_decision(sentence) && !kept.contains(&sentence) {
+        let found = || decisions_in(&source.text);
+        let spans =
+            source.known.map_or_else(|| Cow::Owned(found()), |known| Cow::Borrowed(known.decisions(found)));
+        for &(start, end) in spans.iter().rev() {
+            let sentence = &source.text[start as usize..end as usize];
+            if !kept.contains(&sentence) {
                 let Some(rest) = left.checked_sub(sentence.len()) else {
                     kept.reverse();
                     return listed(&kept);
@@ -178,6 +206,13 @@ fn decisions(sources: &Sources<'_>, bytes_max: usize) -> String {
     listed(&kept)
 }
 
+/// Where a text tells a decision; of long sentences the beginning.
+fn decisions_in(text: &str) -> Vec<(u32, u32)> {
+    let clipped = |span: Range<usize>| (span.start, clipped(&text[span], DECISION_BYTES_MAX));
+    let decisions = sentences(text).into_iter().map(clipped).filter(|(_, sentence)| is_decision(sentence));
+    decisions.map(|(start, sentence)| (start as u32, (start + sentence.len()) as u32)).collect()
+}
+
 fn listed(sentences: &[&str]) -> String {
     let lines: String = sentences.iter().map(|sentence| format!("\n- {sentence}")).collect();
     section(DECISIONS, &lines)
@@ -187,10 +222,17 @@ fn listed(sentences: &[&str]) -> String {
 pub(super) fn heading(topic: &Topic) -> String {
     match &topic.subject {
         Subject::File(path) => format!("\n- {path}{}", file_clause(topic)),
-        Subject::Command(command) => format!("\n- `{}`{}", command.replace('\n', "; "), run_clause(topic)),
+        Subject::Command(command) => format!("\n- `{}`{}", command_told(command), run_clause(topic)),
         Subject::Tool(name) => format!("\n- {name}{}", run_clause(topic)),
         Subject::Notes | Subject::Scene | Subject::Earlier => String::new(),
     }
+}
+
+/// A command as it is told: one line of it, and not all of a long one.
+fn command_told(command: &str) -> Cow<'_, str> {
+    let line = command.lines().next().unwrap_or(command);
+    let clip = clipped(line, COMMAND_BYTES_MAX);
+    if clip.len() == command.len() { Cow::Borrowed(command) } else { Cow::Owned(format!("{clip} …")) }
 }
 
 fn file_clause(topic: &Topic) -> String {
@@ -234,7 +276,7 @@ pub(super) fn write(
     headings: &[String],
     choice: &Choice,
 ) -> String {
-    let mut topics = grouped(sources, passages, choice);
+    let (mut topics, others) = grouped(sources, passages, choice);
     let mut is_written = vec![false; topics.len()];
     let mut body = |is_wanted: &dyn Fn(&Topic) -> bool| {
         let mut body = String::new();
@@ -252,7 +294,7 @@ pub(super) fn write(
     let files = changed + &body(&|topic| matches!(topic.subject, Subject::File(_)));
     let commands = body(&|topic| matches!(topic.subject, Subject::Command(_)));
     let notes = body(&|topic| matches!(topic.subject, Subject::Notes));
-    let elsewhere = body(&|_| true);
+    let elsewhere = body(&|_| true) + &others;
     [
         frame.said.clone(),
         frame.state.clone(),
@@ -266,19 +308,78 @@ pub(super) fn write(
     .concat()
 }
 
-/// For each topic, its chosen passages and names.
-fn grouped(sources: &Sources<'_>, passages: &Passages<'_>, choice: &Choice) -> Vec<String> {
+/// For each topic, its chosen passages and names; then the names that stand under no topic.
+fn grouped(sources: &Sources<'_>, passages: &Passages<'_>, choice: &Choice) -> (Vec<String>, String) {
     let mut groups = vec![String::new(); sources.topics.len()];
-    for &index in &choice.passages {
-        let passage = &passages.passages[index as usize];
-        let source = &sources.texts[passage.source as usize];
-        let group = &mut groups[source.topic.0 as usize];
-        let is_listed = matches!(sources.topic(source.topic).subject, Subject::Notes);
-        group.push_str(if is_listed { "\n- " } else { "\n  | " });
-        group.push_str(&source.text[passage.span.start as usize..passage.span.end as usize]);
+    let mut line_bytes = vec![usize::MAX; sources.topics.len()];
+    for quote in quotes(passages, choice) {
+        let piece = &passages.pieces[quote.piece as usize];
+        let source = &sources.texts[piece.source as usize];
+        let topic = source.topic.0 as usize;
+        let is_listed = matches!(sources.topics[topic].subject, Subject::Notes);
+        for span in &quote.spans {
+            let length = (span.end - span.start) as usize;
+            // Notes are sentences; lines of files and answers are short, and stand side by side.
+            let is_joined = !is_listed && line_bytes[topic].saturating_add(length) <= QUOTES_BYTES_MAX;
+            line_bytes[topic] = if is_joined { line_bytes[topic] + length } else { length };
+            groups[topic].push_str(match (is_joined, is_listed) {
+                (true, _) => JOINT,
+                (false, true) => "\n- ",
+                (false, false) => QUOTE_LINE,
+            });
+            push_folded(&mut groups[topic], &source.text[span.start as usize..span.end as usize]);
+        }
     }
+    let others = push_names(&mut groups, sources, passages, choice);
+    (groups, others)
+}
+
+/// What is quoted of one piece: windows, those that meet as one.
+struct Quote {
+    piece: u32,
+    spans: Vec<Range<u32>>,
+}
+
+fn quotes(passages: &Passages<'_>, choice: &Choice) -> Vec<Quote> {
+    let mut chosen: Vec<(u32, Range<u32>)> = choice
+        .passages
+        .iter()
+        .map(|&index| &passages.passages[index as usize])
+        .map(|passage| (passage.piece, passage.span.clone()))
+        .collect();
+    chosen.sort_unstable_by_key(|(piece, span)| (*piece, span.start, span.end));
+    let mut quotes: Vec<Quote> = Vec::new();
+    for (piece, span) in chosen {
+        let Some(quote) = quotes.last_mut().filter(|quote| quote.piece == piece) else {
+            quotes.push(Quote { piece, spans: vec![span] });
+            continue;
+        };
+        match quote.spans.last_mut().filter(|last| span.start <= last.end + JOINED_BYTES_MAX) {
+            Some(last) => last.end = last.end.max(span.end),
+            None => quote.spans.push(span),
+        }
+    }
+    quotes
+}
+
+/// Pushes a text with every run of white space as one space.
+fn push_folded(group: &mut String, text: &str) {
+    for (position, word) in text.split_whitespace().enumerate() {
+        group.push_str(if position == 0 { "" } else { " " });
+        group.push_str(word);
+    }
+}
+
+/// Pushes names under what they were last mentioned in, if that is written about at all. Returns the
+/// others, by kind.
+fn push_names(
+    groups: &mut [String],
+    sources: &Sources<'_>,
+    passages: &Passages<'_>,
+    choice: &Choice,
+) -> String {
     let mut lists: Vec<Vec<&str>> = vec![Vec::new(); sources.topics.len()];
-    let mut elsewhere = Vec::new();
+    let mut elsewhere: [Vec<&str>; KINDS.len()] = Default::default();
     for name in &choice.names {
         let name = &passages.names[name.0 as usize];
         let TopicIndex(topic) = name.topic;
@@ -289,16 +390,16 @@ fn grouped(sources: &Sources<'_>, passages: &Passages<'_>, choice: &Choice) -> V
         if has_heading && (choice.is_open[topic as usize] || !groups[topic as usize].is_empty()) {
             lists[topic as usize].push(name.text);
         } else {
-            elsewhere.push(name.text);
+            let kind = KINDS.iter().position(|(kind, _)| *kind == name.kind).unwrap_or(KINDS.len() - 1);
+            elsewhere[kind].push(name.text);
         }
     }
     for (group, list) in groups.iter_mut().zip(lists).filter(|(_, list)| !list.is_empty()) {
-        let _ = write!(group, "\n  {NAMES}{}", list.join(", "));
+        let _ = write!(group, "\n  {NAMES}{}", list.join(" "));
     }
-    let scene = sources.topics.iter().position(|topic| matches!(topic.subject, Subject::Scene));
-    let notes = sources.topics.iter().position(|topic| matches!(topic.subject, Subject::Notes));
-    if let Some(group) = scene.or(notes).filter(|_| !elsewhere.is_empty()) {
-        let _ = write!(groups[group], "\n  {NAMES}{}", elsewhere.join(", "));
+    let mut others = String::new();
+    for ((_, title), list) in KINDS.iter().zip(elsewhere).filter(|(_, list)| !list.is_empty()) {
+        let _ = write!(others, "\n- {title}: {}", list.join(" "));
     }
-    groups
+    others
 }

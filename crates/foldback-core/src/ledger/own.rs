@@ -55,7 +55,8 @@ pub(super) fn outside_code(text: &str) -> Vec<Range<usize>> {
             }
             continue;
         }
-        if let Some(tag) = HOST_TAGS.iter().find(|tag| opens(trimmed, tag)) {
+        let tag = trimmed.starts_with('<').then(|| HOST_TAGS.iter().find(|tag| opens(trimmed, tag)));
+        if let Some(tag) = tag.flatten() {
             host_tag = Some(tag).filter(|tag| !closes(trimmed, tag)).copied();
             continue;
         }
@@ -79,13 +80,31 @@ fn closes(line: &str, tag: &str) -> bool {
 /// Whether a sentence is language rather than code or a log: mostly letters.
 fn is_prose(sentence: &str) -> bool {
     let (mut letters, mut others) = (0, 0);
-    for character in sentence.chars().filter(|character| !character.is_whitespace()) {
+    for (at, &byte) in sentence.as_bytes().iter().enumerate() {
+        match byte {
+            b' ' | b'\t'..=b'\r' => {}
+            b'a'..=b'z' | b'A'..=b'Z' => letters += 1,
+            0x80.. => {
+                let (more_letters, more_others) = count_letters(&sentence[at..]);
+                (letters, others) = (letters + more_letters, others + more_others);
+                break;
+            }
+            _ => others += 1,
+        }
+    }
+    letters >= 2 && letters >= 3 * others && !is_log_line(sentence)
+}
+
+/// Letters, and what is neither letter nor white space.
+fn count_letters(text: &str) -> (usize, usize) {
+    let (mut letters, mut others) = (0, 0);
+    for character in text.chars().filter(|character| !character.is_whitespace()) {
         match character.is_alphabetic() {
             true => letters += 1,
             false => others += 1,
         }
     }
-    letters >= 2 && letters >= 3 * others && !is_log_line(sentence)
+    (letters, others)
 }
 
 /// Whether it is a line of a stack trace or of a log: it names a place in a file.
@@ -95,7 +114,8 @@ fn is_log_line(sentence: &str) -> bool {
         let is_number = |piece: Option<&str>| piece.is_some_and(|piece| piece.parse::<u32>().is_ok());
         word.contains(['/', '.']) && is_number(pieces.next()) && pieces.next().is_some()
     };
-    sentence.starts_with("at ") || sentence.split_whitespace().any(is_place)
+    let may_name_a_place = memchr::memchr(b':', sentence.as_bytes()).is_some();
+    sentence.starts_with("at ") || (may_name_a_place && sentence.split_whitespace().any(is_place))
 }
 
 #[cfg(test)]

@@ -127,9 +127,8 @@ fn note_decision(ledger: &mut Ledger, at: &Spot<'_>, span: &Range<usize>) {
 }
 
 pub(crate) fn is_decision(sentence: &str) -> bool {
-    let lowered = sentence.to_lowercase().replace('’', "'");
     static INDEX: LazyLock<Cues> = LazyLock::new(|| Cues::new(DECISION_CUES));
-    INDEX.are_in(&lowered)
+    INDEX.are_in(sentence)
 }
 
 /// What follows the first word that gives a reason.

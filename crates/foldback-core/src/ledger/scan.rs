@@ -10,13 +10,109 @@ const WORD_BYTES_MAX: usize = 512;
 /// Shorter words are not worth remembering.
 const IDENTIFIER_BYTES_MIN: usize = 4;
 
-/// File name endings that make a word without a slash a path.
-const EXTENSIONS: &str = " \
-    bash bat bin c cc cfg class cljs conf cpp cs css csv cts db diff dll env ex exs gif go gradle \
-    graphql h hcl hpp hs htm html ico ini ipynb jar java jpeg jpg js json jsonl jsx kt less lock log \
-    lua m md mdx mjs mod mts nix npmrc odt patch pdf php pl plist png prisma pro properties proto ps1 \
-    py pyi rb rs rst sass scala scss sh so sql sqlite sum svelte svg swift tar tex tf toml traj ts tsv \
-    tsx txt vue wasm webp xlsx xml yaml yml zip zsh ";
+/// File name endings that make a word without a slash a path, in order.
+const EXTENSIONS: &[&str] = &[
+    "bash",
+    "bat",
+    "bin",
+    "c",
+    "cc",
+    "cfg",
+    "class",
+    "cljs",
+    "conf",
+    "cpp",
+    "cs",
+    "css",
+    "csv",
+    "cts",
+    "db",
+    "diff",
+    "dll",
+    "env",
+    "ex",
+    "exs",
+    "gif",
+    "go",
+    "gradle",
+    "graphql",
+    "h",
+    "hcl",
+    "hpp",
+    "hs",
+    "htm",
+    "html",
+    "ico",
+    "ini",
+    "ipynb",
+    "jar",
+    "java",
+    "jpeg",
+    "jpg",
+    "js",
+    "json",
+    "jsonl",
+    "jsx",
+    "kt",
+    "less",
+    "lock",
+    "log",
+    "lua",
+    "m",
+    "md",
+    "mdx",
+    "mjs",
+    "mod",
+    "mts",
+    "nix",
+    "npmrc",
+    "odt",
+    "patch",
+    "pdf",
+    "php",
+    "pl",
+    "plist",
+    "png",
+    "prisma",
+    "pro",
+    "properties",
+    "proto",
+    "ps1",
+    "py",
+    "pyi",
+    "rb",
+    "rs",
+    "rst",
+    "sass",
+    "scala",
+    "scss",
+    "sh",
+    "so",
+    "sql",
+    "sqlite",
+    "sum",
+    "svelte",
+    "svg",
+    "swift",
+    "tar",
+    "tex",
+    "tf",
+    "toml",
+    "traj",
+    "ts",
+    "tsv",
+    "tsx",
+    "txt",
+    "vue",
+    "wasm",
+    "webp",
+    "xlsx",
+    "xml",
+    "yaml",
+    "yml",
+    "zip",
+    "zsh",
+];
 
 /// What may follow a number directly and belongs to it.
 const UNITS: &[&str] = &[
@@ -24,7 +120,7 @@ const UNITS: &[&str] = &[
     "mhz", "mib", "min", "ms", "ns", "px", "rem", "s", "sec", "tb", "tib", "us", "vh", "vw", "x", "µs",
 ];
 
-/// No unit has more characters.
+/// No unit has more characters, or more bytes.
 const UNIT_CHARACTERS_MAX: usize = 5;
 
 /// Something that can be named again, and where it stands in the text.
@@ -56,7 +152,10 @@ pub fn scan(text: &str, mut found: impl FnMut(Found)) {
         if is_plain(first, rest) && bytes.get(at) != Some(&b'(') {
             continue;
         }
-        if let Some(end) = address_end(bytes, start, at) {
+        let seen = first | rest;
+        if has_all(seen, COLON | SLASH)
+            && let Some(end) = address_end(bytes, start, at)
+        {
             at = end;
             let span = start..trimmed_end(bytes, start, end);
             found(Found { kind: FactKind::Url, span });
@@ -67,9 +166,9 @@ pub fn scan(text: &str, mut found: impl FnMut(Found)) {
             continue;
         }
         let name = &text[word.clone()];
-        let name = if (first | rest) & COLON == 0 { name } else { without_place(name) };
+        let name = if has_all(seen, COLON) { without_place(name) } else { name };
         let word = word.start..word.start + name.len();
-        if let Some(kind) = kind_of(name, bytes.get(word.end).copied()) {
+        if let Some(kind) = kind_of(name, seen, bytes.get(word.end).copied()) {
             found(Found { kind, span: word });
         }
     }
@@ -80,7 +179,15 @@ const NO_WORD: u8 = 0;
 const LOWER: u8 = 1;
 const UPPER: u8 = 2;
 const COLON: u8 = 4;
-const OTHER: u8 = 8;
+const DIGIT: u8 = 8;
+const SLASH: u8 = 16;
+const DOT: u8 = 32;
+const OTHER: u8 = 64;
+
+/// Whether all of these classes were seen.
+const fn has_all(seen: u8, classes: u8) -> bool {
+    seen & classes == classes
+}
 
 const CLASSES: [u8; 256] = {
     let mut classes = [NO_WORD; 256];
@@ -90,6 +197,9 @@ const CLASSES: [u8; 256] = {
             b'a'..=b'z' => LOWER,
             b'A'..=b'Z' => UPPER,
             b':' => COLON,
+            b'0'..=b'9' => DIGIT,
+            b'/' => SLASH,
+            b'.' => DOT,
             other if is_word_byte(other) => OTHER,
             _ => NO_WORD,
         };
@@ -143,35 +253,43 @@ fn trimmed(bytes: &[u8], mut start: usize, end: usize) -> Range<usize> {
     start..end
 }
 
-fn kind_of(word: &str, next: Option<u8>) -> Option<FactKind> {
+/// What a word is; `seen` has at least the classes of its bytes. Most words are known by what they
+/// do not consist of.
+fn kind_of(word: &str, seen: u8, next: Option<u8>) -> Option<FactKind> {
     let bytes = word.as_bytes();
-    let letters = bytes.iter().filter(|byte| byte.is_ascii_alphabetic()).count();
-    let digits = bytes.iter().filter(|byte| byte.is_ascii_digit()).count();
+    let digits = match has_all(seen, DIGIT) {
+        true => bytes.iter().filter(|byte| byte.is_ascii_digit()).count(),
+        false => 0,
+    };
     if digits > 0 && is_number(word, digits) {
         return Some(FactKind::Number);
     }
-    if letters == 0 {
+    // Nothing with letters in it was cut off the word.
+    if seen & (LOWER | UPPER) == 0 {
         return None;
     }
-    if is_hash(bytes, digits) {
+    if digits > 0 && is_hash(bytes) {
         return Some(FactKind::Hash);
     }
-    if is_path(word) {
+    if seen & (SLASH | DOT) != 0 && is_path(word) {
         return Some(FactKind::Path);
     }
-    (bytes.len() >= IDENTIFIER_BYTES_MIN && is_identifier(bytes, digits, next))
+    (bytes.len() >= IDENTIFIER_BYTES_MIN && is_identifier(bytes, seen, digits, next))
         .then_some(FactKind::Identifier)
 }
 
 /// A number that says something: with a unit, a point, or three digits at least.
 fn is_number(word: &str, digits: usize) -> bool {
-    let unit_start =
-        word.find(|c: char| !matches!(c, '0'..='9' | '.' | '_' | ':' | '-')).unwrap_or(word.len());
+    let bytes = word.as_bytes();
+    if !bytes.first().is_some_and(u8::is_ascii_digit) {
+        return false;
+    }
+    let is_of_number = |byte: &u8| matches!(byte, b'0'..=b'9' | b'.' | b'_' | b':' | b'-');
+    let unit_start = bytes.iter().position(|byte| !is_of_number(byte)).unwrap_or(bytes.len());
     let (number, unit) = word.split_at(unit_start);
-    let starts_right = number.starts_with(|c: char| c.is_ascii_digit());
-    let unit_fits = unit.is_empty() || UNITS.iter().any(|known| known.eq_ignore_ascii_case(unit));
-    let says_something = digits >= 3 || !unit.is_empty() || (digits >= 2 && number.contains('.'));
-    starts_right && unit_fits && says_something
+    let is_known = || UNITS.iter().any(|known| known.eq_ignore_ascii_case(unit));
+    let unit_fits = unit.is_empty() || (unit.len() <= UNIT_CHARACTERS_MAX && is_known());
+    unit_fits && (digits >= 3 || !unit.is_empty() || (digits >= 2 && number.contains('.')))
 }
 
 /// Where the unit ends that stands behind a number, one space apart. Single letters there are words.
@@ -185,16 +303,14 @@ pub(super) fn unit_beside(text: &str, number_end: usize) -> Option<usize> {
     is_unit.then_some(number_end + 1 + length)
 }
 
-/// Hexadecimal digits as commits have them, or groups of them as in a UUID.
-fn is_hash(bytes: &[u8], digits: usize) -> bool {
-    let is_hex = bytes.iter().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f' | b'A'..=b'F' | b'-'));
-    is_hex && digits > 0 && (7..=128).contains(&bytes.len())
+/// Hexadecimal digits as commits have them, or groups of them as in a UUID; at least one is a digit.
+fn is_hash(bytes: &[u8]) -> bool {
+    let is_hex = |byte: &u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f' | b'A'..=b'F' | b'-');
+    (7..=128).contains(&bytes.len()) && bytes.iter().all(is_hex)
 }
 
 fn is_extension(ending: &str) -> bool {
-    let padded =
-        |at: usize| EXTENSIONS[..at].ends_with(' ') && EXTENSIONS[at + ending.len()..].starts_with(' ');
-    !ending.is_empty() && EXTENSIONS.match_indices(ending).any(|(at, _)| padded(at))
+    EXTENSIONS.binary_search(&ending).is_ok()
 }
 
 /// A path without the place in the file that may follow it: `src/lib.rs:12:4`.
@@ -226,23 +342,28 @@ fn is_path(word: &str) -> bool {
 
 /// A word that somebody made up for a program: joined by underscores, dots or colons, written in
 /// mixed case, or called.
-fn is_identifier(bytes: &[u8], digits: usize, next: Option<u8>) -> bool {
+fn is_identifier(bytes: &[u8], seen: u8, digits: usize, next: Option<u8>) -> bool {
     let is_name_byte = |byte: u8| byte.is_ascii_alphanumeric() || byte >= 0x80;
     let is_joined = |joint: u8| {
         bytes.windows(3).any(|three| three[1] == joint && is_name_byte(three[0]) && is_name_byte(three[2]))
     };
-    if bytes.contains(&b'_') && bytes.iter().any(u8::is_ascii_alphabetic) {
+    // What is asked here has letters in it.
+    let has_others = has_all(seen, OTHER);
+    if has_others && bytes.contains(&b'_') {
         return true;
     }
-    if bytes.windows(2).any(|two| two == b"::") || is_joined(b'.') || is_joined(b'@') {
+    if has_all(seen, COLON) && bytes.windows(2).any(|two| two == b"::") {
         return true;
     }
-    let humps = bytes.windows(2).filter(|two| two[0].is_ascii_lowercase() && two[1].is_ascii_uppercase());
-    if humps.count() > 0 || next == Some(b'(') {
+    if (has_all(seen, DOT) && is_joined(b'.')) || (has_others && is_joined(b'@')) {
+        return true;
+    }
+    let is_hump = |two: &[u8]| two[0].is_ascii_lowercase() && two[1].is_ascii_uppercase();
+    if next == Some(b'(') || (has_all(seen, LOWER | UPPER) && bytes.windows(2).any(is_hump)) {
         return true;
     }
     // Prose joins words by hyphens too, but seldom three of them.
-    digits > 0 || (is_joined(b'-') && bytes.iter().filter(|&&byte| byte == b'-').count() > 1)
+    digits > 0 || (has_others && is_joined(b'-') && bytes.iter().filter(|&&byte| byte == b'-').count() > 1)
 }
 
 #[cfg(test)]
@@ -280,6 +401,11 @@ mod tests {
             ]
         );
         assert_eq!(all("This is an ordinary sentence, and/or two; nothing to see. It is 5 to 12."), []);
+    }
+
+    #[test]
+    fn endings_stand_in_the_order_in_which_they_are_looked_up() {
+        assert!(EXTENSIONS.is_sorted());
     }
 
     #[test]

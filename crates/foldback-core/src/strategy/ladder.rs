@@ -59,10 +59,11 @@ const SUMMARY_OF_FOLDED_PERCENT_MAX: u64 = 15;
 const GENTLE_PERCENT_MIN: u64 = 35;
 
 /// What is in flight, the first task, and what set the scene are shortened where they take a larger
-/// share of such a target, so that something is remembered beside them.
-const IN_FLIGHT_PERCENT_MAX: u64 = 15;
+/// share of such a target, so that something is remembered beside them: the digest quotes from what
+/// is cut out.
+const IN_FLIGHT_PERCENT_MAX: u64 = 8;
 const TASK_PERCENT_MAX: u64 = 6;
-const SCENE_PERCENT_MAX: u64 = 10;
+const SCENE_PERCENT_MAX: u64 = 4;
 
 /// In a small target, results and texts of the tail above this share of it are large.
 const TAIL_TEXT_PERCENT_MAX: u64 = 5;

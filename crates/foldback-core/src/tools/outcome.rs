@@ -1,6 +1,8 @@
 //! What came of a call: its exit code, the tests it ran, whether it failed.
 
-use memchr::memmem;
+use std::sync::LazyLock;
+
+use memchr::memmem::Finder;
 
 use super::Action;
 use crate::part::{ResultPart, ToolResult};
@@ -43,7 +45,7 @@ impl Outcome {
     pub(crate) fn has_failed(result: &ToolResult, actions: &[Action]) -> bool {
         let mut texts = result.content.iter().filter_map(ResultPart::as_text);
         result.is_error
-            || match says_exit_code(actions) {
+            || match Self::may_be_an_exit_code(actions) {
                 true => texts.any(|text| exit_code_in(text).is_some_and(|code| code != 0)),
                 false => texts.next().is_some_and(is_error),
             }
@@ -51,7 +53,7 @@ impl Outcome {
 
     /// What came of a call that did `actions`.
     pub fn of(result: &ToolResult, actions: &[Action]) -> Self {
-        if !says_exit_code(actions) {
+        if !Self::may_be_an_exit_code(actions) {
             return Self { failed: Self::has_failed(result, actions), ..Self::default() };
         }
         let (mut exit_code, mut tests) = (None, None);
@@ -64,12 +66,13 @@ impl Outcome {
             || tests.is_some_and(|tests: TestRun| tests.failed > 0);
         Self { exit_code, tests, failed }
     }
-}
 
-/// Whether the answer may tell how a command ended. Nobody knows what unknown tools do.
-fn says_exit_code(actions: &[Action]) -> bool {
-    let is_command = |action: &Action| matches!(action, Action::Run { .. } | Action::Wait { .. });
-    actions.is_empty() || actions.iter().any(is_command)
+    /// Whether an exit code and tests are looked for in the answer to a call that did `actions`; all
+    /// that an outcome depends on beside the answer. Nobody knows what unknown tools do.
+    pub(crate) fn may_be_an_exit_code(actions: &[Action]) -> bool {
+        let is_command = |action: &Action| matches!(action, Action::Run { .. } | Action::Wait { .. });
+        actions.is_empty() || actions.iter().any(is_command)
+    }
 }
 
 /// Whether an answer is nothing but an error. A file that was read may begin like one.
@@ -102,9 +105,16 @@ fn exit_code_in(text: &str) -> Option<i32> {
 /// Most outputs have none of these words, and looking at each of their lines would take most of the
 /// time that a ledger takes.
 fn may_tell_exit_code(text: &str) -> bool {
-    let lowered = text.to_ascii_lowercase();
-    memmem::find(lowered.as_bytes(), b"exit").is_some()
-        || memmem::find(lowered.as_bytes(), b"return").is_some()
+    // A letter that is rare tells where to look, without a copy in lower case.
+    let has = |word: &[u8], letter_index: usize| {
+        let letter = word[letter_index];
+        memchr::memchr2_iter(letter, letter.to_ascii_uppercase(), text.as_bytes()).any(|at| {
+            let start = at.checked_sub(letter_index);
+            let found = start.and_then(|start| text.as_bytes().get(start..start + word.len()));
+            found.is_some_and(|found| found.eq_ignore_ascii_case(word))
+        })
+    };
+    has(b"exit", 1) || has(b"return", 3)
 }
 
 fn exit_code_of_line(line: &str) -> Option<i32> {
@@ -127,18 +137,39 @@ fn exit_code_of_line(line: &str) -> Option<i32> {
     })
 }
 
+/// Words without which there is no summary of tests: most outputs have none of them, and need not be
+/// looked at line by line.
+struct Signs {
+    rust: Finder<'static>,
+    /// Any of them.
+    counted: [Finder<'static>; 3],
+    unittest: Finder<'static>,
+    /// Any of them.
+    go: [Finder<'static>; 3],
+}
+
+static SIGNS: LazyLock<Signs> = LazyLock::new(|| Signs {
+    rust: Finder::new("test result: "),
+    counted: ["passed", "failed", " pass"].map(Finder::new),
+    unittest: Finder::new("Ran "),
+    go: ["--- PASS: ", "ok  \t", "FAIL\t"].map(Finder::new),
+});
+
 /// The tests that were run, as the program sums them up.
 fn tests_in(text: &str) -> Option<TestRun> {
-    rust_tests(text).or_else(|| {
-        let tail = &text[text.ceil_char_boundary(text.len().saturating_sub(SUMMARY_BYTES))..];
-        counted_tests(tail).or_else(|| unittest(tail)).or_else(|| go_tests(text))
-    })
+    let has_any =
+        |signs: &[Finder<'_>], text: &str| signs.iter().any(|sign| sign.find(text.as_bytes()).is_some());
+    let tail = &text[text.ceil_char_boundary(text.len().saturating_sub(SUMMARY_BYTES))..];
+    let counted = || has_any(&SIGNS.counted, tail).then(|| counted_tests(tail)).flatten();
+    let unittest = || SIGNS.unittest.find(tail.as_bytes()).and_then(|_| unittest(tail));
+    let go = || has_any(&SIGNS.go, text).then(|| go_tests(text)).flatten();
+    rust_tests(text).or_else(counted).or_else(unittest).or_else(go)
 }
 
 /// One line for each test binary, all of them added up.
 fn rust_tests(text: &str) -> Option<TestRun> {
     let mut total: Option<TestRun> = None;
-    for start in memmem::find_iter(text.as_bytes(), "test result: ") {
+    for start in SIGNS.rust.find_iter(text.as_bytes()) {
         let line = text[start..].lines().next().unwrap_or("");
         let sum = total.get_or_insert_default();
         sum.passed = sum.passed.saturating_add(count_before(line, "passed").unwrap_or(0));

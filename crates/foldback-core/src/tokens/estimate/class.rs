@@ -37,7 +37,7 @@ pub(super) const SCRIPT_COUNT: usize = 18;
 /// How many classes there are.
 pub(super) const CLASS_COUNT: usize = SCRIPT_FIRST as usize + SCRIPT_COUNT;
 
-/// The class of an ASCII byte that differs from the byte before it.
+/// The class of an ASCII byte that differs from the byte before it; see also [`PAIRS`].
 pub(super) static ASCII: [u8; 128] = ascii_classes();
 
 const fn ascii_classes() -> [u8; 128] {
@@ -64,17 +64,19 @@ const fn ascii_classes() -> [u8; 128] {
     classes
 }
 
-/// The class of an ASCII byte that repeats the byte before it.
-pub(super) static ASCII_REPEATED: [u8; 128] = repeated_classes();
+/// The class of an ASCII byte together with the byte before it, whatever that is: at
+/// `byte * 256 + previous`. Few pairs are common, so that few of the entries are ever touched.
+pub(super) static PAIRS: [u8; 128 * 256] = pair_classes();
 
-const fn repeated_classes() -> [u8; 128] {
-    let mut classes = ascii_classes();
-    let mut byte = 0;
-    while byte < 128 {
-        if classes[byte] >= JOINER && classes[byte] <= SYMBOL {
-            classes[byte] = SAME;
-        }
-        byte += 1;
+const fn pair_classes() -> [u8; 128 * 256] {
+    let ascii = ascii_classes();
+    let mut classes = [CONTROL; 128 * 256];
+    let mut pair = 0;
+    while pair < classes.len() {
+        let (byte, previous) = (pair / 256, pair % 256);
+        let is_symbol = ascii[byte] >= JOINER && ascii[byte] <= SYMBOL;
+        classes[pair] = if is_symbol && byte == previous { SAME } else { ascii[byte] };
+        pair += 1;
     }
     classes
 }

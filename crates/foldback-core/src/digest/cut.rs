@@ -1,0 +1,324 @@
+//! A text cut into lines, and what can be quoted of each: all of it, or a window around a name.
+
+use std::ops::Range;
+use std::sync::OnceLock;
+
+use super::sources::Author;
+use crate::ledger::{FactKind, scan};
+
+/// A line is taken whole; longer lines are cut between words into pieces of about this size.
+const PASSAGE_BYTES: usize = 80;
+
+/// A piece may be longer rather than leave a scrap behind.
+const PASSAGE_BYTES_SLACK: usize = 30;
+
+/// A word that does not end is cut here.
+const WORD_BYTES_MAX: usize = 400;
+
+/// Pieces up to this long are quoted whole.
+const WHOLE_BYTES_MAX: usize = 56;
+
+/// So are longer ones, where they are full of names.
+const WHOLE_NAMES_MIN: usize = 3;
+
+/// A window around a name has so many characters at least, where its piece has: enough to tell what
+/// the name is about, and a space at its end that is cut off. White space counts once.
+const WINDOW_CHARACTERS: usize = 41;
+
+/// A window is cut inside of a word rather than go on for longer than this.
+const WINDOW_CHARACTERS_MAX: usize = 72;
+
+/// The beginning of a line says most: it is not cut off if it is this short. Nor is its end.
+const LEAD_BYTES_MAX: usize = 14;
+const REST_BYTES_MAX: usize = 6;
+
+/// Shorter lines say nothing.
+const LINE_BYTES_MIN: usize = 4;
+
+/// Numbers of lines have no more digits.
+const LINE_DIGITS_MAX: usize = 6;
+
+/// A text cut into lines, with the names in each; lines without names are left out.
+#[derive(Debug, Default)]
+pub(super) struct Cut {
+    pub(super) lines: Vec<Line>,
+    pub(super) names: Vec<(Range<u32>, FactKind)>,
+    pub(super) windows: Vec<Window>,
+}
+
+#[derive(Debug)]
+pub(super) struct Line {
+    pub(super) span: Range<u32>,
+    /// Where the windows of the next line begin.
+    pub(super) windows_end: u32,
+    /// What it costs, once somebody has counted.
+    pub(super) tokens: OnceLock<u32>,
+}
+
+/// What can be quoted of a line, and which names stand in it.
+#[derive(Debug)]
+pub(super) struct Window {
+    pub(super) span: Range<u32>,
+    pub(super) names: Range<u32>,
+}
+
+impl Cut {
+    pub(super) fn of(text: &str, author: Author) -> Self {
+        let mut cut = Self::default();
+        for span in spans(text) {
+            let first = cut.names.len();
+            let line = &text[span.clone()];
+            let line = if author == Author::Tool { without_number(line) } else { line };
+            let start = span.end - line.len();
+            scan(line, |found| {
+                let name = (start + found.span.start) as u32..(start + found.span.end) as u32;
+                cut.names.push((name, found.kind));
+            });
+            if cut.names.len() > first {
+                cut.push_windows(text, &span, first);
+                let span = span.start as u32..span.end as u32;
+                let windows_end = cut.windows.len() as u32;
+                cut.lines.push(Line { span, windows_end, tokens: OnceLock::new() });
+            }
+        }
+        cut
+    }
+
+    /// The windows of the line at `line`, whose names are those from `first` on.
+    fn push_windows(&mut self, text: &str, line: &Range<usize>, first: usize) {
+        let Self { names, windows, .. } = self;
+        let (found, text) = (&names[first..], &text[line.clone()]);
+        let place = |span: &Range<u32>| span.start as usize - line.start..span.end as usize - line.start;
+        let mut last = 0..0;
+        let mut push = |window: Range<usize>| {
+            let inside = |span: &Range<usize>| window.start <= span.start && span.end <= window.end;
+            let places = || found.iter().map(|(span, _)| place(span));
+            let skipped = places().take_while(|span| span.start < window.start).count();
+            let count = places().skip(skipped).take_while(inside).count();
+            let names = (first + skipped) as u32..(first + skipped + count) as u32;
+            let span = (line.start + window.start) as u32..(line.start + window.end) as u32;
+            windows.push(Window { span, names });
+        };
+        let is_short = text.len() <= WHOLE_BYTES_MAX;
+        if !is_short {
+            for (span, _) in found {
+                let window = window(text, &place(span));
+                if window != last && window != (0..text.len()) {
+                    last = window.clone();
+                    push(window);
+                }
+            }
+        }
+        if is_short || found.len() >= WHOLE_NAMES_MIN || last.is_empty() {
+            push(0..text.len());
+        }
+    }
+}
+
+/// What is quoted around a name of a piece: whole words, at least [`WINDOW_CHARACTERS`] of them.
+fn window(piece: &str, name: &Range<usize>) -> Range<usize> {
+    let mut start = if name.start <= LEAD_BYTES_MAX { 0 } else { name.start };
+    let mut end = name.end;
+    let mut size = WindowSize::default();
+    piece[start..end].chars().for_each(|character| size.add(character));
+    let mut before = ' ';
+    for (at, character) in piece[name.end..].char_indices() {
+        if size.is_enough(before, character) {
+            break;
+        }
+        size.add(character);
+        before = character;
+        end = name.end + at + character.len_utf8();
+    }
+    if piece.len() - end <= REST_BYTES_MAX {
+        end = piece.len();
+    }
+    let mut behind = ' ';
+    for (at, character) in piece[..start].char_indices().rev() {
+        if size.is_enough(character, behind) && (behind != ' ' || start < name.start) {
+            break;
+        }
+        size.add(character);
+        behind = character;
+        start = at;
+    }
+    let window = &piece[start..end];
+    start += window.len() - window.trim_start().len();
+    start..start + window.trim().len()
+}
+
+/// How many characters a window has, white space folded.
+#[derive(Default)]
+struct WindowSize {
+    characters: usize,
+    ends_in_space: bool,
+}
+
+impl WindowSize {
+    fn add(&mut self, character: char) {
+        let is_space = character.is_whitespace();
+        self.characters += usize::from(!is_space || !self.ends_in_space);
+        self.ends_in_space = is_space;
+    }
+
+    /// Whether a window may be cut between these two characters.
+    fn is_enough(&self, before: char, after: char) -> bool {
+        let parts = |character: char| {
+            let is_joining = matches!(character, '_' | '/' | '.' | '-' | '@' | '~' | '$' | '%' | ':');
+            !character.is_alphanumeric() && !is_joining
+        };
+        self.characters >= WINDOW_CHARACTERS_MAX
+            || (self.characters >= WINDOW_CHARACTERS && (parts(before) || parts(after)))
+    }
+}
+
+/// A line without the number that tools print before it: no name, and different after every change.
+fn without_number(line: &str) -> &str {
+    let rest = line.trim_start_matches(|character: char| character.is_ascii_digit());
+    let digits = line.len() - rest.len();
+    let is_numbered = (1..=LINE_DIGITS_MAX).contains(&digits)
+        && (rest.is_empty() || rest.starts_with(['\t', '→', '|', ':', ')']) || rest.starts_with("  "));
+    if is_numbered { rest } else { line }
+}
+
+/// The lines of a text without the white space around them, long ones in pieces.
+pub(super) fn spans(text: &str) -> Vec<Range<usize>> {
+    let mut spans = Vec::new();
+    let mut start = 0;
+    for line in text.split('\n') {
+        let trimmed = line.trim();
+        let at = start + (line.len() - line.trim_start().len());
+        start += line.len() + 1;
+        if trimmed.len() < LINE_BYTES_MIN {
+            continue;
+        }
+        if trimmed.len() <= PASSAGE_BYTES + PASSAGE_BYTES_SLACK {
+            spans.push(at..at + trimmed.len());
+        } else {
+            pieces(trimmed, |piece| spans.push(at + piece.start..at + piece.end));
+        }
+    }
+    spans
+}
+
+fn pieces(line: &str, push: impl FnMut(Range<usize>)) {
+    match line.is_ascii() {
+        true => ascii_pieces(line.as_bytes(), push),
+        false => any_pieces(line, push),
+    }
+}
+
+fn any_pieces(line: &str, mut push: impl FnMut(Range<usize>)) {
+    let (mut start, mut last_space) = (0, None);
+    for (at, character) in line.char_indices() {
+        if character.is_whitespace() {
+            last_space = Some(at);
+        }
+        let limit =
+            if last_space.is_some_and(|space| space > start) { PASSAGE_BYTES } else { WORD_BYTES_MAX };
+        if at.saturating_sub(start) >= limit && line.len() - start > PASSAGE_BYTES + PASSAGE_BYTES_SLACK {
+            let end = last_space.filter(|&space| space > start).unwrap_or(at);
+            push(start..end);
+            start = end + line[end..].len() - line[end..].trim_start().len();
+            last_space = None;
+        }
+    }
+    if start < line.len() {
+        push(start..line.len());
+    }
+}
+
+/// The same for a line of ASCII, in steps of whole pieces.
+fn ascii_pieces(line: &[u8], mut push: impl FnMut(Range<usize>)) {
+    let is_space = |byte: &u8| matches!(byte, b' ' | b'\t'..=b'\r');
+    let mut start = 0;
+    while line.len() - start > PASSAGE_BYTES + PASSAGE_BYTES_SLACK {
+        let rest = &line[start..];
+        // The last space within a piece, else the next one, else where a word is cut.
+        let within = rest[1..=PASSAGE_BYTES].iter().rposition(is_space).map(|at| at + 1);
+        let word = &rest[..rest.len().min(WORD_BYTES_MAX + 1)];
+        let beyond =
+            || word.iter().skip(PASSAGE_BYTES + 1).position(is_space).map(|at| PASSAGE_BYTES + 1 + at);
+        let cut = || (rest.len() > WORD_BYTES_MAX).then_some(WORD_BYTES_MAX);
+        let Some(end) = within.or_else(beyond).or_else(cut) else { break };
+        push(start..start + end);
+        start += end + rest[end..].iter().take_while(|byte| is_space(byte)).count();
+    }
+    if start < line.len() {
+        push(start..line.len());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_lines_are_cut_between_words_and_nothing_is_lost() {
+        let line = "several words of prose that go on ".repeat(20);
+        let text = format!("short line\n\n  {line}\nx");
+        let pieces: Vec<&str> = spans(&text).into_iter().map(|span| &text[span]).collect();
+        assert_eq!(pieces[0], "short line");
+        assert!(pieces[1..].iter().all(|piece| piece.len() <= PASSAGE_BYTES + PASSAGE_BYTES_SLACK));
+        assert_eq!(pieces[1..].join(" "), line.trim());
+    }
+
+    #[test]
+    fn lines_of_ascii_are_cut_where_others_are() {
+        let words = ["a", "of", "longer", "\t", " ", "x/y", "0123456789012345678901234567890123456789"];
+        for seed in 0..400_u64 {
+            let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+            let mut line = String::new();
+            for _ in 0..seed {
+                state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                line.push_str(words[(state >> 33) as usize % words.len()]);
+                line.push_str(if state >> 60 < seed % 16 { " " } else { "" });
+            }
+            let line = line.trim();
+            let (mut quick, mut slow) = (Vec::new(), Vec::new());
+            ascii_pieces(line.as_bytes(), |piece| quick.push(piece));
+            any_pieces(line, |piece| slow.push(piece));
+            assert_eq!(quick, slow, "{line}");
+        }
+    }
+
+    #[test]
+    fn numbers_of_lines_are_no_names() {
+        for line in ["153", "153\tlet x = 1;", "  12".trim(), "7  fn a()", "88: match", "9→let", "101| x"] {
+            assert!(!without_number(line).starts_with(|c: char| c.is_ascii_digit()), "{line}");
+        }
+        for line in ["404 not found", "2026-01-05 ok", "3.14  pi", "1234567  ms"] {
+            assert_eq!(without_number(line), line);
+        }
+    }
+
+    #[test]
+    fn a_word_without_end_is_cut_at_a_character() {
+        for text in ["ü".repeat(3_000), "a".repeat(5_000), " b".repeat(900)] {
+            let together: usize = spans(&text).into_iter().map(|span| text[span].trim().len()).sum();
+            assert!(together >= text.trim().len() / 2);
+        }
+    }
+
+    #[test]
+    fn a_window_holds_its_name_and_whole_words_around_it() {
+        let piece = "The first attempt failed because parse_rule(input) returns early when there is no input";
+        let start = piece.find("parse_rule").unwrap();
+        let window = window(piece, &(start..start + "parse_rule".len()));
+        let quoted = &piece[window.clone()];
+        assert!(quoted.contains("parse_rule") && quoted.len() < piece.len(), "{quoted}");
+        assert!(quoted.chars().count() >= WINDOW_CHARACTERS - 1, "{quoted}");
+        let is_letter = |character: char| character.is_alphanumeric();
+        for at in [window.start, window.end] {
+            assert!(!(piece[..at].ends_with(is_letter) && piece[at..].starts_with(is_letter)), "{quoted}");
+        }
+    }
+
+    #[test]
+    fn white_space_makes_no_window_longer() {
+        let piece = format!("name_of_it{}and then some more words that go on and on", " ".repeat(60));
+        let quoted = &piece[window(&piece, &(0..10))];
+        let folded: Vec<&str> = quoted.split_whitespace().collect();
+        assert!(folded.join(" ").chars().count() >= WINDOW_CHARACTERS - 1, "{quoted}");
+    }
+}

@@ -1,0 +1,143 @@
+//! What a digest is made of: the folded items, and what is hidden of the items beside them.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::ops::Range;
+use std::sync::Arc;
+
+use super::FoldRequest;
+use crate::digest::{Hidden, Material, Told};
+use crate::edit::Edit;
+use crate::ids::Text;
+use crate::part::Part;
+use crate::reading::text_of;
+use crate::sequence::Entry;
+
+impl<'p> FoldRequest<'p> {
+    pub(super) fn material(&self, covered: &[Range<usize>]) -> Material<'p> {
+        let transcript = self.view.transcript();
+        let told =
+            self.previous().filter(|entry| !self.is_regenerated(entry) && !self.is_recorded_summary(entry));
+        let previous = |entry: &'p Entry| Told {
+            index: entry.anchor(),
+            item: entry.item(),
+            hidden: Hidden::Whole,
+            findings: None,
+        };
+        let recorded = |index: usize, hidden: Hidden| {
+            let item = transcript.get(index).map(|entry| &**entry.item());
+            item.map(|item| Told { index, item, hidden, findings: transcript.findings(index) })
+        };
+        let mut items: Vec<Told<'p>> = told.map(previous).collect();
+        items.extend(covered.iter().cloned().flatten().filter_map(|index| recorded(index, Hidden::Whole)));
+        let beside = self.hidden_beside().into_iter();
+        items.extend(beside.filter_map(|(index, parts)| recorded(index, Hidden::Parts(parts))));
+        items.sort_by_key(|told| told.index);
+        let focus = self.fold.spec.focus.as_deref();
+        Material { items, kept: self.kept_texts(), focus, now: transcript.len() }
+    }
+
+    /// What stays visible beside the summary, as far as it can be read.
+    pub fn kept_texts(&self) -> Vec<Text> {
+        let replaced = self.replaced();
+        let mut texts = Vec::new();
+        for entry in self.visible() {
+            for (part_index, part) in entry.item().parts.iter().enumerate() {
+                let place = (entry.anchor(), entry.recorded_part(part_index));
+                let part = replaced.get(&place).copied().unwrap_or(Some(part));
+                texts.extend(part.map(|part| Text::from(&*text_of(part))));
+            }
+        }
+        texts
+    }
+
+    /// The parts of visible items that are shown shortened or not at all, by the transcript index of
+    /// their item. Beside them, without parts, whatever else is in their unit: a result is about what
+    /// its call asked for.
+    fn hidden_beside(&self) -> BTreeMap<usize, Vec<usize>> {
+        let transcript = self.view.transcript();
+        let replaced = self.replaced();
+        let mut hidden: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
+        for entry in self.visible() {
+            let Some(recorded) = transcript.get(entry.anchor()).map(Entry::item) else { continue };
+            let is_as_recorded = Arc::ptr_eq(recorded, entry.item());
+            let shown: BTreeSet<usize> = (entry.item().parts.iter().enumerate())
+                .map(|(part_index, part)| (entry.recorded_part(part_index), part))
+                .filter(|&(index, part)| is_as_recorded || recorded.parts.get(index) == Some(part))
+                .map(|(index, _)| index)
+                .filter(|&index| !replaced.contains_key(&(entry.anchor(), index)))
+                .collect();
+            let parts: Vec<usize> =
+                (0..recorded.parts.len()).filter(|index| !shown.contains(index)).collect();
+            if !parts.is_empty() && entry.item().summary.is_none() {
+                let (first, last) = transcript.unit_ends(entry.anchor());
+                for index in first..=last {
+                    hidden.entry(index).or_default();
+                }
+                hidden.insert(entry.anchor(), parts);
+            }
+        }
+        hidden.retain(|&index, _| !self.fold.hides(index));
+        hidden
+    }
+
+    /// The entries of the view that the fold and its neighbours leave visible.
+    fn visible(&self) -> impl Iterator<Item = &'p Entry> {
+        let dropped = self.edits.iter().filter_map(|edit| match edit {
+            Edit::Drop(drop) => Some(drop.range.clone()),
+            Edit::Rewrite(_) | Edit::Fold(_) => None,
+        });
+        let (fold, dropped): (_, Vec<Range<usize>>) = (self.fold, dropped.collect());
+        let is_hidden =
+            move |index: usize| fold.hides(index) || dropped.iter().any(|range| range.contains(&index));
+        self.view.iter().filter(move |entry| !is_hidden(entry.span().start))
+    }
+
+    /// What stands in the place of parts, by the item and the part as they were recorded.
+    fn replaced(&self) -> HashMap<(usize, usize), Option<&'p Part>> {
+        let rewrite = |edit: &'p Edit| match edit {
+            Edit::Rewrite(rewrite) => {
+                Some(((rewrite.item_index, rewrite.part_index), rewrite.replacement.as_ref()))
+            }
+            Edit::Drop(_) | Edit::Fold(_) => None,
+        };
+        self.edits.iter().filter_map(rewrite).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::budget::Budget;
+    use crate::ids::Tokens;
+    use crate::item::Item;
+    use crate::part::{Part, ToolResult};
+    use crate::plan::plan;
+    use crate::reading::text_of;
+    use crate::strategy::LadderStrategy;
+    use crate::transcript::Transcript;
+    use crate::view::View;
+    use serde_json::json;
+
+    #[test]
+    fn a_digest_tells_what_is_cut_out_of_the_result_in_flight() {
+        let mut transcript = Transcript::default();
+        transcript.push(Item::user("task", "Make the linker faster."));
+        for number in 0..30 {
+            let call = format!("c{number}");
+            let asked = vec![Part::call(call.clone(), "read", &json!({"n": number}))];
+            transcript.push(Item::assistant(format!("a{number}"), asked));
+            let answer = "a line of some output\n".repeat(40);
+            transcript.push(Item::tool(format!("t{number}"), ToolResult::text(call, answer)));
+        }
+        transcript.push(Item::assistant("a", vec![Part::call("fresh", "read", &json!({}))]));
+        let filler = "nothing to see here\n".repeat(200);
+        let answer = format!("{filler}fn resolve_symbols(table: &Table)\n{filler}");
+        transcript.push(Item::tool("t", ToolResult::text("fresh", answer)));
+        let budget = Budget::for_target(Tokens(1_000)).unwrap();
+        let plan = plan(&View::of(&transcript), &LadderStrategy::new(), Some(&budget)).unwrap();
+        let view = plan.apply_digest().view;
+        let tells = |item: &Item| item.parts.iter().any(|part| text_of(part).contains("resolve_symbols"));
+        let telling: Vec<bool> =
+            view.items().filter(|item| tells(item)).map(|item| item.summary.is_some()).collect();
+        assert_eq!(telling, [true]);
+    }
+}

@@ -8,6 +8,7 @@ use std::thread;
 use serde::Deserialize;
 
 use crate::error::{Fault, Problem};
+use crate::json;
 
 /// One record and where it stands.
 #[derive(Debug)]
@@ -45,7 +46,7 @@ const THREADS_MAX: usize = 16;
 /// Reads every line as a record. Blank lines mean nothing; a line that is no record is a problem,
 /// and the lines around it are read.
 pub(crate) fn read<'a, T: Deserialize<'a> + Send>(bytes: &'a [u8]) -> (Vec<Line<'a, T>>, Vec<Problem>) {
-    read_with(bytes, |json| serde_json::from_str(json))
+    read_with(bytes, |json| json::from_str(json))
 }
 
 /// As [`read`], where records are not simply deserialised.
@@ -153,7 +154,7 @@ pub(crate) fn parse<'a, T: Deserialize<'a>>(
     line: &'a [u8],
     number: usize,
 ) -> Result<Option<(&'a str, T)>, Problem> {
-    parse_line(line, number, |json| serde_json::from_str(json))
+    parse_line(line, number, |json| json::from_str(json))
 }
 
 fn parse_line<'a, T>(
@@ -161,11 +162,11 @@ fn parse_line<'a, T>(
     number: usize,
     parse: impl Fn(&'a str) -> Result<T, serde_json::Error>,
 ) -> Result<Option<(&'a str, T)>, Problem> {
-    let text = std::str::from_utf8(line).map_err(|error| Problem {
-        line: number,
-        column: Some(error.valid_up_to() + 1),
-        fault: Fault::NotUtf8,
-    })?;
+    let not_text = |_| {
+        let valid_len = std::str::from_utf8(line).map_or_else(|error| error.valid_up_to(), str::len);
+        Problem { line: number, column: Some(valid_len + 1), fault: Fault::NotUtf8 }
+    };
+    let text = simdutf8::basic::from_utf8(line).map_err(not_text)?;
     let json = text.trim_start_matches('\u{feff}');
     if json.trim_ascii().is_empty() {
         return Ok(None);

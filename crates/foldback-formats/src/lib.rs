@@ -29,6 +29,7 @@ mod error;
 mod fields;
 mod format;
 mod inline;
+mod json;
 mod jsonl;
 mod lowering;
 mod new_ids;

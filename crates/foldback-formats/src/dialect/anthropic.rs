@@ -125,7 +125,7 @@ const OTHERS: [&str; 12] = [
 
 fn fit_of_messages(messages: &[Value]) -> Fit {
     let is_message = |message: &Value| {
-        matches!(message["role"].as_str(), Some("user" | "assistant"))
+        matches!(message["role"].as_str(), Some("user" | "assistant" | "system"))
             && (message["content"].is_string()
                 || message["content"].as_array().is_some_and(|blocks| is_blocks(blocks)))
             && OTHER_MESSAGE_FIELDS.iter().all(|name| message.get(name).is_none())
@@ -133,9 +133,14 @@ fn fit_of_messages(messages: &[Value]) -> Fit {
     if messages.is_empty() || !messages.iter().all(is_message) {
         return Fit::No;
     }
+    // Instructions may follow something said here; in other APIs they may come first, too.
+    let has_instructions = messages.iter().any(|message| message["role"] == "system");
+    let begins_with_them = messages.first().is_some_and(|message| message["role"] == "system");
     let mut blocks = messages.iter().filter_map(|message| message["content"].as_array()).flatten();
     match blocks.any(|block| OWN_BLOCKS.iter().any(|kind| block["type"] == *kind)) {
+        _ if begins_with_them => Fit::No,
         true => Fit::Sure,
+        false if has_instructions => Fit::No,
         false => Fit::Possible,
     }
 }

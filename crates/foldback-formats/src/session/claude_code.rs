@@ -88,7 +88,7 @@ impl Codec for ClaudeCode {
     }
 
     fn append(&self, session: &Session, conversation: &Conversation, items: &[Arc<Item>]) -> Option<Added> {
-        let records = append::append(session, items).filter(|_| is_main(session, conversation));
+        let records = append::append(session, conversation, items).filter(|_| is_main(session, conversation));
         records.map(Added::Behind)
     }
 }

@@ -4,6 +4,7 @@
 //! Only `response_item` records are conversation: events mirror them for the interface. A file of a
 //! fork begins with the history it was forked from.
 
+mod ending;
 mod records;
 mod write;
 
@@ -271,6 +272,7 @@ mod tests {
 
     const COMPACTED: &[u8] = include_bytes!("../../fixtures/codex/compacted.jsonl");
     const OLDER: &[u8] = include_bytes!("../../fixtures/codex/older-fork.jsonl");
+    const NUMBERED: &[u8] = include_bytes!("../../fixtures/codex/numbered.jsonl");
 
     fn read(bytes: &[u8]) -> Session {
         Session::read(bytes.to_vec()).unwrap()
@@ -382,9 +384,40 @@ mod tests {
         assert_eq!(written, session.compacted(conversation, &items).to_bytes());
     }
 
+    /// The number and the type of every record.
+    fn records(text: &[u8]) -> Vec<(Option<u64>, String)> {
+        let lines = std::str::from_utf8(text).unwrap().lines();
+        let records = lines.map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());
+        records
+            .map(|record| (record["ordinal"].as_u64(), record["type"].as_str().unwrap().to_owned()))
+            .collect()
+    }
+
+    #[test]
+    fn added_records_are_numbered_on_and_say_what_the_model_was_told_if_it_still_is() {
+        let session = read(NUMBERED);
+        let conversation = &session.conversations()[0];
+        let items = view(&session);
+        let added = |items: &[Arc<Item>]| {
+            let written = session.compacted(conversation, items).to_bytes();
+            assert_eq!(kinds(&view(&read(&written))), kinds(items));
+            records(&written[NUMBERED.len()..])
+        };
+        let told = [&items[..3], &items[items.len() - 3..]].concat();
+        let types = ["compacted", "event_msg", "world_state", "world_state", "turn_context"];
+        let expected = (23..).map(Some).zip(types.map(str::to_owned));
+        assert_eq!(added(&told), expected.clone().collect::<Vec<_>>());
+        let untold = [&items[..1], &items[2..]].concat();
+        assert_eq!(added(&untold), expected.take(2).collect::<Vec<_>>(), "the environment is told again");
+        let fresh = crate::format::write(Format::Codex, &told, Some(&session)).unwrap().to_bytes();
+        let numbers: Vec<u64> = records(&fresh).iter().filter_map(|(ordinal, _)| *ordinal).collect();
+        assert_eq!(numbers, (0..records(&fresh).len() as u64).collect::<Vec<_>>());
+        assert_eq!(records(&fresh).last().map(|(_, kind)| kind.as_str()), Some("turn_context"));
+    }
+
     #[test]
     fn items_that_are_written_anew_read_as_they_were() {
-        for bytes in [COMPACTED, OLDER] {
+        for bytes in [COMPACTED, OLDER, NUMBERED] {
             let session = read(bytes);
             let conversation = &session.conversations()[0];
             let items: Vec<Arc<Item>> = conversation

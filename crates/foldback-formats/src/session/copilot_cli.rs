@@ -5,8 +5,12 @@
 //! prompt and most of `session.*` are not. `session.compaction_complete` carries the summary that stands for everything before
 //! `session.compaction_start`: compaction runs in the background, and what is said meanwhile stays.
 //!
+//! `session.context_cleared` forgets everything.
+//!
 //! A compaction that foldback adds is such an event, followed by copies of what is kept. Its
-//! `foldback` field names the copies, so that reading does not take them for new messages.
+//! `foldback` field names the copies, so that reading does not take them for new messages. Before it
+//! the context is cleared: to a summary the agent adds every user message that it still knows, and
+//! those that the model is to see are among the copies.
 
 mod event;
 mod write;
@@ -77,6 +81,7 @@ impl Codec for CopilotCli {
                     talk.say(item, place, line.record.id.as_deref());
                 }
                 Meaning::CompactionStarted => talk.started_at = Some(talk.conversation.len()),
+                Meaning::Cleared(initial) => talk.clear(initial, place, line.record.timestamp.as_deref()),
                 Meaning::Compacted(made) => {
                     talk.compact(made, place, line.record.timestamp.as_deref(), line.record.id.as_deref());
                 }
@@ -92,8 +97,8 @@ impl Codec for CopilotCli {
         true
     }
 
-    fn write(&self, items: &[Arc<Item>], _like: Option<&Session>) -> Option<(Vec<u8>, Vec<Loss>)> {
-        Some(write::file(items))
+    fn write(&self, items: &[Arc<Item>], like: Option<&Session>) -> Option<(Vec<u8>, Vec<Loss>)> {
+        Some(write::file(items, like))
     }
 
     /// Instructions first, then the summary: that is how the agent shows them.
@@ -194,6 +199,18 @@ impl Talk {
             }
         };
         self.pending = Some(Pending { compaction, shown, copies });
+    }
+
+    fn clear(&mut self, initial: Option<Item>, place: Place, at: Option<&str>) {
+        self.settle();
+        self.started_at = None;
+        let mut compaction = Compaction::new(BY, place);
+        compaction.created_at = at.and_then(rfc3339::parse);
+        let shown = initial.map(|mut item| {
+            item.created_at = compaction.created_at;
+            Shown::New(item)
+        });
+        self.conversation.replace(compaction, shown);
     }
 
     fn settle(&mut self) {
@@ -307,6 +324,38 @@ mod tests {
     }
 
     #[test]
+    fn a_cleared_context_begins_anew_and_its_history_stays() {
+        let mut events = BEFORE.to_vec();
+        events.push(("session.context_cleared", r#"{"messagesCleared":2,"initialMessage":"start over"}"#));
+        events.push(("assistant.message", r#"{"content":"gladly"}"#));
+        events.push(("session.context_cleared", r#"{"messagesCleared":2}"#));
+        events.push(("user.message", r#"{"content":"and again"}"#));
+        let session = read(&events);
+        assert_eq!(texts(&view(&session)), ["user: and again"]);
+        assert_eq!(session.conversations()[0].history().count(), 5);
+        assert_eq!(texts(&view(&read(&events[..5]))), ["user: start over", "assistant: gladly"]);
+    }
+
+    #[test]
+    fn a_compaction_without_a_summary_clears_the_context_and_is_looked_at_by_the_agent() {
+        let session = read(&BEFORE);
+        let items = view(&session);
+        let written = session.compacted(&session.conversations()[0], &items[..2]).to_bytes();
+        let added = std::str::from_utf8(&written[session.bytes().len()..]).unwrap();
+        let events: Vec<Value> =
+            added.lines().skip(1).map(|line| serde_json::from_str(line).unwrap()).collect();
+        let kinds: Vec<&str> = events.iter().map(|event| event["type"].as_str().unwrap()).collect();
+        let compaction = ["context_cleared", "compaction_start", "compaction_complete"]
+            .map(|kind| format!("session.{kind}"));
+        assert_eq!(kinds[..3], compaction);
+        assert_eq!(events[0]["data"]["messagesCleared"], 3);
+        assert!(!events[2]["data"]["summaryContent"].as_str().unwrap().is_empty());
+        let is_chain = |pair: &[Value]| pair[1]["parentId"] == pair[0]["id"];
+        assert!(events.windows(2).all(is_chain), "{added}");
+        assert_eq!(texts(&view(&Session::read(written).unwrap())), texts(&items[..2]));
+    }
+
+    #[test]
     fn a_sub_agent_has_a_conversation_of_its_own() {
         let mut events = BEFORE.to_vec();
         events.push(("assistant.message", r#"{"content":"found","parentToolCallId":"tc-1"}"#));
@@ -335,6 +384,12 @@ mod tests {
             .collect();
         let (bytes, losses) = CopilotCli.write(&items, None).unwrap();
         assert!(losses.is_empty());
-        assert_eq!(texts(&view(&Session::read(bytes).unwrap())), texts(&items));
+        let start: Value = serde_json::from_slice(jsonl::lines(&bytes).next().unwrap()).unwrap();
+        assert!(start["data"]["copilotVersion"].is_string(), "the agent refuses a file that names none");
+        let again = Session::read(bytes.clone()).unwrap();
+        assert_eq!(texts(&view(&again)), texts(&items));
+        let (like, _) = CopilotCli.write(&items[..1], Some(&again)).unwrap();
+        assert_eq!(jsonl::lines(&like).next(), jsonl::lines(&bytes).next(), "it is the same session");
+        assert_eq!(texts(&view(&Session::read(like).unwrap())), texts(&items[..1]));
     }
 }

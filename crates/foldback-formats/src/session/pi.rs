@@ -25,6 +25,7 @@ use self::tree::{Tree, conversation_along, item_id};
 use crate::conversation::Conversation;
 use crate::detect::{Fit, Probe};
 use crate::error::FormatError;
+use crate::fields::Fields;
 use crate::format::{Added, Codec, Format, Loss, Reading, Session};
 use crate::lowering::found_summary;
 use crate::{jsonl, rfc3339};
@@ -94,6 +95,8 @@ struct Message<'a> {
     custom_type: Option<&'a RawValue>,
     #[serde(borrow, default)]
     summary: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    sections: Option<&'a RawValue>,
 }
 
 /// A command that the person ran.
@@ -263,6 +266,11 @@ fn message_body(piece: &RawValue) -> Result<Body<'_>, serde_json::Error> {
             Some(ran) => Item::text("", ItemKind::Context, ran.as_sent()),
             None => Item::new("", ItemKind::Context, vec![block::opaque("bashExecution", piece)]),
         },
+        // What it says beside the text are tools, which requests list apart.
+        "system" => match system_text(&message) {
+            text if text.is_empty() => return Ok(Body::State),
+            text => Item::text("", ItemKind::System, text),
+        },
         "custom" | "hookMessage" => custom_item(message.custom_type, block::parts(message.content)),
         "branchSummary" => branch_summary(&lenient::<String>(message.summary).unwrap_or_default()),
         "compactionSummary" => {
@@ -276,6 +284,16 @@ fn message_body(piece: &RawValue) -> Result<Body<'_>, serde_json::Error> {
         lenient::<UsageRecord>(message.usage).map(Usage::from).filter(|usage| *usage != Usage::default());
     item.finish_reason = message.stop_reason.as_deref().and_then(finish_reason);
     Ok(Body::Item { item: Box::new(item), api: message.api, model: message.model })
+}
+
+/// A system prompt as pi sends it: its text, or its sections with a blank line between them.
+fn system_text(message: &Message<'_>) -> String {
+    let whole = lenient::<String>(message.content).filter(|text| !text.is_empty());
+    whole.unwrap_or_else(|| {
+        let sections = message.sections.and_then(Fields::of).unwrap_or_default();
+        let texts = sections.0.iter().filter_map(|(_, section)| lenient::<String>(Some(section)));
+        texts.collect::<Vec<_>>().join("\n\n")
+    })
 }
 
 impl From<UsageRecord> for Usage {

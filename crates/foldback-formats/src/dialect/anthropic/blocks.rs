@@ -121,7 +121,8 @@ impl<'de> Visitor<'de> for ContentVisitor {
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut blocks: A) -> Result<Content, A::Error> {
-        let mut read = Content::default();
+        // Agents record one block at a time, mostly, and a list that grows by itself begins with four.
+        let mut read = Content { parts: Vec::with_capacity(1), cache_control: None };
         while let Some(block) = blocks.next_element::<Block<'de, StreamedResult>>()? {
             let cache_control = block.cache_control;
             read.parts.push(part_of(block).ok_or_else(not_understood)?);

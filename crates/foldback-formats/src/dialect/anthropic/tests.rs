@@ -98,6 +98,7 @@ fn plain_messages_could_be_of_several_apis() {
         r#"{"system":"s","messages":[{"role":"user","content":"hi"}]}"#,
         r#"{"anthropic_version":"bedrock-2023-05-31","messages":[{"role":"user","content":"hi"}]}"#,
         r#"[{"role":"user","content":[{"type":"tool_result","tool_use_id":"t","content":""}]}]"#,
+        r#"[{"role":"user","content":[{"type":"image"}]},{"role":"system","content":"from now on"}]"#,
     ] {
         assert_eq!(probe(sure.as_bytes()), Ok(Format::Anthropic), "{sure}");
     }
@@ -105,6 +106,8 @@ fn plain_messages_could_be_of_several_apis() {
         r#"{"version":1,"messages":[{"role":"user","content":[{"type":"thinking","thinking":""}]}]}"#,
         r#"[{"role":"user","content":"hi"},{"role":"tool","tool_call_id":"c","content":""}]"#,
         r#"[{"role":"user","parts":[]}]"#,
+        r#"[{"role":"user","content":"hi"},{"role":"system","content":"in every API"}]"#,
+        r#"[{"role":"system","content":"first"},{"role":"user","content":[{"type":"image"}]}]"#,
     ] {
         assert_ne!(probe(other.as_bytes()), Ok(Format::Anthropic), "{other}");
     }

@@ -3,7 +3,10 @@
 //! What is added are a boundary and a record for each item that the model sees after it. The
 //! boundary lists those records, so that they are known as copies and not as something said again;
 //! Claude Code does not look at the list and resumes from the records as if it had written them.
+//! Attachments stay attachments: the agent makes its own text of them, and gives the model those
+//! that it does not find once more.
 
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use foldback_core::{FinishReason, Item, ItemKind, Part, Timestamp, Usage};
@@ -11,6 +14,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use super::record::ATTACHMENT_SOURCE;
+use crate::conversation::Conversation;
 use crate::dialect::anthropic::blocks::{Str, json_text, write_block};
 use crate::format::{End, Loss, Session};
 use crate::jsonl;
@@ -84,10 +88,37 @@ fn last_time(bytes: &[u8]) -> Option<String> {
     })
 }
 
+/// The attachments of a file, by the uuids of their records; nothing where another record has the
+/// same.
+fn attachments(bytes: &[u8]) -> HashMap<String, Option<&RawValue>> {
+    #[derive(Deserialize)]
+    struct Line<'a> {
+        #[serde(borrow, rename = "type")]
+        kind: Option<Str<'a>>,
+        #[serde(borrow)]
+        uuid: Option<Str<'a>>,
+        #[serde(borrow)]
+        attachment: Option<&'a RawValue>,
+    }
+    let mut found: HashMap<String, Option<&RawValue>> = HashMap::new();
+    if memchr::memmem::find(bytes, b"\"attachment\"").is_none() {
+        return found;
+    }
+    for line in jsonl::lines(bytes) {
+        let Ok(Some((_, line))) = jsonl::parse::<Line<'_>>(line, 1) else { continue };
+        let Some(uuid) = line.uuid else { continue };
+        let attachment = line.attachment.filter(|_| line.kind.is_some_and(|kind| &*kind == "attachment"));
+        found.entry(uuid.to_string()).and_modify(|one| *one = None).or_insert(attachment);
+    }
+    found
+}
+
 /// The records of a compaction after which the model sees `items`.
-pub(super) fn append(session: &Session, items: &[Arc<Item>]) -> Option<Vec<u8>> {
+pub(super) fn append(session: &Session, conversation: &Conversation, items: &[Arc<Item>]) -> Option<Vec<u8>> {
     let end = Ending::of(session, session.end().filter(|end| end.can_go_on)?)?;
     let mut writer = Writer::new(session.bytes(), end.shared, session.model());
+    writer.attachments = attachments(session.bytes());
+    writer.unchanged = conversation.indices().into_keys().collect();
     let timestamp = end.timestamp.unwrap_or_else(|| rfc3339::print(Timestamp(0)));
     writer.timestamp = Some(timestamp.clone());
     let boundary = writer.ids.uuid();
@@ -191,6 +222,8 @@ struct RecordOut<'a> {
     is_compact_summary: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     foldback_kind: Option<ItemKind>,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    foldback_summary: bool,
     uuid: &'a str,
     timestamp: &'a str,
 }
@@ -235,6 +268,10 @@ struct Writer<'a> {
     ids: NewIds,
     shared: Shared<'a>,
     model: &'a str,
+    /// The attachments of the file that is added to.
+    attachments: HashMap<String, Option<&'a RawValue>>,
+    /// Addresses of items that are exactly as that file has them.
+    unchanged: HashSet<*const Item>,
     /// The one time of all records of a compaction; in a fresh file each has its item's own.
     timestamp: Option<String>,
     parent: Option<String>,
@@ -249,6 +286,8 @@ impl<'a> Writer<'a> {
             ids: NewIds::for_file(seed),
             shared,
             model: model.unwrap_or("<synthetic>"),
+            attachments: HashMap::new(),
+            unchanged: HashSet::new(),
             timestamp: None,
             parent: None,
             uuids: Vec::new(),
@@ -258,6 +297,10 @@ impl<'a> Writer<'a> {
     }
 
     fn push(&mut self, item: &Arc<Item>) {
+        let attachment = self.attachments.get(&*item.id).copied().flatten();
+        if let Some(attachment) = attachment.filter(|_| self.unchanged.contains(&Arc::as_ptr(item))) {
+            return self.push_attachment(item, attachment.get());
+        }
         let (attachments, others): (Vec<&Part>, Vec<&Part>) = item.parts.iter().partition(
             |part| matches!(part, Part::Opaque(opaque) if opaque.source.starts_with(ATTACHMENT_SOURCE)),
         );
@@ -318,6 +361,7 @@ impl<'a> Writer<'a> {
             is_visible_in_transcript_only: is_summary,
             is_compact_summary: is_summary,
             foldback_kind: (!is_assistant && item.kind != ItemKind::Tool).then_some(item.kind),
+            foldback_summary: item.summary.is_some() && item.kind == ItemKind::Context && !is_summary,
             uuid: &uuid,
             timestamp: &self.time_of(item),
         };
@@ -338,6 +382,7 @@ impl<'a> Writer<'a> {
             is_visible_in_transcript_only: false,
             is_compact_summary: false,
             foldback_kind: None,
+            foldback_summary: false,
             uuid: &uuid,
             timestamp: &self.time_of(item),
         };

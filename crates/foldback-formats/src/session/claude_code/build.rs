@@ -1,6 +1,7 @@
 //! A conversation from the records of one branch: messages put together, compactions understood.
 
 use std::borrow::Cow;
+use std::cell::OnceCell;
 use std::sync::Arc;
 
 use foldback_core::{Item, ItemKind, Part, ResultPart, Text, Tokens, ToolResult, TurnId};
@@ -40,7 +41,8 @@ struct Builder<'b, 'a, S> {
     said: S,
     lines: &'b [Line<'a, Record<'a>>],
     branch: &'b [usize],
-    by_uuid: HashMap<&'b str, usize>,
+    /// Made when it is asked for: most branches were never compacted.
+    by_uuid: OnceCell<HashMap<&'b str, usize>>,
     conversation: Conversation,
     /// The item that holds a message, by the message's id.
     messages: HashMap<&'b str, usize>,
@@ -54,18 +56,24 @@ struct Builder<'b, 'a, S> {
 
 impl<'b, 'a, S: FnMut(usize) -> Vec<Arc<Item>>> Builder<'b, 'a, S> {
     fn new(lines: &'b [Line<'a, Record<'a>>], branch: &'b [usize], said: S) -> Self {
-        let uuid = |&index: &usize| lines[index].record.uuid.as_deref().map(|uuid| (uuid, index));
         Self {
             said,
             lines,
             branch,
-            by_uuid: branch.iter().filter_map(uuid).collect(),
+            by_uuid: OnceCell::new(),
             conversation: Conversation::new(),
             messages: HashMap::new(),
             items: vec![SmallVec::new(); lines.len()],
             results: HashMap::new(),
             shown: HashSet::new(),
         }
+    }
+
+    /// The record of the branch that has this uuid; of several, the last.
+    fn record_named(&self, uuid: &str) -> Option<usize> {
+        let named = |&index: &usize| self.lines[index].record.uuid.as_deref().map(|uuid| (uuid, index));
+        let by_uuid = self.by_uuid.get_or_init(|| self.branch.iter().filter_map(named).collect());
+        by_uuid.get(uuid).copied()
     }
 
     fn place(&self, index: usize) -> Place {
@@ -179,7 +187,7 @@ impl<'b, 'a, S: FnMut(usize) -> Vec<Arc<Item>>> Builder<'b, 'a, S> {
 
     /// The records that a boundary keeps, in order.
     fn preserved(&self, compact: &Compact<'_>) -> Vec<usize> {
-        let find = |uuid: &Cow<'_, str>| self.by_uuid.get(&**uuid).copied();
+        let find = |uuid: &Cow<'_, str>| self.record_named(uuid);
         if !compact.preserved.is_empty() {
             return compact.preserved.iter().filter_map(find).collect();
         }
@@ -215,7 +223,7 @@ impl<'b, 'a, S: FnMut(usize) -> Vec<Arc<Item>>> Builder<'b, 'a, S> {
             cleared.push(Cleared { item_index, part_index, replacement });
         }
         for uuid in &compact.cleared_attachments {
-            let record = self.by_uuid.get(&**uuid).copied();
+            let record = self.record_named(uuid);
             for &item_index in record.map_or(&[][..], |record| &self.items[record]) {
                 let parts =
                     self.conversation.recorded().get(item_index).map_or(0, |one| one.item.parts.len());

@@ -3,11 +3,11 @@
 
 use std::sync::Arc;
 
-use foldback_core::{Item, ItemId, ItemKind, Part, Text};
+use foldback_core::{Item, ItemId, ItemKind, Part, Text, Tokens};
 
 use super::record::{Kind, Record};
 use super::text_kind;
-use crate::lowering::Tag;
+use crate::lowering::{Tag, found_summary};
 
 /// The items of a record with these parts: results apart from the rest.
 pub(super) fn items_of(record: &Record<'_>, parts: Vec<Part>) -> Vec<Arc<Item>> {
@@ -36,7 +36,9 @@ pub(super) fn items_of(record: &Record<'_>, parts: Vec<Part>) -> Vec<Arc<Item>> 
         items.push(Item::new(id, ItemKind::Tool, results));
     }
     if !others.is_empty() {
-        items.push(Item::new(id_at(id, items.len()), kind, others));
+        let item = Item::new(id_at(id, items.len()), kind, others);
+        let is_summary = record.is_later_summary && kind == ItemKind::Context;
+        items.push(if is_summary { found_summary(item, "foldback", 0, Tokens::ZERO) } else { item });
     }
     if let Some(last) = items.last_mut() {
         last.cache_marker = record.message.has_cache_marker;

@@ -9,7 +9,7 @@ use serde_json::value::RawValue;
 
 use super::{attachment, items};
 use crate::dialect::anthropic::blocks::{Content, Str, Streamed, read_blocks};
-use crate::rfc3339;
+use crate::{json, rfc3339};
 
 /// What a record is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,6 +58,8 @@ pub(super) struct Record<'a> {
     pub(super) is_of_call: bool,
     /// Set by foldback on what it writes.
     pub(super) foldback_kind: Option<ItemKind>,
+    /// Set by foldback on summaries behind something that they do not stand for.
+    pub(super) is_later_summary: bool,
     pub(super) message: Message<'a>,
     /// The calls that it answers, in order.
     answered: Vec<CallId>,
@@ -128,6 +130,7 @@ struct RecordLine<'a, C> {
     #[serde(borrow, rename = "sourceToolUseID")]
     source_tool_use_id: Option<Str<'a>>,
     foldback_kind: Option<ItemKind>,
+    foldback_summary: Option<bool>,
     #[serde(borrow)]
     message: Option<MessageLine<'a, C>>,
     #[serde(borrow)]
@@ -195,9 +198,9 @@ struct PreservedLine<'a> {
 impl<'a> Record<'a> {
     /// One line, with its content read: lines are read on all cores.
     pub(super) fn parse(json: &'a str) -> Result<Self, serde_json::Error> {
-        match serde_json::from_str::<RecordLine<'a, Streamed>>(json) {
-            Ok(line) => Self::read(line, |Streamed(content)| Ok(content)),
-            Err(_) => Self::read(serde_json::from_str(json)?, read_blocks),
+        match json::plain::<RecordLine<'a, Streamed>>(json) {
+            Some(line) => Self::read(line, |Streamed(content)| Ok(content)),
+            None => Self::read(json::from_str(json)?, read_blocks),
         }
     }
 
@@ -250,6 +253,7 @@ impl<'a> Record<'a> {
             is_summary: line.is_compact_summary.unwrap_or(false) && kind == Kind::User,
             is_of_call: line.source_tool_use_id.is_some(),
             foldback_kind,
+            is_later_summary: line.foldback_summary.unwrap_or(false),
             message,
             answered: answered.collect(),
             items: Vec::new(),

@@ -225,6 +225,22 @@ fn a_fresh_file_holds_what_was_written() {
 }
 
 #[test]
+fn a_summary_in_a_fresh_file_is_one_wherever_it_stands() {
+    let summary = |id: &str| {
+        lowering::found_summary(Item::text(id, ItemKind::Context, "so far"), "floor", 3, Tokens(9))
+    };
+    let items = [Item::user("u", "one"), summary("s"), Item::user("v", "two")].map(Arc::new);
+    for items in [&items[..], &items[1..]] {
+        let written = crate::format::write(Format::ClaudeCode, items, None).unwrap();
+        let seen = view(&Session::read(written.to_bytes()).unwrap().conversations()[0]);
+        let are_summaries =
+            |items: &[Arc<Item>]| items.iter().map(|item| item.summary.is_some()).collect::<Vec<_>>();
+        assert_eq!(are_summaries(&seen), are_summaries(items));
+        assert_eq!(texts(&seen), texts(items));
+    }
+}
+
+#[test]
 fn circles_and_odd_records_are_survived() {
     let mut odd = vec![
         user("x", Some("y"), "a"),
@@ -249,6 +265,31 @@ fn compacted_again(session: &Session, items: &[Arc<Item>]) -> (Vec<String>, Vec<
     let again = Session::read(written.to_bytes()).unwrap();
     let main = &again.conversations()[0];
     (texts(&view(main)), texts(&history(main)))
+}
+
+#[test]
+fn attachments_stay_what_they_are_unless_they_were_changed() {
+    let attached = |uuid: &str, parent: &str, attachment: Value| json!({"type": "attachment", "uuid": uuid, "parentUuid": parent, "sessionId": "s", "attachment": attachment});
+    let skills = json!({"type": "skill_listing", "content": "- prune: cuts branches", "skillCount": 1});
+    let agents =
+        json!({"type": "agent_listing_delta", "addedLines": ["- gardener: digs"], "isInitial": true});
+    let session = session(&[
+        user("u", None, "one"),
+        attached("x", "u", skills.clone()),
+        attached("y", "x", agents),
+        assistant("a", Some("y"), "m", &said("two")),
+    ]);
+    let mut items = view(&session.conversations()[0]);
+    items[2] = Arc::new(Item::text("y", ItemKind::Context, "- gardener"));
+    let written = session.compacted(&session.conversations()[0], &items).to_bytes();
+    let added = std::str::from_utf8(&written[session.bytes().len()..]).unwrap();
+    let records: Vec<Value> = added.lines().skip(2).map(|line| serde_json::from_str(line).unwrap()).collect();
+    let kinds: Vec<&str> = records.iter().map(|record| record["type"].as_str().unwrap()).collect();
+    assert_eq!(kinds, ["user", "attachment", "user", "assistant"]);
+    assert_eq!(records[1]["attachment"], skills);
+    let (seen, said) = compacted_again(&session, &items);
+    assert_eq!(seen, ["one", "- prune: cuts branches", "- gardener", "two"]);
+    assert_eq!(said.len(), 4);
 }
 
 #[test]

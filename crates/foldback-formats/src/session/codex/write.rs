@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use foldback_core::{Item, ItemKind, Part, Timestamp};
 
+use super::ending::{Ending, ordinal_of};
 use super::records::{SUMMARY_PREFIX, looks_failed};
 use super::{Rollout, jsonl};
 use crate::conversation::Conversation;
@@ -45,8 +46,47 @@ pub(super) fn append(session: &Session, conversation: &Conversation, items: &[Ar
     ]);
     let time = rollout.time.as_deref().map_or_else(|| rfc3339::print(Timestamp(0)), ToOwned::to_owned);
     let event = object(&[("type", quoted("context_compacted"))]);
-    let records = [record(&time, "compacted", payload), record(&time, "event_msg", event)];
-    jsonl::added(session.bytes(), records)
+    let ending = Ending::of(session.bytes());
+    let mut records =
+        Records { ordinal: ending.ordinal.map(|ordinal| ordinal.saturating_add(1)), lines: Vec::new() };
+    records.push(&time, "compacted", &payload);
+    records.push(&time, "event_msg", &event);
+    if keeps_what_was_told(conversation, items) {
+        for (kind, payload) in ending.told {
+            records.push(&time, kind, payload);
+        }
+    }
+    jsonl::added(session.bytes(), records.lines)
+}
+
+/// Whether everything that Codex told the model about where it works is among `items` as it was.
+fn keeps_what_was_told(conversation: &Conversation, items: &[Arc<Item>]) -> bool {
+    let is_told = |item: &Item| match item.kind {
+        ItemKind::System | ItemKind::Developer => true,
+        ItemKind::Context => item.summary.is_none(),
+        ItemKind::User | ItemKind::Assistant | ItemKind::Tool | ItemKind::Notification => false,
+    };
+    let seen = conversation.visible().iter().filter_map(|&index| conversation.recorded().get(index));
+    let mut told = seen.map(|recorded| &recorded.item).filter(|item| is_told(item)).peekable();
+    let mut kept = items.iter().filter(|item| is_told(item));
+    told.peek().is_some() && told.all(|told| kept.any(|kept| kept.parts == told.parts))
+}
+
+/// Records in the order in which they are written.
+struct Records {
+    /// The number of the next one, in a file whose records are numbered.
+    ordinal: Option<u64>,
+    lines: Vec<String>,
+}
+
+impl Records {
+    fn push(&mut self, time: &str, kind: &str, payload: &str) {
+        let number = self.ordinal.map(|ordinal| ("ordinal", ordinal.to_string()));
+        self.ordinal = self.ordinal.map(|ordinal| ordinal.saturating_add(1));
+        let fields = [("timestamp", quoted(time))].into_iter().chain(number);
+        let fields = fields.chain([("type", quoted(kind)), ("payload", payload.to_owned())]);
+        self.lines.push(object(&fields.collect::<Vec<_>>()));
+    }
 }
 
 /// A fresh rollout, of the same session where there is one.
@@ -54,18 +94,28 @@ pub(super) fn write(items: &[Arc<Item>], like: Option<&Session>) -> (Vec<u8>, Ve
     let reasoning = if like.is_some() { TakesReasoning::Any } else { TakesReasoning::Sealed };
     let mut writer = Writer::new(Style { reasoning, ..STYLE }, items, HashMap::new());
     let mut time = items.iter().find_map(|item| item.created_at).unwrap_or(Timestamp(0));
-    let mut records = Vec::new();
+    let started = rfc3339::print(time);
+    let meta = like.and_then(|like| session_line(like.bytes()));
+    let ordinal = meta.as_deref().and_then(ordinal_of).map(|ordinal| ordinal.saturating_add(1));
+    let mut records = Records { ordinal, lines: Vec::new() };
     for item in items {
         time = item.created_at.unwrap_or(time);
         let stamp = rfc3339::print(time);
-        let lowered = writer.lower(item);
-        records.extend(lowered.into_iter().map(|payload| record(&stamp, "response_item", one_line(payload))));
-        records.extend(mirror(item).map(|payload| record(&stamp, "event_msg", payload)));
+        for payload in writer.lower(item) {
+            records.push(&stamp, "response_item", &one_line(payload));
+        }
+        if let Some(payload) = mirror(item) {
+            records.push(&stamp, "event_msg", &payload);
+        }
     }
-    let meta_line = like.and_then(|like| session_line(like.bytes()));
-    let meta = meta_line.unwrap_or_else(|| {
-        let started = rfc3339::print(items.iter().find_map(|item| item.created_at).unwrap_or(Timestamp(0)));
-        let id = NewIds::for_file(records.concat().as_bytes()).uuid();
+    let main = like.and_then(|like| Some((like.bytes(), like.conversations().first()?)));
+    if let Some((bytes, _)) = main.filter(|(_, main)| keeps_what_was_told(main, items)) {
+        for (kind, payload) in Ending::of(bytes).told {
+            records.push(&rfc3339::print(time), kind, payload);
+        }
+    }
+    let meta = meta.unwrap_or_else(|| {
+        let id = NewIds::for_file(records.lines.concat().as_bytes()).uuid();
         let payload = object(&[
             ("id", quoted(&id)),
             ("timestamp", quoted(&started)),
@@ -75,7 +125,7 @@ pub(super) fn write(items: &[Arc<Item>], like: Option<&Session>) -> (Vec<u8>, Ve
         ]);
         record(&started, "session_meta", payload)
     });
-    (jsonl::added(b"", [meta].into_iter().chain(records)), writer.losses)
+    (jsonl::added(b"", [meta].into_iter().chain(records.lines)), writer.losses)
 }
 
 /// The line that names the session.

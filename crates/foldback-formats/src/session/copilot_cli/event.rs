@@ -28,10 +28,18 @@ pub(super) struct Event<'a> {
 /// What an event means to a conversation.
 #[derive(Debug)]
 pub(super) enum Meaning {
-    Said { item: Item, model: Option<Text> },
+    Said {
+        item: Item,
+        model: Option<Text>,
+    },
     CompactionStarted,
     Compacted(Compacted),
-    State { model: Option<Text>, session_id: Option<Text> },
+    /// The agent forgot everything that was said, and began anew with this.
+    Cleared(Option<Item>),
+    State {
+        model: Option<Text>,
+        session_id: Option<Text>,
+    },
 }
 
 /// A compaction that was completed.
@@ -50,6 +58,9 @@ pub(super) struct PutIn {
     pub(super) copies: Vec<Text>,
     /// Whether the instructions stay as they are.
     pub(super) keeps_instructions: bool,
+    /// Whether the summary is no summary: the agent does not look at a compaction without one.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(super) has_no_summary: bool,
 }
 
 #[derive(Deserialize)]
@@ -143,6 +154,15 @@ struct CompactedData {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
+struct ClearedData<'a> {
+    initial_message: Option<Text>,
+    /// Set by foldback, which says in the compaction that follows what the model sees from here on.
+    #[serde(borrow)]
+    foldback: Option<&'a RawValue>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
 struct StateData {
     new_model: Option<Text>,
     selected_model: Option<Text>,
@@ -172,6 +192,7 @@ impl<'a> Event<'a> {
             "tool.execution_complete" => self.data().map(|data: ResultData| self.result(data)),
             "session.compaction_start" => Ok(Meaning::CompactionStarted),
             "session.compaction_complete" => self.data().map(|data: CompactedData| compacted(data)),
+            "session.context_cleared" => self.data().map(|data: ClearedData<'_>| self.cleared(data)),
             "session.start" | "session.resume" | "session.model_change" => {
                 self.data().map(|data: StateData| Meaning::State {
                     model: data.new_model.or(data.selected_model),
@@ -199,6 +220,15 @@ impl<'a> Event<'a> {
 
     fn said(&self, kind: ItemKind, parts: Vec<Part>, model: Option<Text>) -> Meaning {
         Meaning::Said { item: Item::new(self.id.as_deref().unwrap_or(""), kind, parts), model }
+    }
+
+    fn cleared(&self, data: ClearedData<'_>) -> Meaning {
+        if data.foldback.is_some() {
+            return Meaning::State { model: None, session_id: None };
+        }
+        let initial = data.initial_message.filter(|text| !text.is_empty());
+        let id = self.id.as_deref().unwrap_or("cleared");
+        Meaning::Cleared(initial.map(|text| Item::new(id, ItemKind::User, vec![Part::Text(text)])))
     }
 
     /// The agent puts its system prompt together anew whenever it starts; the record of it is no part
@@ -279,7 +309,8 @@ impl<'a> Event<'a> {
 }
 
 fn compacted(data: CompactedData) -> Meaning {
-    let summary = data.summary_content.filter(|text| !text.is_empty());
+    let has_none = data.foldback.as_ref().is_some_and(|put_in| put_in.has_no_summary);
+    let summary = data.summary_content.filter(|text| !text.is_empty() && !has_none);
     // Without a summary nothing was replaced, unless foldback says by what.
     if data.success == Some(false) || summary.is_none() && data.foldback.is_none() {
         return Meaning::State { model: None, session_id: None };

@@ -1,5 +1,6 @@
 //! Items as events of Copilot CLI.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use foldback_core::{
@@ -51,6 +52,9 @@ struct Request<'a> {
     #[serde(rename = "type")]
     kind: &'static str,
 }
+
+/// What stands for a summary where there is none.
+const NO_SUMMARY: &str = "Older content was shortened or left out.";
 
 /// The text of an item that a compaction event itself can carry.
 pub(super) fn summary_text(item: &Item) -> Option<&Text> {
@@ -270,6 +274,9 @@ fn result_data(result: &ToolResult) -> impl Serialize {
     }
 }
 
+/// Events that a compaction adds before the one that completes it.
+const EVENTS_BEFORE: usize = 2;
+
 /// The session with a compaction added; `None` where an item cannot be written.
 pub(super) fn compaction(
     session: &Session,
@@ -294,6 +301,8 @@ pub(super) fn compaction(
     let rest = if keeps_instructions { rest } else { items };
     let summary = rest.first().and_then(|item| summary_text(item));
     let copied = if summary.is_some() { &rest[1..] } else { rest };
+    let cleared = json!({ "messagesCleared": conversation.visible().len(), "foldback": {} });
+    events.push("session.context_cleared", cleared);
     events.push("session.compaction_start", json!({}));
     let id = events.ids.uuid();
     let start = events.parent.replace(id.clone());
@@ -301,18 +310,16 @@ pub(super) fn compaction(
     if !events.losses.is_empty() {
         return None;
     }
-    let copies = std::mem::take(&mut events.lines);
-    let (first, copies) = copies.split_first()?;
+    let lines = std::mem::take(&mut events.lines);
+    let (before, copies) = lines.split_at_checked(EVENTS_BEFORE)?;
     let copy_ids = copies.iter().filter_map(|line| id_of(line)).collect();
-    let put_in = PutIn { copies: copy_ids, keeps_instructions };
-    let mut data = json!({ "success": true, "foldback": put_in });
-    if let (Some(summary), Value::Object(fields)) = (summary, &mut data) {
-        fields.insert("summaryContent".to_owned(), Value::from(&**summary));
-    }
+    let put_in = PutIn { copies: copy_ids, keeps_instructions, has_no_summary: summary.is_none() };
+    let summary = summary.map_or(NO_SUMMARY, |summary| summary);
+    let data = json!({ "success": true, "foldback": put_in, "summaryContent": summary });
     events.parent = start;
     events.push_as(&id, "session.compaction_complete", data);
     let complete = events.lines.pop()?;
-    let added = [first.clone(), complete].into_iter().chain(copies.iter().cloned());
+    let added = before.iter().cloned().chain([complete]).chain(copies.iter().cloned());
     Some(jsonl::added(session.bytes(), added))
 }
 
@@ -331,8 +338,8 @@ fn last_id(bytes: &[u8]) -> Option<String> {
     ids.map(|id| id.to_string()).next()
 }
 
-/// A fresh file.
-pub(super) fn file(items: &[Arc<Item>]) -> (Vec<u8>, Vec<Loss>) {
+/// A fresh file, of the same session where there is one.
+pub(super) fn file(items: &[Arc<Item>], like: Option<&Session>) -> (Vec<u8>, Vec<Loss>) {
     let names: Vec<&str> = items.iter().map(|item| &*item.id).collect();
     let mut events = Events {
         lines: Vec::new(),
@@ -343,13 +350,42 @@ pub(super) fn file(items: &[Arc<Item>]) -> (Vec<u8>, Vec<Loss>) {
     };
     let first = items.iter().find_map(|item| item.created_at).unwrap_or(foldback_core::Timestamp(0));
     events.timestamp = rfc3339::print(first);
-    let start = json!({
-        "sessionId": events.ids.uuid(), "version": 1, "producer": "foldback", "startTime": events.timestamp,
-    });
-    events.push("session.start", start);
+    match like.and_then(|like| start_of(like.bytes())) {
+        Some((start, id)) => {
+            events.lines.push(start.to_owned());
+            events.parent = Some(id.to_string());
+        }
+        None => {
+            let start = json!({
+                "sessionId": events.ids.uuid(), "version": 1, "producer": "foldback",
+                "copilotVersion": NO_VERSION, "startTime": events.timestamp,
+            });
+            events.push("session.start", start);
+        }
+    }
     for item in items {
         events.timestamp = item.created_at.map_or(events.timestamp, rfc3339::print);
         events.item(item);
     }
     (jsonl::added(b"", events.lines), events.losses)
+}
+
+/// The version of an agent that has not written anything yet: it refuses a file that names none.
+const NO_VERSION: &str = "0.0.0";
+
+/// Lines in which the start of a session is looked for.
+const START_LINES_MAX: usize = 10;
+
+/// The event that starts a session, and its id.
+fn start_of(bytes: &[u8]) -> Option<(&str, Text)> {
+    #[derive(serde::Deserialize)]
+    struct Start<'a> {
+        #[serde(borrow, rename = "type")]
+        kind: Cow<'a, str>,
+        id: Text,
+    }
+    jsonl::lines(bytes).take(START_LINES_MAX).find_map(|line| {
+        let (text, start) = jsonl::parse::<Start<'_>>(line, 1).ok().flatten()?;
+        (start.kind == "session.start").then_some((text, start.id))
+    })
 }

@@ -220,6 +220,37 @@ fn copies_behind_a_compaction_without_a_summary_are_found_again() {
 }
 
 #[test]
+fn a_system_prompt_in_sections_is_one_and_stays_as_it_was_written() {
+    let system = r#"{"type":"message","id":"s","parentId":null,"timestamp":"2026-01-01T00:00:00.000Z","message":{"role":"system","content":"","timestamp":1,"sections":{"tone":"Be brief.","about":"You keep bees."},"toolsAdded":[{"name":"smoke"}]}}"#;
+    let tools = system.replace(r#""id":"s","parentId":null"#, r#""id":"t","parentId":"s""#);
+    let tools = tools.replace(r#""tone":"Be brief.","about":"You keep bees.""#, "");
+    let session = read(&[HEADER, system, &tools, &user("a", "t", "one"), &user("b", "a", "two")]);
+    assert_eq!(view(&session), ["Be brief.\n\nYou keep bees.", "one", "two"]);
+    let main = &session.conversations()[0];
+    let items: Vec<Arc<Item>> = main.history().map(|recorded| Arc::clone(&recorded.item)).collect();
+    assert_eq!(items[0].kind, ItemKind::System);
+    let written = session.compacted(main, &[Arc::clone(&items[0]), Arc::clone(&items[2])]).to_bytes();
+    let added = String::from_utf8(written[session.bytes().len()..].to_vec()).unwrap();
+    assert!(added.contains(
+        r#""sections":{"tone":"Be brief.","about":"You keep bees."},"toolsAdded":[{"name":"smoke"}]"#
+    ));
+    assert_eq!(view(&Session::read(written).unwrap()), ["Be brief.\n\nYou keep bees.", "two"]);
+}
+
+#[test]
+fn a_compaction_without_a_summary_gives_pi_words_for_one_and_shows_none() {
+    let session = read(&[HEADER, &user("a", "", "one"), &user("b", "a", "two")]);
+    let main = &session.conversations()[0];
+    let items: Vec<Arc<Item>> = main.history().skip(1).map(|recorded| Arc::clone(&recorded.item)).collect();
+    let written = session.compacted(main, &items).to_bytes();
+    let added = String::from_utf8(written[session.bytes().len()..].to_vec()).unwrap();
+    let compaction: serde_json::Value =
+        serde_json::from_str(added.trim_start().lines().next().unwrap()).unwrap();
+    assert_ne!(compaction["summary"], "", "pi puts even an empty one before the model");
+    assert_eq!(view(&Session::read(written).unwrap()), ["two"]);
+}
+
+#[test]
 fn a_compaction_leaves_the_history_of_entries_without_ids_or_with_the_same() {
     let nameless = r#"{"type":"message","timestamp":"2026-01-01T00:00:01.000Z","message":{"role":"user","content":"one"}}"#;
     let odd = user("a", "", "odd").replace(r#""role":"user""#, r#""role":"unheard-of""#);

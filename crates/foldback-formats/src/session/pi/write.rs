@@ -27,6 +27,9 @@ const ID_DIGITS: usize = 8;
 /// that the size of the context is not known yet.
 const NO_USAGE: &str = r#"{"input":0,"output":0,"cacheRead":0,"cacheWrite":0,"totalTokens":0,"cost":{"input":0,"output":0,"cacheRead":0,"cacheWrite":0,"total":0}}"#;
 
+/// What stands for a summary where there is none: pi shows an empty one, too.
+const NO_SUMMARY: &str = "Older content was shortened or left out.";
+
 /// What a file has, for entries that are added to it or take over from it.
 struct Source<'a> {
     /// The messages, by the id of their item; nothing where several have the same.
@@ -234,7 +237,7 @@ impl Writer<'_> {
         });
         let text = texts.collect::<Vec<_>>().join("\n\n");
         let mut entry = self.entry("compaction");
-        entry.text("summary", &text);
+        entry.text("summary", summary.map_or(NO_SUMMARY, |_| &text));
         if self.has_ids {
             let first_copy = self.new_id();
             entry.text("firstKeptEntryId", &first_copy);
@@ -246,7 +249,7 @@ impl Writer<'_> {
             summary.and_then(|item| item.summary.as_ref()).map_or(0, |made| made.tokens_before.0);
         entry.json("tokensBefore", &tokens_before.to_string());
         let parts = summary.map_or(&[][..], |item| &item.parts);
-        let is_text = matches!(parts, [Part::Text(text)] if !text.is_empty()) || parts.is_empty();
+        let is_text = matches!(parts, [Part::Text(text)] if !text.is_empty());
         let note = if is_text { "{}".to_owned() } else { format!("{{\"parts\":{}}}", native(parts)) };
         entry.json("details", &format!("{{\"foldback\":{note}}}")).json("fromHook", "true");
         self.lines.push(one_line(entry.finish()));

@@ -27,6 +27,7 @@ use tokio_util::sync::CancellationToken;
 use crate::backend::CompactionBackend;
 use crate::compaction::CompactionError;
 use crate::event::CompactionEventKind;
+use crate::off_task::off_task;
 pub use digest_backend::DigestBackend;
 use folding::Folding;
 pub use guard::{BackendGuard, GuardLimits, Spend};
@@ -117,8 +118,8 @@ pub(crate) struct Filled {
 /// fails, is not asked, or answers with what cannot be taken, the digest stands in its place.
 pub(crate) async fn fill(plan: &Plan, asking: &Asking<'_>) -> Result<Filled, CompactionError> {
     let calls = Calls::new(asking);
-    let requests: Vec<FoldRequest<'_>> = plan.requests().collect();
-    let folds = requests.iter().enumerate().map(|(index, request)| fill_one(&calls, *request, index));
+    let plan = Arc::new(plan.clone());
+    let folds = (0..plan.folds().count()).map(|index| fill_one(&calls, PlannedFold::new(&plan, index)));
     let summaries = tokio::select! {
         biased;
         () = asking.cancellation.cancelled() => return Err(CompactionError::Cancelled),
@@ -141,20 +142,46 @@ pub(crate) async fn fill(plan: &Plan, asking: &Asking<'_>) -> Result<Filled, Com
 }
 
 /// The summary of one fold, whoever writes it, and what there is to say about how it came about.
-async fn fill_one(calls: &Calls<'_>, request: FoldRequest<'_>, index: usize) -> (Item, Option<Value>) {
+async fn fill_one(calls: &Calls<'_>, fold: PlannedFold) -> (Item, Option<Value>) {
     let asking = calls.asking;
-    let digest = Arc::new(request.digest());
+    let digest = Arc::new(fold.off_task(|request| request.digest()).await);
     let taken = match asking.backend.reads_items() {
-        true => Folding::new(calls, request, Arc::clone(&digest), index).summary().await,
+        true => Folding::new(calls, &fold, Arc::clone(&digest)).await.summary().await,
         false => None,
     };
     let (item, report) = match taken {
         Some(taken) => (taken.item, Some(taken.report)),
         None => (Arc::unwrap_or_clone(digest), None),
     };
-    let tokens = request.view().transcript().meter().item(&item).total;
+    let tokens = fold.request().view().transcript().meter().item(&item).total;
     (asking.emit)(CompactionEventKind::SummaryTaken { written_by: written_by(&item), tokens });
     (item, report)
+}
+
+/// One fold of a plan, held so that it can be read on another thread.
+#[derive(Clone, Debug)]
+struct PlannedFold {
+    plan: Arc<Plan>,
+    index: usize,
+}
+
+impl PlannedFold {
+    fn new(plan: &Arc<Plan>, index: usize) -> Self {
+        Self { plan: Arc::clone(plan), index }
+    }
+
+    fn request(&self) -> FoldRequest<'_> {
+        self.plan.requests().nth(self.index).expect("folds are counted before they are filled")
+    }
+
+    /// Reads it where nobody waits for the thread.
+    async fn off_task<T: Send + 'static>(
+        &self,
+        read: impl FnOnce(&FoldRequest<'_>) -> T + Send + 'static,
+    ) -> T {
+        let fold = self.clone();
+        off_task(move || read(&fold.request())).await
+    }
 }
 
 fn written_by(item: &Item) -> String {

@@ -36,6 +36,8 @@ pub struct CompactionRequest {
     pub dialect: Option<Dialect>,
     /// What the person asked the summaries to attend to.
     pub focus: Option<Text>,
+    /// The longest request that the provider takes, where it said so when it rejected one.
+    pub limit: Option<Tokens>,
 }
 
 impl CompactionRequest {
@@ -50,6 +52,7 @@ impl CompactionRequest {
             budget: None,
             dialect: None,
             focus: None,
+            limit: None,
         }
     }
 
@@ -88,6 +91,13 @@ impl CompactionRequest {
     #[must_use]
     pub fn with_dialect(mut self, dialect: Dialect) -> Self {
         self.dialect = Some(dialect);
+        self
+    }
+
+    /// The same, after a rejection in which the provider named the longest request that it takes.
+    #[must_use]
+    pub fn with_limit(mut self, limit: Tokens) -> Self {
+        self.limit = Some(limit);
         self
     }
 

@@ -27,6 +27,7 @@ mod compactor;
 mod event;
 mod executor;
 mod mend;
+mod off_task;
 mod pipeline;
 mod rebase;
 pub mod replay;

@@ -82,14 +82,14 @@ pub trait Store: fmt::Debug + Send + Sync {
     /// Adds items to the end of a loop.
     async fn append(&self, at: &At<'_>, items: &[Arc<Item>]) -> Result<Version, StoreError>;
 
-    /// Adds a block and puts it in force on top of those that are. What was undone and not redone
-    /// stays recorded, and can no longer be redone.
-    async fn commit(&self, at: &At<'_>, block: &CompactionBlock) -> Result<Version, StoreError>;
+    /// Adds the blocks of one compaction, one at least, and puts them in force on top of those that
+    /// are. What was undone and not redone stays recorded, and can no longer be redone.
+    async fn commit(&self, at: &At<'_>, blocks: &[Arc<CompactionBlock>]) -> Result<Version, StoreError>;
 
-    /// Takes the newest block out of force.
+    /// Takes the newest compaction out of force: all blocks that were committed together.
     async fn undo(&self, at: &At<'_>) -> Result<Version, StoreError>;
 
-    /// Puts the block that was undone last in force again.
+    /// Puts the compaction that was undone last in force again.
     async fn redo(&self, at: &At<'_>) -> Result<Version, StoreError>;
 
     /// Puts exactly the blocks up to `point.top` in force.

@@ -27,9 +27,8 @@ pub(crate) fn span(request: &CompactionRequest, strategy: &str) -> Span {
     )
 }
 
-/// Records what the compaction of the current span did.
-pub(crate) fn ended(report: &CompactionReport) {
-    let span = Span::current();
+/// Records what the compaction of a span did.
+pub(crate) fn ended(span: &Span, report: &CompactionReport) {
     span.record("tokens_after", report.tokens_after.0);
     span.record("replaced_items", report.replaced_items);
     if let Some(first_changed) = report.first_changed {

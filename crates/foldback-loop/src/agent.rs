@@ -33,10 +33,14 @@ pub struct AgentLimits {
     pub recoveries_max: usize,
     /// How often one request is sent again after a failure that may pass.
     pub retries_max: u32,
-    /// How long is waited before the first of those; doubled each time.
+    /// How long is waited before the first of those; doubled each time, and shortened by up to half of
+    /// it, so that many clients do not come back at once.
     pub backoff_first: Duration,
     /// How long is waited at most, also where the server asks for more.
     pub backoff_max: Duration,
+    /// Where chance begins in shortening waits, so that they are the same each time; anew for each
+    /// request if there is none.
+    pub backoff_seed: Option<u64>,
     /// The longest answer; the provider's own limit if there is none.
     pub answer_tokens_max: Option<Tokens>,
 }
@@ -52,6 +56,7 @@ impl Default for AgentLimits {
             retries_max: 3,
             backoff_first: Duration::from_millis(500),
             backoff_max: Duration::from_secs(20),
+            backoff_seed: None,
             answer_tokens_max: None,
         }
     }

@@ -73,6 +73,7 @@ impl CompactorMutator {
         request.budget = context.budget;
         request.dialect = context.dialect;
         request.focus = context.focus.cloned();
+        request.limit = context.limit;
         request
     }
 }

@@ -19,6 +19,9 @@ use crate::session::{Shared, TurnResult};
 /// What is kept of an answer that was interrupted.
 const PARTIAL_BYTES_MAX: usize = 1024 * 1024;
 
+/// Doublings of a wait that are computed; the wait has reached its cap long before.
+const DOUBLINGS_MAX: u32 = 16;
+
 pub(crate) struct Turn<'s> {
     pub(crate) shared: &'s Shared,
     pub(crate) turn_id: TurnId,
@@ -157,6 +160,7 @@ impl<'s> Turn<'s> {
     /// Asks again where a failure may pass.
     async fn ask_retrying(&self, round: usize) -> Result<ModelAnswer, LoopError> {
         let limits = &self.shared.parts.limits;
+        let mut jitter = limits.backoff_seed.map_or_else(fastrand::Rng::new, fastrand::Rng::with_seed);
         let mut attempt = 0;
         loop {
             attempt += 1;
@@ -166,8 +170,9 @@ impl<'s> Turn<'s> {
                 }
                 answer => return answer,
             };
-            let doubled = limits.backoff_first.saturating_mul(1 << (attempt - 1).min(16));
-            let wait = error.retry_after().unwrap_or(doubled).min(limits.backoff_max);
+            let doubled = limits.backoff_first.saturating_mul(1 << (attempt - 1).min(DOUBLINGS_MAX));
+            let backoff = doubled.min(limits.backoff_max).mul_f64(0.5 + jitter.f64() / 2.0);
+            let wait = error.retry_after().map_or(backoff, |asked| asked.min(limits.backoff_max));
             self.emitter.emit(AgentEvent::ModelRetried { attempt, why: error.to_string(), wait });
             self.wait(wait).await?;
         }

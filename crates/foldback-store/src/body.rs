@@ -58,12 +58,26 @@ pub(crate) fn prefix(hash: &BodyHash) -> i64 {
 
 /// What is stored of an item.
 pub(crate) fn encode_item(item: &Item) -> Result<Vec<u8>, StoreError> {
-    bounded(serde_json::to_vec(item).expect("an item has only string keys and finite numbers"))
+    let mut bytes = Vec::new();
+    write_item(&mut bytes, item)?;
+    Ok(bytes)
+}
+
+/// Adds what is stored of an item.
+pub(crate) fn write_item(target: &mut Vec<u8>, item: &Item) -> Result<(), StoreError> {
+    let before = target.len();
+    serde_json::to_writer(&mut *target, item).expect("an item has only string keys and finite numbers");
+    check_length(target.len() - before)
 }
 
 /// The item in a body that is what its name says.
 pub(crate) fn decode_item(bytes: &[u8], name: &[u8]) -> Result<Item, StoreError> {
     check(bytes, name)?;
+    parse_item(bytes)
+}
+
+/// The item in bytes that were checked.
+pub(crate) fn parse_item(bytes: &[u8]) -> Result<Item, StoreError> {
     serde_json::from_slice(bytes).map_err(|error| corrupt(format!("an item cannot be read ({error})")))
 }
 
@@ -94,7 +108,8 @@ pub(crate) fn decode_layout(data: &[u8]) -> Result<Layout, StoreError> {
 
 fn encode(value: &impl Serialize) -> Result<Vec<u8>, StoreError> {
     let json = serde_json::to_vec(value).map_err(|error| failed("encoding", &error))?;
-    seal(&bounded(json)?)
+    check_length(json.len())?;
+    seal(&json)
 }
 
 fn decode<T: DeserializeOwned>(data: &[u8], what: &str) -> Result<T, StoreError> {
@@ -102,11 +117,11 @@ fn decode<T: DeserializeOwned>(data: &[u8], what: &str) -> Result<T, StoreError>
         .map_err(|error| corrupt(format!("{what} cannot be read ({error})")))
 }
 
-fn bounded(bytes: Vec<u8>) -> Result<Vec<u8>, StoreError> {
-    if bytes.len() <= BODY_BYTES_MAX {
-        return Ok(bytes);
+fn check_length(length: usize) -> Result<(), StoreError> {
+    if length <= BODY_BYTES_MAX {
+        return Ok(());
     }
-    let why = format!("{} bytes in one piece, at most {BODY_BYTES_MAX} are stored", bytes.len());
+    let why = format!("{length} bytes in one piece, at most {BODY_BYTES_MAX} are stored");
     Err(StoreError::Failed { operation: "storing", why })
 }
 

@@ -4,6 +4,7 @@
 //! The databases find the items with the words, newest first; which of them fit best is decided
 //! here, so that both rank alike and neither has to count how often a word occurs in everything.
 
+use std::borrow::Cow;
 use std::ops::Range;
 
 use foldback_core::reading::text_of;
@@ -20,6 +21,14 @@ pub(crate) const BATCH_ITEMS: usize = 200;
 
 /// Items that are looked at for one query, where it leaves many out after the index found them.
 pub(crate) const EXAMINED_ITEMS_MAX: usize = 20_000;
+
+/// Items that are looked at for one query, where the index was asked for the rare words of it only.
+pub(crate) const VERIFIED_ITEMS_MAX: usize = 3_000;
+
+/// Items in which the index compares where words stand, for one query, by estimate: a phrase of words
+/// that are in every item is looked for in the newest so many. What has a rare word is found wherever
+/// it is, and costs none of them.
+pub(crate) const COMPARED_ITEMS_MAX: usize = 16_384;
 
 /// New items that a search takes into the index first; many more are for `index`, which nobody waits
 /// for.
@@ -121,6 +130,13 @@ impl Search {
         self.phrases.iter().all(|phrase| text.contains(&format!(" {}", words_of(phrase))))
     }
 
+    /// Whether the index may know words of an item that [`Self::holds_phrases`] does not: it leaves
+    /// accents out.
+    pub(crate) fn may_be_spelled_otherwise(item: &Item) -> bool {
+        let is_accented = |c: char| !c.is_ascii() && c.is_alphabetic() && !is_written_without_spaces(c);
+        searchable(item).contains(is_accented)
+    }
+
     /// How well an item fits, and the text around the first place; nothing where it does not.
     pub(crate) fn judge(&self, item: &Item) -> Option<(f64, Text)> {
         let is_recorded_in_time =
@@ -165,8 +181,38 @@ impl Search {
 
 /// Text as an index of whole words sees it: letters and digits in lower case, single spaces between.
 pub(crate) fn words_of(text: &str) -> String {
+    let text = separated(text);
     let words = text.split(|character: char| !character.is_alphanumeric()).filter(|word| !word.is_empty());
     words.flat_map(|word| [word.to_lowercase(), " ".to_owned()]).collect()
+}
+
+/// Text in which each sign of a writing without spaces stands alone, so that an index of words knows
+/// it; a word of several signs is then a phrase.
+pub(crate) fn separated(text: &str) -> Cow<'_, str> {
+    if !text.contains(is_written_without_spaces) {
+        return Cow::Borrowed(text);
+    }
+    let mut apart = String::with_capacity(text.len() + text.len() / 3);
+    for character in text.chars() {
+        match is_written_without_spaces(character) {
+            true => apart.extend([' ', character, ' ']),
+            false => apart.push(character),
+        }
+    }
+    Cow::Owned(apart)
+}
+
+/// Chinese characters, and the syllables of Japanese.
+fn is_written_without_spaces(character: char) -> bool {
+    matches!(character,
+        '\u{3005}'..='\u{3007}'
+        | '\u{3040}'..='\u{30ff}'
+        | '\u{31f0}'..='\u{31ff}'
+        | '\u{3400}'..='\u{4dbf}'
+        | '\u{4e00}'..='\u{9fff}'
+        | '\u{f900}'..='\u{faff}'
+        | '\u{ff66}'..='\u{ff9f}'
+        | '\u{20000}'..='\u{323af}')
 }
 
 /// Words, and what stands between quotes.
@@ -240,6 +286,16 @@ mod tests {
         assert!(!asks(SearchQuery { file: Some("parser.rs".to_owned()), ..words() }));
         assert!(asks(SearchQuery { since: Some(Timestamp(50)), until: Some(Timestamp(51)), ..words() }));
         assert!(!asks(SearchQuery { until: Some(Timestamp(50)), ..words() }));
+    }
+
+    #[test]
+    fn chinese_and_japanese_are_indexed_sign_by_sign() {
+        assert_eq!(words_of("a压缩b, カナ ok"), "a 压 缩 b カ ナ ok ");
+        assert_eq!(separated("no signs"), Cow::Borrowed("no signs"));
+        let item = Item::user("u", "会话压缩之后仍然有效");
+        let holds = |text: &str| Search::new(&SearchQuery::text(text)).unwrap().holds_phrases(&item);
+        assert!(holds("压缩") && holds("有效 会话"));
+        assert!(!holds("缩压"), "in this order");
     }
 
     #[test]

@@ -29,7 +29,8 @@ use foldback_engine::store::{
     VerifyReport, Version,
 };
 use foldback_engine::{Clock, Store, StoreError, SystemClock};
-use tokio_postgres::config::Host;
+use futures_util::future::try_join;
+use tokio_postgres::config::{Host, SslMode};
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{Config, IsolationLevel, NoTls, Row};
 
@@ -45,6 +46,11 @@ const CONNECTION_WAIT: Duration = Duration::from_secs(30);
 
 /// How long a connection may take to be made.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// What to do where the address asks for encryption.
+const NOT_ENCRYPTED: &str = "its address has sslmode=require, and foldback does not encrypt connections \
+    itself; reach the server through a tunnel, such as `ssh -L 5432:localhost:5432 HOST`, a socket or a \
+    private network, and write sslmode=disable";
 
 /// How a store is opened.
 #[derive(Clone, Debug)]
@@ -94,6 +100,18 @@ async fn query_opt(
     Ok(db.query_opt(&statement, parameters).await?)
 }
 
+/// Runs two statements, the second directly behind the first: without waiting in between, and not
+/// before it.
+async fn query_both(
+    db: &Transaction<'_>,
+    first: (&str, &Parameters<'_>),
+    second: (&str, &Parameters<'_>),
+) -> Result<(Vec<Row>, Vec<Row>), Fault> {
+    let statements = (db.prepare_cached(first.0).await?, db.prepare_cached(second.0).await?);
+    let both = try_join(db.query(&statements.0, first.1), db.query(&statements.1, second.1));
+    Ok(both.await?)
+}
+
 impl PostgresStore {
     /// Opens the store on this server, such as `postgres://user:password@host/database`, or makes
     /// one. An older one is brought up to date. The connection is not encrypted: use a socket, a
@@ -119,6 +137,9 @@ impl PostgresStore {
             return Err(unreadable(why));
         }
         let location = location(&config);
+        if config.get_ssl_mode() == SslMode::Require {
+            return Err(StoreError::Unreachable { location, why: NOT_ENCRYPTED.to_owned() });
+        }
         config.options(format!("-c search_path={} -c synchronous_commit=on", options.schema));
         config.application_name("foldback").connect_timeout(CONNECT_TIMEOUT);
         let manager = ManagerConfig { recycling_method: RecyclingMethod::Fast };
@@ -309,13 +330,15 @@ impl Store for PostgresStore {
     }
 
     async fn append(&self, at: &At<'_>, items: &[Arc<Item>]) -> Result<Version, StoreError> {
-        self.change_loop("appending", at, async |db, _, target| append::append(db, target, items).await).await
+        let now = self.options.clock.now();
+        self.write("appending", async |db| append::append(db, at, items, now).await).await?;
+        Ok(Version(at.version.0 + 1))
     }
 
-    async fn commit(&self, at: &At<'_>, block: &CompactionBlock) -> Result<Version, StoreError> {
+    async fn commit(&self, at: &At<'_>, blocks: &[Arc<CompactionBlock>]) -> Result<Version, StoreError> {
         let now = self.options.clock.now();
         self.change_loop("storing a block", at, async |db, row, target| {
-            blocks::commit(db, row, target, block, now).await
+            blocks::commit(db, row, target, blocks, now).await
         })
         .await
     }
@@ -383,7 +406,14 @@ impl Store for PostgresStore {
 
     async fn search(&self, query: &SearchQuery) -> Result<SearchAnswer, StoreError> {
         let is_behind = self.read("searching", async |db| find::is_behind(db).await).await?;
-        let left = if is_behind { self.index(CATCH_UP_ITEMS).await? } else { 0 };
+        let left = match is_behind {
+            false => 0,
+            true => match self.index(CATCH_UP_ITEMS).await {
+                // Whoever may only read finds what others indexed.
+                Err(StoreError::ReadOnly { .. }) => 1,
+                left => left?,
+            },
+        };
         let answer = self.read("searching", async |db| find::search(db, query).await).await?;
         Ok(SearchAnswer { is_complete: answer.is_complete && left == 0, ..answer })
     }

@@ -1,6 +1,6 @@
 //! What both databases keep in rows, and what follows from it.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 
 use foldback_core::{CompactionReason, LoopId, Metadata, Timestamp};
@@ -22,6 +22,9 @@ pub(crate) const JOB_IDLE: i64 = 0;
 pub(crate) const JOB_WAITING: i64 = 1;
 pub(crate) const JOB_RUNNING: i64 = 2;
 pub(crate) const JOB_FAILED: i64 = 3;
+
+/// Why a compaction without blocks is refused: there would be nothing to undo.
+pub(crate) const NO_BLOCK: &str = "the compaction has no block";
 
 /// A session as it is kept.
 #[derive(Clone, Debug)]
@@ -139,16 +142,64 @@ pub(crate) fn chain(parents: &HashMap<i64, Option<i64>>, top: Option<i64>) -> Re
     Ok(chain)
 }
 
-/// The top after a redo: the block on the way to `tip` that stands on `top`.
-pub(crate) fn redone(
-    parents: &HashMap<i64, Option<i64>>,
-    point: (Option<i64>, Option<i64>),
-) -> Result<Option<i64>, StoreError> {
-    let (top, tip) = point;
-    let way = chain(parents, tip)?;
-    Ok(way
-        .into_iter()
-        .find(|block| parents.get(block).is_some_and(|parent| *parent == top) && Some(*block) != top))
+/// The blocks of a session: what each stands on, which belong to the compaction of the one below, and
+/// how far they reach.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Blocks {
+    pub(crate) parents: HashMap<i64, Option<i64>>,
+    pub(crate) reaches: HashMap<i64, i64>,
+    joined: HashSet<i64>,
+}
+
+impl Blocks {
+    /// From rows of number, parent, whether it is joined, and reach.
+    pub(crate) fn of(rows: impl IntoIterator<Item = (i64, Option<i64>, bool, i64)>) -> Self {
+        let mut blocks = Self::default();
+        for (number, parent, is_joined, reach) in rows {
+            blocks.parents.insert(number, parent);
+            blocks.reaches.insert(number, reach);
+            if is_joined {
+                blocks.joined.insert(number);
+            }
+        }
+        blocks
+    }
+
+    /// The top after an undo: the block below the whole compaction that `top` belongs to.
+    pub(crate) fn undone(&self, top: i64) -> Result<Option<i64>, StoreError> {
+        let way = chain(&self.parents, Some(top))?;
+        let first = way.iter().find(|block| !self.joined.contains(block));
+        Ok(first.and_then(|block| self.parents.get(block).copied()).flatten())
+    }
+
+    /// The top after a redo: the last block of the compaction that stands on `top`, on the way to
+    /// `tip`; nothing where there is none.
+    pub(crate) fn redone(&self, top: Option<i64>, tip: Option<i64>) -> Result<Option<i64>, StoreError> {
+        let way = chain(&self.parents, tip)?;
+        let stands_on_top = |block: &i64| self.parents.get(block).is_some_and(|parent| *parent == top);
+        let Some(first) = way.iter().position(|block| stands_on_top(block) && Some(*block) != top) else {
+            return Ok(None);
+        };
+        let others = way[..first].iter().rev().take_while(|block| self.joined.contains(block));
+        Ok(others.last().or_else(|| way.get(first)).copied())
+    }
+
+    /// The last block that a branch has in force, of those up to `top`: it has those that speak of
+    /// nothing it does not have. Blocks stand on each other, so these are the whole compactions below
+    /// the lowest that reaches further.
+    pub(crate) fn within(&self, top: Option<i64>, item_count: i64) -> Result<Option<i64>, StoreError> {
+        let mut kept = None;
+        let mut way = chain(&self.parents, top)?;
+        way.reverse();
+        for compaction in way.chunk_by(|_, block| self.joined.contains(block)) {
+            let fits = |block: &i64| self.reaches.get(block).is_some_and(|reach| *reach <= item_count);
+            if !compaction.iter().all(fits) {
+                break;
+            }
+            kept = compaction.last().copied();
+        }
+        Ok(kept)
+    }
 }
 
 /// Notes as they are kept.
@@ -234,10 +285,22 @@ mod tests {
     }
 
     #[test]
-    fn redo_goes_one_block_towards_the_tip() {
-        let parents = HashMap::from([(1, None), (2, Some(1)), (3, Some(1)), (4, Some(3))]);
-        assert_eq!(redone(&parents, (Some(1), Some(4))), Ok(Some(3)));
-        assert_eq!(redone(&parents, (None, Some(2))), Ok(Some(1)));
-        assert_eq!(redone(&parents, (Some(4), Some(4))), Ok(None));
+    fn undo_and_redo_go_one_compaction_at_a_time() {
+        let rows =
+            [(1, None, false, 1), (2, Some(1), false, 1), (3, Some(1), false, 1), (4, Some(3), false, 1)];
+        let blocks = Blocks::of(rows);
+        assert_eq!(blocks.redone(Some(1), Some(4)), Ok(Some(3)));
+        assert_eq!(blocks.redone(None, Some(2)), Ok(Some(1)));
+        assert_eq!(blocks.redone(Some(4), Some(4)), Ok(None));
+        assert_eq!((blocks.undone(4), blocks.undone(1)), (Ok(Some(3)), Ok(None)));
+        let rows =
+            [(1, None, false, 5), (2, Some(1), true, 9), (3, Some(2), false, 9), (4, Some(3), true, 12)];
+        let blocks = Blocks::of(rows);
+        assert_eq!((blocks.undone(4), blocks.undone(2)), (Ok(Some(2)), Ok(None)));
+        assert_eq!(blocks.redone(None, Some(4)), Ok(Some(2)));
+        assert_eq!(blocks.redone(Some(2), Some(4)), Ok(Some(4)));
+        assert_eq!(blocks.within(Some(4), 12), Ok(Some(4)));
+        assert_eq!(blocks.within(Some(4), 9), Ok(Some(2)));
+        assert_eq!(blocks.within(Some(4), 8), Ok(None), "half a compaction is none");
     }
 }

@@ -7,6 +7,7 @@
 mod append;
 mod blocks;
 mod care;
+mod connect;
 mod error;
 mod find;
 mod jobs;
@@ -14,12 +15,15 @@ mod packs;
 mod read;
 mod schema;
 mod sessions;
+mod tail;
 mod verify;
+mod walk;
 
 use std::fmt;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -30,23 +34,15 @@ use foldback_engine::store::{
     VerifyReport, Version,
 };
 use foldback_engine::{Clock, Store, StoreError, SystemClock};
-use rusqlite::{Connection, OpenFlags};
+use rusqlite::Connection;
 use tokio::sync::Semaphore;
 
 use crate::find::CATCH_UP_ITEMS;
+use connect::{connect, reading_connection};
 use error::Fault;
 
 /// Connections that read at the same time.
 const READERS_MAX: usize = 4;
-
-/// Statements that a connection keeps prepared.
-const STATEMENTS_MAX: usize = 64;
-
-/// How long a connection waits for another process that writes.
-const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
-
-/// Bytes that a connection keeps of the file.
-const CACHE_KIBIBYTES: i64 = 32 * 1024;
 
 /// What may be done with a store.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -84,9 +80,13 @@ pub struct SqliteStore {
 struct Shared {
     path: PathBuf,
     options: SqliteOptions,
-    writer: Mutex<Connection>,
+    /// Closed before the writer: only that can leave the file without one beside it.
     readers: Mutex<Vec<Connection>>,
+    writer: Mutex<Connection>,
     reading: Semaphore,
+    /// Bytes that this process and those before it appended and nobody settled, at most.
+    tail_bytes: AtomicU64,
+    is_settling: AtomicBool,
 }
 
 impl fmt::Debug for SqliteStore {
@@ -106,7 +106,9 @@ impl SqliteStore {
         let path = path.into();
         let open = move || {
             let location = path.display().to_string();
-            let writer = connect(&path, &options).map_err(|fault| fault.at("opening", &location))?;
+            let at = |fault: Fault| fault.at("opening", &location);
+            let writer = connect(&path, &options).map_err(at)?;
+            let tail_bytes = tail::bytes(&writer).map_err(at)?;
             Ok(Self {
                 shared: Arc::new(Shared {
                     path,
@@ -114,6 +116,8 @@ impl SqliteStore {
                     writer: Mutex::new(writer),
                     readers: Mutex::new(Vec::new()),
                     reading: Semaphore::new(READERS_MAX),
+                    tail_bytes: AtomicU64::new(tail_bytes),
+                    is_settling: AtomicBool::new(false),
                 }),
             })
         };
@@ -132,8 +136,7 @@ impl SqliteStore {
     ) -> Result<T, StoreError> {
         let shared = Arc::clone(&self.shared);
         blocking(operation, move || {
-            // A panic in an earlier change rolled that change back; the connection is sound.
-            let mut writer = shared.writer.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut writer = shared.writer();
             let now = shared.options.clock.now();
             work(&mut writer, now).map_err(|fault| fault.at(operation, &shared.location()))
         })
@@ -163,6 +166,38 @@ impl SqliteStore {
 }
 
 impl Shared {
+    /// Settles a tail that has become long, in the background and a little at a time.
+    fn lengthen_tail(self: &Arc<Self>, bytes: u64) {
+        let length = self.tail_bytes.fetch_add(bytes, Ordering::Relaxed) + bytes;
+        if length < tail::TAIL_BYTES || self.is_settling.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        let shared = Arc::clone(self);
+        tokio::task::spawn_blocking(move || {
+            // What is appended meanwhile is counted again.
+            shared.tail_bytes.store(0, Ordering::Relaxed);
+            loop {
+                let settled = tail::settle_some(&mut shared.writer());
+                match settled {
+                    Ok(0) => break,
+                    Ok(_) => std::thread::sleep(tail::SETTLING_PAUSE),
+                    Err(fault) => {
+                        // It stays where it is, and is read from there.
+                        let error = fault.at("settling", &shared.location());
+                        tracing::warn!(%error, "items that were appended could not be compressed");
+                        break;
+                    }
+                }
+            }
+            shared.is_settling.store(false, Ordering::Release);
+        });
+    }
+
+    fn writer(&self) -> MutexGuard<'_, Connection> {
+        // A panic in an earlier change rolled that change back; the connection is sound.
+        self.writer.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn location(&self) -> String {
         self.path.display().to_string()
     }
@@ -174,47 +209,6 @@ async fn blocking<T: Send + 'static>(
 ) -> Result<T, StoreError> {
     let ended = tokio::task::spawn_blocking(work).await;
     ended.unwrap_or_else(|error| Err(StoreError::Failed { operation, why: error.to_string() }))
-}
-
-fn connect(path: &Path, options: &SqliteOptions) -> Result<Connection, Fault> {
-    if options.access == Access::Read {
-        let connection = reading_connection(path)?;
-        schema::begin(&connection)?;
-        schema::expect_newest(&connection)?;
-        return Ok(connection);
-    }
-    let mut connection = Connection::open(path)?;
-    prepare(&connection)?;
-    schema::begin(&connection)?;
-    connection.pragma_update(None, "journal_mode", "WAL")?;
-    // FULL: what was acknowledged survives a power failure, not only the end of the process.
-    connection.pragma_update(None, "synchronous", "FULL")?;
-    if let Some(bytes) = options.bytes_max {
-        let page_bytes: i64 = connection.query_row("PRAGMA page_size", [], |row| row.get(0))?;
-        connection.query_row(
-            &format!("PRAGMA max_page_count = {}", bytes / page_bytes.unsigned_abs().max(1)),
-            [],
-            |_| Ok(()),
-        )?;
-    }
-    schema::migrate(&mut connection, schema::VERSION)?;
-    Ok(connection)
-}
-
-fn reading_connection(path: &Path) -> Result<Connection, Fault> {
-    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let connection = Connection::open_with_flags(path, flags)?;
-    prepare(&connection)?;
-    Ok(connection)
-}
-
-fn prepare(connection: &Connection) -> Result<(), Fault> {
-    connection.busy_timeout(BUSY_TIMEOUT)?;
-    connection.set_prepared_statement_cache_capacity(STATEMENTS_MAX);
-    connection.pragma_update(None, "cache_size", -CACHE_KIBIBYTES)?;
-    connection.pragma_update(None, "foreign_keys", true)?;
-    connection.pragma_update(None, "temp_store", "MEMORY")?;
-    Ok(())
 }
 
 #[async_trait]
@@ -280,12 +274,21 @@ impl Store for SqliteStore {
 
     async fn append(&self, at: &At<'_>, items: &[Arc<Item>]) -> Result<Version, StoreError> {
         let (at, items) = (Spot::of(at), items.to_vec());
-        self.write("appending", move |db, now| append::append(db, &at, &items, now)).await
+        let is_full = self.shared.tail_bytes.load(Ordering::Relaxed) >= tail::TAIL_BYTES_MAX;
+        let append = move |db: &mut Connection, now| {
+            if is_full {
+                tail::settle_some(db)?;
+            }
+            append::append(db, &at, &items, now)
+        };
+        let (version, bytes) = self.write("appending", append).await?;
+        self.shared.lengthen_tail(bytes as u64);
+        Ok(version)
     }
 
-    async fn commit(&self, at: &At<'_>, block: &CompactionBlock) -> Result<Version, StoreError> {
-        let (at, block) = (Spot::of(at), block.clone());
-        self.write("storing a block", move |db, now| blocks::commit(db, &at, &block, now)).await
+    async fn commit(&self, at: &At<'_>, blocks: &[Arc<CompactionBlock>]) -> Result<Version, StoreError> {
+        let (at, blocks) = (Spot::of(at), blocks.to_vec());
+        self.write("storing a block", move |db, now| blocks::commit(db, &at, &blocks, now)).await
     }
 
     async fn undo(&self, at: &At<'_>) -> Result<Version, StoreError> {

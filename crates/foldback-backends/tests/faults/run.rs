@@ -40,6 +40,8 @@ pub(crate) struct Run {
     /// The model's window, where it is known.
     window: Option<Tokens>,
     candidates: usize,
+    /// What it may take beyond its deadline, where that is watched.
+    grace: Option<Duration>,
 }
 
 /// How a run ended.
@@ -60,7 +62,7 @@ impl CompactionObserver for Events {
 }
 
 impl Run {
-    pub(crate) fn new(seed: u64, index: u64) -> Self {
+    pub(crate) fn new(seed: u64, index: u64, grace: Option<Duration>) -> Self {
         let mut random = fastrand::Rng::with_seed(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ index);
         let mut bytes = [0; 32];
         random.fill(&mut bytes);
@@ -84,6 +86,7 @@ impl Run {
             is_refused: random.usize(..12) == 0,
             window: random.bool().then(|| Tokens(random.u64(2_000..60_000))),
             candidates: random.usize(1..=2),
+            grace,
         }
     }
 
@@ -130,6 +133,8 @@ impl Run {
         let started = Instant::now();
         let result = compactor.compact(request, &CompactionContext::default()).await;
         let took = started.elapsed();
+        let is_late = self.grace.is_some_and(|grace| took > DEADLINE + grace);
+        assert!(!is_late, "{self}: took {took:.1?}, the deadline is {DEADLINE:?}");
         logged::search(format!("{compactor:?} {result:?}"));
         let events = events.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
         for event in &events {

@@ -8,6 +8,7 @@ use foldback_core::{FoldRequest, Item, ItemKind, Ledger, Meter, Tokens, digest_o
 use futures_util::future::join_all;
 use serde_json::{Value, json};
 
+use super::PlannedFold;
 use super::candidates::{CANDIDATES_MAX, Candidate, Scale, best_first};
 use super::chunk::{all_calls, chunks};
 use super::demands::Demands;
@@ -48,6 +49,7 @@ const PREVIOUS_SHARE: u64 = 2;
 #[derive(Debug)]
 pub(super) struct Folding<'f> {
     calls: &'f Calls<'f>,
+    fold: &'f PlannedFold,
     request: FoldRequest<'f>,
     meter: &'f Meter,
     header: String,
@@ -77,22 +79,16 @@ enum Stop {
 }
 
 impl<'f> Folding<'f> {
-    pub(super) fn new(
-        calls: &'f Calls<'f>,
-        request: FoldRequest<'f>,
-        digest: Arc<Item>,
-        index: usize,
-    ) -> Self {
+    pub(super) async fn new(calls: &'f Calls<'f>, fold: &'f PlannedFold, digest: Arc<Item>) -> Self {
+        let (ledger, demands) = fold.off_task(demanded).await;
+        let request = fold.request();
         let meter = request.view().transcript().meter();
-        let mut ledger = Ledger::new();
-        request.recorded().enumerate().for_each(|(index, item)| ledger.push(index, item));
         let tokens_max = request.fold().spec.tokens_max;
-        let demands = Demands::of(&ledger, &request.kept_texts(), tokens_max, meter);
         let header = request.header();
         let around = Tokens(meter.text(&header) + ITEM_OVERHEAD_TOKENS) + SECTION_TOKENS;
         let asked = tokens_max.saturating_sub(around).scaled_down(ASKED_SHARE);
-        let seed = (index as u64) << 32;
-        Self { calls, request, meter, header, asked, ledger, demands, digest, seed }
+        let seed = (fold.index as u64) << 32;
+        Self { calls, fold, request, meter, header, asked, ledger, demands, digest, seed }
     }
 
     /// Asks until there is a summary, or none is to be had.
@@ -150,10 +146,8 @@ impl<'f> Folding<'f> {
     }
 
     async fn attempt(&self, sheet: &Sheet, refit: u32) -> Result<Taken, Stop> {
-        let room = Room { call: sheet.call, all: all_calls(sheet.call), handle: &self.request.fold().handle };
-        let entries = self.request.entries().filter(|entry| entry.item().summary.is_none());
-        let pieces = fit(entries.map(|entry| entry.item()), &room, self.request.view().transcript());
-        let mut chunks = chunks(pieces, sheet.call);
+        let call = sheet.call;
+        let mut chunks = self.fold.off_task(move |request| fitted(request, call)).await;
         let chunk_count = chunks.len();
         let seed = self.seed | u64::from(refit) << 24;
         let mut request = match chunk_count {
@@ -329,6 +323,22 @@ impl<'f> Folding<'f> {
         }
         None
     }
+}
+
+/// What was found in the folded items, and what of it a summary must tell.
+fn demanded(request: &FoldRequest<'_>) -> (Ledger, Demands) {
+    let mut ledger = Ledger::new();
+    request.recorded().enumerate().for_each(|(index, item)| ledger.push(index, item));
+    let meter = request.view().transcript().meter();
+    let demands = Demands::of(&ledger, &request.kept_texts(), request.fold().spec.tokens_max, meter);
+    (ledger, demands)
+}
+
+/// The folded items, as much of them as calls of this size can hold.
+fn fitted(request: &FoldRequest<'_>, call: Tokens) -> Vec<Vec<Arc<Item>>> {
+    let room = Room { call, all: all_calls(call), handle: &request.fold().handle };
+    let entries = request.entries().filter(|entry| entry.item().summary.is_none());
+    chunks(fit(entries.map(|entry| entry.item()), &room, request.view().transcript()), call)
 }
 
 /// What every call of one attempt is made with.

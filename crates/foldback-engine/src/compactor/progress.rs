@@ -23,6 +23,33 @@ const GROWN_PERCENT_MIN: u64 = 10;
 /// Each rejection in a row lowers the target to this share of what was rejected, in percent.
 const REJECTED_TARGET_PERCENT: u64 = 80;
 
+/// Tokens that are read ahead in one go, and items: a host waits for it between two turns.
+const READ_AHEAD_TOKENS_MAX: u64 = 16_000;
+const READ_AHEAD_ITEMS_MAX: usize = 64;
+
+/// Below this share of the level at which compaction starts, in percent, nothing is read ahead.
+const READ_AHEAD_PERCENT: u64 = 50;
+
+/// Reads what was recorded since `read_count` items were read, so that a compaction finds it read;
+/// says how many are read now.
+pub(super) fn read_ahead(view: &View, read_count: usize, budget: &Budget) -> usize {
+    if view.tokens().0 * 100 < budget.trigger().0 * READ_AHEAD_PERCENT {
+        return read_count;
+    }
+    let transcript = view.transcript();
+    let start = read_count.min(transcript.len());
+    let end = transcript.len().min(start + READ_AHEAD_ITEMS_MAX);
+    let mut left = READ_AHEAD_TOKENS_MAX;
+    for index in start..end {
+        transcript.read_ahead(index);
+        left = left.saturating_sub(transcript.tokens_of(index..index + 1).0);
+        if left == 0 {
+            return index + 1;
+        }
+    }
+    end
+}
+
 /// What is known of one session.
 #[derive(Debug, Default)]
 pub(super) struct Progress {
@@ -38,6 +65,8 @@ pub(super) struct Progress {
     pub(super) budget: Option<Budget>,
     /// What is being prepared ahead.
     pub(super) job: Option<Job>,
+    /// Recorded items that were read for the digest to come.
+    pub(super) read_count: usize,
 }
 
 impl Progress {
@@ -54,12 +83,21 @@ impl Progress {
         self.rejection_count < REJECTION_COUNT_MAX
     }
 
-    /// Notes a rejected request, and says down to what the view must go: below what was rejected,
-    /// further with each rejection in a row, and never above what was aimed at anyway.
-    pub(super) fn target_after_rejection(&mut self, rejected: Tokens, target: Tokens) -> Tokens {
+    /// Notes a rejected request, and says down to what the view must go: below what was rejected and
+    /// below the limit that the provider named, further with each rejection in a row, and never above
+    /// what was aimed at anyway.
+    pub(super) fn target_after_rejection(
+        &mut self,
+        rejected: Tokens,
+        limit: Option<Tokens>,
+        budget: &Budget,
+    ) -> Tokens {
         self.rejection_count += 1;
-        let lowered = Tokens(rejected.0.saturating_mul(REJECTED_TARGET_PERCENT) / 100);
-        lowered.min(target).max(Tokens(1))
+        // A limit counts the answer and everything around the conversation too.
+        let room = limit.map(|limit| limit.saturating_sub(budget.output_reserve() + budget.overhead()));
+        let most = room.filter(|room| *room > Tokens::ZERO).map_or(rejected, |room| room.min(rejected));
+        let lowered = Tokens(most.0.saturating_mul(REJECTED_TARGET_PERCENT) / 100);
+        lowered.min(budget.target()).max(Tokens(1))
     }
 
     /// Notes what a compaction led to.

@@ -8,11 +8,11 @@ use foldback_core::{
     Budget, CompactionReason, LastCompaction, SessionId, Tokens, TriggerContext, TurnId, View, check,
 };
 use tokio::time::Instant;
-use tracing::Instrument;
+use tracing::{Instrument, Span};
 
 use super::background::{Job, Prepared};
 use super::builder::{StrategyCompactorBuildError, StrategyCompactorBuilder, level_in};
-use super::progress::Sessions;
+use super::progress::{Sessions, read_ahead};
 use super::{CompactionTrigger, Compactor, TriggerFn};
 use crate::ask::DigestBackend;
 use crate::change::Change;
@@ -22,6 +22,9 @@ use crate::compaction::{
 use crate::event::{CompactionEventKind, CompactionReport};
 use crate::pipeline::run_any;
 use crate::telemetry;
+
+/// Why there is no view where nobody waited for one.
+const DROPPED: &str = "the compaction was dropped before it ended";
 
 /// When to compact.
 pub(super) enum When {
@@ -131,11 +134,12 @@ impl StrategyCompactor {
         let given = request.budget.take();
         let tokens = request.transcript.tokens();
         let was_rejected = request.reason == CompactionReason::OverflowRejected;
+        let limit = request.limit;
         request.budget = self.sessions.with(&request.session_id, |progress| {
             let budget = given.or(progress.budget).or(self.budget);
             match budget.filter(|_| was_rejected) {
                 Some(budget) => {
-                    Some(lowered(budget, progress.target_after_rejection(tokens, budget.target())))
+                    Some(lowered(budget, progress.target_after_rejection(tokens, limit, &budget)))
                 }
                 None => {
                     progress.went_on();
@@ -217,6 +221,16 @@ impl StrategyCompactor {
         });
     }
 
+    /// Reads what is new for the digest to come. Not under the lock: other sessions do not wait for it.
+    fn read_ahead(&self, session_id: &SessionId, view: &View) {
+        let known = self.sessions.with(session_id, |progress| (progress.budget, progress.read_count));
+        let (Some(budget), read_count) = (known.0.or(self.budget), known.1) else { return };
+        if read_count != view.transcript().len() {
+            let read_count = read_ahead(view, read_count, &budget);
+            self.sessions.with(session_id, |progress| progress.read_count = read_count);
+        }
+    }
+
     /// Takes note of what a compaction led to, and tells.
     fn ended(
         &self,
@@ -224,6 +238,7 @@ impl StrategyCompactor {
         context: &CompactionContext,
         result: &CompactionResult,
         started: Instant,
+        span: &Span,
     ) {
         let (before, after) = (&request.transcript, &result.transcript);
         let last = LastCompaction {
@@ -246,10 +261,38 @@ impl StrategyCompactor {
             written_by: result.written_by.clone(),
             metadata: result.metadata.clone(),
         };
-        telemetry::ended(&report);
+        telemetry::ended(span, &report);
         context.emit(request, CompactionEventKind::CompactionEnded(report));
         if let Some(after) = &self.parts.after {
             after(request, result);
+        }
+    }
+}
+
+/// Tells that there is no compacted view.
+fn failed(request: &CompactionRequest, context: &CompactionContext, why: String, started: Instant) {
+    let tokens = request.transcript.tokens();
+    let fits = request.budget.map(|budget| tokens <= budget.usable());
+    telemetry::failed(&why);
+    let duration = started.elapsed();
+    context.emit(request, CompactionEventKind::CompactionFailed { why, tokens, fits, duration });
+}
+
+/// A compaction under way. Where it is dropped before it is over, observers are told: what begins is
+/// always said to end.
+struct Unfinished<'a> {
+    request: &'a CompactionRequest,
+    context: &'a CompactionContext,
+    span: &'a Span,
+    started: Instant,
+    is_over: bool,
+}
+
+impl Drop for Unfinished<'_> {
+    fn drop(&mut self) {
+        if !self.is_over {
+            let _entered = self.span.enter();
+            failed(self.request, self.context, DROPPED.to_owned(), self.started);
         }
     }
 }
@@ -305,7 +348,10 @@ impl Compactor for StrategyCompactor {
         let reason = decided.filter(|_| is_worth_it);
         match &reason {
             Some(_) => self.sessions.with(session_id, |progress| progress.last_firing = Some(now)),
-            None => self.prepare(session_id, turn_id, view, &known),
+            None => {
+                self.prepare(session_id, turn_id, view, &known);
+                self.read_ahead(session_id, view);
+            }
         }
         reason
     }
@@ -329,6 +375,8 @@ impl Compactor for StrategyCompactor {
                 tokens_before: tokens,
             },
         );
+        let mut unfinished =
+            Unfinished { request: &request, context: &context, span: &span, started, is_over: false };
         let attempt = async {
             tokio::select! {
                 biased;
@@ -337,18 +385,15 @@ impl Compactor for StrategyCompactor {
             }
         };
         let result = attempt.instrument(span.clone()).await;
+        unfinished.is_over = true;
         let _entered = span.enter();
         match &result {
-            Ok(result) => self.ended(&request, &context, result, started),
+            Ok(result) => self.ended(&request, &context, result, started, &span),
             Err(error) => {
                 if !matches!(error, CompactionError::Cancelled | CompactionError::Vetoed { .. }) {
                     self.sessions.with(&request.session_id, |progress| progress.failed(&request.transcript));
                 }
-                let fits = request.budget.map(|budget| tokens <= budget.usable());
-                let why = error.to_string();
-                telemetry::failed(&why);
-                let duration = started.elapsed();
-                context.emit(&request, CompactionEventKind::CompactionFailed { why, tokens, fits, duration });
+                failed(&request, &context, error.to_string(), started);
             }
         }
         result

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use foldback_core::cost::Call;
 use foldback_core::trigger::LastCompaction;
 use foldback_core::{
-    CompactionReason, Cost, Dialect, Entry, FactKind, ItemKind, Ledger, MutationPoint, Overlay, Prices,
+    CompactionReason, Cost, Dialect, Entry, FactKind, Fate, ItemKind, Ledger, MutationPoint, Overlay, Prices,
     Sequence, Timestamp, Tokens, Transcript, TriggerContext, Usage, View, plan,
 };
 
@@ -53,6 +53,34 @@ pub struct CallRecord {
     pub cost: Cost,
 }
 
+/// What has become of the items recorded so far, each counted once.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ItemFates {
+    /// The model sees them as they were recorded.
+    pub kept: usize,
+    /// The model sees some of their parts, or what stands for them.
+    pub shortened: usize,
+    /// A summary stands for them.
+    pub folded: usize,
+    /// Nothing stands for them.
+    pub dropped: usize,
+}
+
+impl ItemFates {
+    fn of(view: &View) -> Self {
+        let mut fates = Self::default();
+        for fate in view.fates() {
+            *match fate {
+                Fate::Visible => &mut fates.kept,
+                Fate::Rewritten => &mut fates.shortened,
+                Fate::Folded(_) => &mut fates.folded,
+                Fate::Dropped(_) => &mut fates.dropped,
+            } += 1;
+        }
+        fates
+    }
+}
+
 /// One compaction.
 #[derive(Clone, Debug)]
 pub struct CompactionRecord {
@@ -74,6 +102,8 @@ pub struct CompactionRecord {
     pub break_even: Option<u64>,
     /// What writing its summaries costs.
     pub summary_cost: Cost,
+    /// What has become of the items.
+    pub items: ItemFates,
     /// What the view holds of what was needed afterwards.
     pub recall: Recall,
     /// What else the view holds of the history.
@@ -339,6 +369,7 @@ impl<'a> Player<'a> {
             prefix_kept,
             break_even: self.session.prices.break_even(before.tokens(), after.tokens(), prefix_kept),
             summary_cost,
+            items: ItemFates::of(after),
             recall: needs.recall(after.items()),
             kept: Keepsakes::of(history, &self.ledger, &rules).kept(after.items()),
             losses: self.ledger.account(before, after).by_kind,

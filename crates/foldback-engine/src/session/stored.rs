@@ -396,8 +396,9 @@ impl StoredSession {
         Err(self.outrun())
     }
 
-    /// Commits blocks on top of `base`. Returns whether it did: not where another compaction came
-    /// first. Items that came meanwhile do not matter, edits name places in an append-only record.
+    /// Commits the blocks of a compaction on top of `base`. Returns whether it did: not where another
+    /// compaction came first. Items that came meanwhile do not matter, edits name places in an
+    /// append-only record.
     async fn commit(
         &mut self,
         loop_id: &LoopId,
@@ -405,31 +406,25 @@ impl StoredSession {
         recorded: usize,
         blocks: &[Arc<CompactionBlock>],
     ) -> Result<bool, StoreError> {
-        let mut base = base;
-        for block in blocks {
-            let mut is_committed = false;
-            for _ in 0..CONFLICTS_MAX {
-                let loops = self.store.loops(&self.id).await?;
-                let info = find(&loops, loop_id)?;
-                if info.stack.top != base || info.item_count < recorded {
-                    return Ok(false);
-                }
-                match self.store.commit(&self.at(loop_id), block).await {
-                    Err(StoreError::Conflict { actual, .. }) => self.version = actual,
-                    Err(error) => return Err(error),
-                    Ok(version) => {
-                        self.version = version;
-                        is_committed = true;
-                        break;
-                    }
-                }
-            }
-            if !is_committed {
-                return Err(self.outrun());
-            }
-            base = self.top(loop_id).await?;
+        if blocks.is_empty() {
+            return Ok(true);
         }
-        Ok(true)
+        for _ in 0..CONFLICTS_MAX {
+            let loops = self.store.loops(&self.id).await?;
+            let info = find(&loops, loop_id)?;
+            if info.stack.top != base || info.item_count < recorded {
+                return Ok(false);
+            }
+            match self.store.commit(&self.at(loop_id), blocks).await {
+                Err(StoreError::Conflict { actual, .. }) => self.version = actual,
+                Err(error) => return Err(error),
+                Ok(version) => {
+                    self.version = version;
+                    return Ok(true);
+                }
+            }
+        }
+        Err(self.outrun())
     }
 
     async fn note_older(&mut self, loop_id: &LoopId, note: OlderNote) -> Result<(), StoreError> {

@@ -143,6 +143,8 @@ pub struct StoredBlock {
     pub loop_id: LoopId,
     /// The block below it.
     pub parent: Option<BlockNumber>,
+    /// Whether it belongs to the same compaction as the block below it.
+    pub is_joined: bool,
     /// Whether it is in force in the loop that was asked for.
     pub is_in_force: bool,
     /// When it was stored.

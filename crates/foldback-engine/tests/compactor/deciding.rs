@@ -72,6 +72,20 @@ async fn each_rejected_request_aims_lower_until_it_gives_up() {
 }
 
 #[tokio::test]
+async fn a_limit_that_the_provider_names_is_what_the_next_view_stays_below() {
+    let view = session(20);
+    let budget = budget_at(&view, 40);
+    let limit = budget.output_reserve() + budget.overhead() + Tokens(view.tokens().0 / 4);
+    let rejected = || CompactionRequest::new(SESSION, view.clone(), CompactionReason::OverflowRejected);
+    let context = CompactionContext::default();
+    let blind = ladder(budget).build().unwrap().compact(rejected(), &context).await.unwrap();
+    let told = ladder(budget).build().unwrap().compact(rejected().with_limit(limit), &context).await.unwrap();
+    let room = Tokens(view.tokens().0 / 4);
+    assert!(blind.transcript.tokens() > room, "{} of {room}", blind.transcript.tokens());
+    assert!(told.transcript.tokens() < room, "{} of {room}", told.transcript.tokens());
+}
+
+#[tokio::test]
 async fn a_compaction_in_vain_is_not_tried_again_before_the_view_has_grown() {
     let mut view = session(6);
     // It fires, and leaves everything.

@@ -65,6 +65,46 @@ async fn a_compaction_that_is_cancelled_before_it_begins_asks_nobody() {
     assert!(backend.requests.lock().unwrap().is_empty());
 }
 
+/// On a runtime of one thread: what cancels it can only run if the digest is written elsewhere.
+#[tokio::test]
+async fn a_compaction_can_be_cancelled_while_its_digest_is_written() {
+    let view = session(400);
+    let compactor = StrategyCompactor::builder()
+        .item_count_trigger(4)
+        .strategy(SummarizeOlderStrategy::new(4))
+        .backend(DigestBackend)
+        .build()
+        .unwrap();
+    let context = CompactionContext::default();
+    let token = context.cancellation.clone();
+    let cancelling = async { token.cancel() };
+    let (result, ()) = tokio::join!(compactor.compact(request(&view), &context), cancelling);
+    assert!(matches!(result, Err(CompactionError::Cancelled)), "{result:?}");
+    assert_eq!(compact(&compactor, &view).await.written_by, ["digest"], "the next one is made");
+}
+
+#[tokio::test]
+async fn a_compaction_that_is_dropped_is_said_to_have_failed() {
+    let backend = Arc::new(Scripted::new(Reply::Say(SUMMARY)).waiting());
+    let recorder = Recorder::default();
+    let compactor = StrategyCompactor::builder()
+        .item_count_trigger(4)
+        .strategy(SummarizeOlderStrategy::new(4))
+        .shared_backend(Arc::clone(&backend) as Arc<dyn CompactionBackend>)
+        .observer(recorder.clone())
+        .build()
+        .unwrap();
+    let (view, context) = (session(9), CompactionContext::default());
+    tokio::select! {
+        result = compactor.compact(request(&view), &context) => panic!("nobody let it through: {result:?}"),
+        asked = backend.asked.acquire() => asked.unwrap().forget(),
+    }
+    assert_eq!(recorder.names(), ["started", "asked", "failed"]);
+    backend.gate.add_permits(1);
+    compact(&compactor, &view).await;
+    assert_eq!(recorder.names()[3..], ["started", "asked", "taken", "ended"]);
+}
+
 /// Items pushed while a summary is being written are all present afterwards, in order.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_is_said_while_a_summary_is_written_is_all_there_afterwards() {

@@ -94,7 +94,7 @@ async fn failures_that_may_pass_are_asked_again_and_others_are_not() {
     let agent = Agent::builder().model(model.clone()).observer(events.observer()).build().unwrap();
     let before = tokio::time::Instant::now();
     assert_eq!(agent.session("s").send("go").await.unwrap().text, "at last");
-    assert!(before.elapsed() >= Duration::from_secs(4), "{:?}", before.elapsed());
+    assert!(before.elapsed() >= Duration::from_millis(3_500), "{:?}", before.elapsed());
     let retried =
         events.all().iter().filter(|event| matches!(event, AgentEvent::ModelRetried { .. })).count();
     assert_eq!((retried, model.requests().len()), (2, 3));
@@ -104,6 +104,29 @@ async fn failures_that_may_pass_are_asked_again_and_others_are_not() {
     let error = agent.session("s").send("go").await.unwrap_err();
     assert!(matches!(error, LoopError::Model(BackendError::Unauthorized { status: 401 })), "{error}");
     assert_eq!(refusing.requests().len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn waits_before_another_attempt_differ_between_seeds_and_stay_between_half_and_all_of_it() {
+    let waits = async |backoff_seed: u64| {
+        let model = Script::new(|_, _| Reply::Fail(BackendError::Server { status: 500, retry_after: None }));
+        let events = Events::default();
+        let limits = AgentLimits { backoff_seed: Some(backoff_seed), ..AgentLimits::default() };
+        let agent = Agent::builder().model(model).observer(events.observer()).limits(limits).build().unwrap();
+        agent.session("s").send("go").await.unwrap_err();
+        let wait = |event: &AgentEvent| match event {
+            AgentEvent::ModelRetried { wait, .. } => Some(*wait),
+            _ => None,
+        };
+        events.all().iter().filter_map(wait).collect::<Vec<Duration>>()
+    };
+    let first = waits(1).await;
+    assert_eq!(first, waits(1).await);
+    assert_ne!(first, waits(2).await);
+    for (wait, most) in first.iter().zip([500, 1_000, 2_000].map(Duration::from_millis)) {
+        assert!(*wait >= most / 2 && *wait <= most, "{first:?}");
+    }
+    assert_eq!(first.len(), 3);
 }
 
 #[tokio::test]

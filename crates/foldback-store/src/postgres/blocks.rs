@@ -9,32 +9,43 @@ use foldback_engine::StoreError;
 use foldback_engine::store::{Layout, StackPoint, StoredBlock};
 
 use super::error::Fault;
-use super::query;
 use super::read::{layout, open};
-use super::sessions::{block_parents, reaches};
+use super::sessions::all_blocks;
+use super::{Parameters, query};
 use crate::body::{self, corrupt};
-use crate::rows::{LoopRow, SessionRow, as_row, chain, index, number, redone};
+use crate::rows::{LoopRow, NO_BLOCK, SessionRow, as_row, chain, index, number};
 
 pub(super) async fn commit(
     db: &Transaction<'_>,
     session: &SessionRow,
     target: &LoopRow,
-    block: &CompactionBlock,
+    blocks: &[Arc<CompactionBlock>],
     now: Timestamp,
 ) -> Result<(), Fault> {
-    Layout::check(block, index(target.item_count))?;
-    let layout = layout(db, session, target.top).await?.with(block);
-    let sql = "UPDATE sessions SET block_count = block_count + 1 WHERE id = $1 RETURNING block_count";
-    let rows = query(db, sql, &[&session.key]).await?;
-    let number: i64 = rows.first().map(|row| row.get(0)).ok_or_else(|| corrupt("no session".to_owned()))?;
-    let (data, layout) = (body::encode_block(block)?, body::encode_layout(&layout)?);
-    let sql = "INSERT INTO blocks (session, number, loop, parent, reach, stored_at, data, layout)
-        VALUES ($1, $2, $3, $4, $5, $6, $7, $8)";
-    let reach = as_row(Layout::reach(block));
-    query(db, sql, &[&session.key, &number, &target.key, &target.top, &reach, &now.0, &data, &layout])
-        .await?;
-    list_handles(db, session, number, block).await?;
-    put(db, target, (Some(number), Some(number))).await
+    let mut layout = layout(db, session, target.top).await?;
+    let mut top = target.top;
+    for (position, block) in blocks.iter().enumerate() {
+        Layout::check(block, index(target.item_count))?;
+        layout = layout.with(block);
+        let sql = "UPDATE sessions SET block_count = block_count + 1 WHERE id = $1 RETURNING block_count";
+        let rows = query(db, sql, &[&session.key]).await?;
+        let number = rows.first().map(|row| row.get::<_, i64>(0));
+        let number = number.ok_or_else(|| corrupt("no session".to_owned()))?;
+        let (data, sealed) = (body::encode_block(block)?, body::encode_layout(&layout)?);
+        let (reach, is_joined) = (as_row(Layout::reach(block)), position > 0);
+        let sql =
+            "INSERT INTO blocks (session, number, loop, parent, is_joined, reach, stored_at, data, layout)
+            VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)";
+        let parameters: &Parameters<'_> =
+            &[&session.key, &number, &target.key, &top, &is_joined, &reach, &now.0, &data, &sealed];
+        query(db, sql, parameters).await?;
+        list_handles(db, session, number, block).await?;
+        top = Some(number);
+    }
+    if blocks.is_empty() {
+        return Err(StoreError::InvalidBlock { why: NO_BLOCK.to_owned() }.into());
+    }
+    put(db, target, (top, top)).await
 }
 
 /// Makes the handles of a block known. Answers how many were not.
@@ -66,13 +77,12 @@ async fn put(
 
 pub(super) async fn undo(db: &Transaction<'_>, session: &SessionRow, target: &LoopRow) -> Result<(), Fault> {
     let top = target.top.ok_or(StoreError::NothingTo { action: "undo" })?;
-    let parent = block_parents(db, session).await?.get(&top).copied();
-    let parent = parent.ok_or_else(|| corrupt(format!("block {top} is missing")))?;
-    put(db, target, (parent, target.tip)).await
+    let below = all_blocks(db, session).await?.undone(top)?;
+    put(db, target, (below, target.tip)).await
 }
 
 pub(super) async fn redo(db: &Transaction<'_>, session: &SessionRow, target: &LoopRow) -> Result<(), Fault> {
-    let next = redone(&block_parents(db, session).await?, (target.top, target.tip))?;
+    let next = all_blocks(db, session).await?.redone(target.top, target.tip)?;
     let next = next.ok_or(StoreError::NothingTo { action: "redo" })?;
     put(db, target, (Some(next), target.tip)).await
 }
@@ -84,18 +94,17 @@ pub(super) async fn set_stack(
     point: StackPoint,
 ) -> Result<(), Fault> {
     let (top, tip) = (point.top.map(|top| top.0 as i64), point.tip.map(|tip| tip.0 as i64));
-    let parents = block_parents(db, session).await?;
-    let missing = [top, tip].into_iter().flatten().find(|block| !parents.contains_key(block));
+    let blocks = all_blocks(db, session).await?;
+    let missing = [top, tip].into_iter().flatten().find(|block| !blocks.parents.contains_key(block));
     if let Some(block) = missing {
         return Err(StoreError::NotFound { what: "block", id: block.to_string() }.into());
     }
-    let way = chain(&parents, tip)?;
+    let way = chain(&blocks.parents, tip)?;
     if top.is_some_and(|top| !way.contains(&top)) {
         let why = "the newest block in force does not lie below the one redo leads to".to_owned();
         return Err(StoreError::InvalidBlock { why }.into());
     }
-    let reaches = reaches(db, session).await?;
-    let furthest = way.iter().filter_map(|block| reaches.get(block)).max().copied().unwrap_or(0);
+    let furthest = way.iter().filter_map(|block| blocks.reaches.get(block)).max().copied().unwrap_or(0);
     if furthest > target.item_count {
         let (index, count) = (index(furthest), index(target.item_count));
         return Err(StoreError::OutOfRange { what: "block with item", index, count }.into());
@@ -109,10 +118,10 @@ pub(super) async fn list(
     loop_id: &LoopId,
 ) -> Result<Vec<StoredBlock>, Fault> {
     let opened = open(db, session, loop_id).await?;
-    let parents = block_parents(db, &opened.session).await?;
+    let parents = all_blocks(db, &opened.session).await?.parents;
     let in_force: HashSet<i64> = chain(&parents, opened.row.top)?.into_iter().collect();
     let inherited: HashSet<i64> = chain(&parents, opened.row.tip)?.into_iter().collect();
-    let sql = "SELECT number, loop, parent, stored_at, data FROM blocks WHERE session = $1 ORDER BY number";
+    let sql = "SELECT number, loop, parent, stored_at, data, is_joined FROM blocks WHERE session = $1 ORDER BY number";
     let mut blocks = Vec::new();
     for row in query(db, sql, &[&opened.session.key]).await? {
         let (block, holder): (i64, i64) = (row.get(0), row.get(1));
@@ -125,6 +134,7 @@ pub(super) async fn list(
             number: number(block),
             loop_id: holder.name.as_str().into(),
             parent: row.get::<_, Option<i64>>(2).map(number),
+            is_joined: row.get(5),
             is_in_force: in_force.contains(&block),
             stored_at: Timestamp(row.get(3)),
             block: Arc::new(body::decode_block(row.get(4))?),

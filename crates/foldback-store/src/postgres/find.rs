@@ -9,10 +9,12 @@ use foldback_engine::store::{Layout, Place, SearchAnswer, SearchHit, SearchQuery
 
 use super::error::Fault;
 use super::read::{BodyRow, layout, open, with_bodies};
-use super::sessions::{block_parents, find};
+use super::sessions::{all_blocks, find};
 use super::{query, query_opt};
 use crate::body;
-use crate::find::{BATCH_ITEMS, EXAMINED_ITEMS_MAX, Search, place_in, searchable, words_of};
+use crate::find::{
+    BATCH_ITEMS, EXAMINED_ITEMS_MAX, Search, VERIFIED_ITEMS_MAX, place_in, searchable, words_of,
+};
 use crate::rows::{SessionRow, as_row, chain, index as as_index, segments, version};
 
 /// Bytes of an item's words that are indexed: the server refuses more than a megabyte of words with
@@ -26,7 +28,7 @@ pub(super) async fn locate(
     handle: &Handle,
 ) -> Result<Place, Fault> {
     let opened = open(db, session, loop_id).await?;
-    let own = chain(&block_parents(db, &opened.session).await?, opened.row.tip)?;
+    let own = chain(&all_blocks(db, &opened.session).await?.parents, opened.row.tip)?;
     let sql = "SELECT b.number, b.loop, b.data FROM handles h
         JOIN blocks b ON b.session = h.session AND b.number = h.block
         WHERE h.session = $1 AND h.handle = $2 ORDER BY b.number DESC";
@@ -91,7 +93,9 @@ pub(super) async fn search(db: &Transaction<'_>, asked: &SearchQuery) -> Result<
     let mut hits = Vec::new();
     let (mut before, mut examined) = (i64::MAX, 0);
     let mut is_complete = false;
-    while examined < EXAMINED_ITEMS_MAX && hits.len() < search.hits_max {
+    // Which word follows which is seen in the items only: each is read and looked at.
+    let examined_max = if search.phrases.is_empty() { EXAMINED_ITEMS_MAX } else { VERIFIED_ITEMS_MAX };
+    while examined < examined_max && hits.len() < search.hits_max {
         let batch = candidates(db, &search, before, session).await?;
         examined += batch.len();
         is_complete = batch.len() < BATCH_ITEMS;

@@ -9,7 +9,8 @@ use super::error::Fault;
 pub(super) const VERSION: i64 = MIGRATIONS.len() as i64;
 
 /// What makes each version out of the one before. Released ones are never changed.
-const MIGRATIONS: [&str; 2] = [include_str!("schema/1.sql"), include_str!("schema/2.sql")];
+const MIGRATIONS: [&str; 3] =
+    [include_str!("schema/1.sql"), include_str!("schema/2.sql"), include_str!("schema/3.sql")];
 
 /// Names the lock under which tables are changed: "fold".
 const MIGRATION_LOCK: i64 = 0x666f_6c64;
@@ -17,6 +18,15 @@ const MIGRATION_LOCK: i64 = 0x666f_6c64;
 /// Brings the tables up to date, all steps in one transaction. Several processes may try at once:
 /// one does it, the others wait and find it done.
 pub(super) async fn migrate(connection: &mut Object, schema: &str, target: i64) -> Result<(), Fault> {
+    // Looked up first, so that a store that is up to date can be opened by whoever may only read it.
+    let table = format!("{schema}.store_version");
+    let is_there = connection.query_one("SELECT to_regclass($1::TEXT) IS NOT NULL", &[&table]).await?;
+    if is_there.get(0) {
+        let found = connection.query_opt("SELECT version FROM store_version", &[]).await?;
+        if found.is_some_and(|row| row.get::<_, i64>(0) == target) {
+            return Ok(());
+        }
+    }
     let change = connection.transaction().await?;
     change.execute("SELECT pg_advisory_xact_lock($1)", &[&MIGRATION_LOCK]).await?;
     change

@@ -1,7 +1,5 @@
 //! Sessions and their loops.
 
-use std::collections::HashMap;
-
 use deadpool_postgres::Transaction;
 use foldback_core::{LoopId, Metadata, SessionId, Timestamp};
 use foldback_engine::StoreError;
@@ -11,7 +9,7 @@ use tokio_postgres::Row;
 use super::error::Fault;
 use super::{query, query_opt};
 use crate::rows::{
-    Lineage, LoopRow, Loops, ORIGIN_AFTER, ORIGIN_BRANCH, SessionRow, as_row, chain, index, read_metadata,
+    Blocks, Lineage, LoopRow, Loops, ORIGIN_AFTER, ORIGIN_BRANCH, SessionRow, as_row, index, read_metadata,
     version, write_metadata,
 };
 
@@ -73,13 +71,11 @@ fn loop_row(row: &Row) -> LoopRow {
     }
 }
 
-/// The parent of each block of a session.
-pub(super) async fn block_parents(
-    db: &Transaction<'_>,
-    session: &SessionRow,
-) -> Result<HashMap<i64, Option<i64>>, Fault> {
-    let rows = query(db, "SELECT number, parent FROM blocks WHERE session = $1", &[&session.key]).await?;
-    Ok(rows.iter().map(|row| (row.get(0), row.get(1))).collect())
+/// How the blocks of a session stand on each other.
+pub(super) async fn all_blocks(db: &Transaction<'_>, session: &SessionRow) -> Result<Blocks, Fault> {
+    let sql = "SELECT number, parent, is_joined, reach FROM blocks WHERE session = $1";
+    let rows = query(db, sql, &[&session.key]).await?;
+    Ok(Blocks::of(rows.iter().map(|row| (row.get(0), row.get(1), row.get(2), row.get(3)))))
 }
 
 pub(super) async fn create(
@@ -140,8 +136,6 @@ pub(super) async fn begin_loop(
     insert_loop(db, session.key, &begun.id, &lineage, &begun.metadata, now).await
 }
 
-/// A branch has those blocks in force that speak of nothing it does not have. Blocks stand on each
-/// other, so these are the ones below the lowest that reaches further.
 async fn branch(
     db: &Transaction<'_>,
     session: &SessionRow,
@@ -152,17 +146,8 @@ async fn branch(
         let count = index(parent.item_count);
         return Err(StoreError::OutOfRange { what: "item", index: item_count, count }.into());
     }
-    let reaches = reaches(db, session).await?;
-    let below = chain(&block_parents(db, session).await?, parent.top)?;
-    let fits = |block: &i64| reaches.get(block).is_some_and(|reach| *reach <= as_row(item_count));
-    let top = below.into_iter().rev().take_while(fits).last();
+    let top = all_blocks(db, session).await?.within(parent.top, as_row(item_count))?;
     Ok(Lineage { origin: ORIGIN_BRANCH, parent: Some(parent.key), shared: as_row(item_count), top })
-}
-
-/// How far each block of a session reaches.
-pub(super) async fn reaches(db: &Transaction<'_>, session: &SessionRow) -> Result<HashMap<i64, i64>, Fault> {
-    let rows = query(db, "SELECT number, reach FROM blocks WHERE session = $1", &[&session.key]).await?;
-    Ok(rows.iter().map(|row| (row.get(0), row.get(1))).collect())
 }
 
 const INFO: &str = "SELECT s.name, s.version, l.name, s.created_at, s.updated_at, s.metadata

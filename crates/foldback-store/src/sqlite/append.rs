@@ -2,41 +2,37 @@
 
 use std::sync::Arc;
 
-use foldback_core::{Handle, Item, Timestamp};
+use foldback_core::{Item, Timestamp};
 use foldback_engine::StoreError;
 use foldback_engine::store::Version;
-use rusqlite::{Connection, params};
+use rusqlite::{Connection, OptionalExtension, params};
 
-use super::Spot;
 use super::error::Fault;
 use super::packs::BodyWriter;
 use super::sessions::{change, find_loop};
-use crate::body::{self, BodyKind, ORIGINAL_BYTES};
-use crate::rows::{as_row, index};
+use super::{Spot, tail};
+use crate::body::{BodyKind, ORIGINAL_BYTES};
+use crate::rows::as_row;
 
+/// Adds items to the tail. Answers how many bytes that takes.
 pub(super) fn append(
     db: &mut Connection,
     at: &Spot,
     items: &[Arc<Item>],
     now: Timestamp,
-) -> Result<Version, Fault> {
-    let (version, ()) = change(db, &at.session, at.version, now, |change, session| {
-        let target = find_loop(change, session, &at.loop_id)?;
-        let mut bodies = BodyWriter::new(change, BodyKind::Item)?;
-        let mut insert = change
-            .prepare_cached("INSERT INTO items (loop, position, body, handle) VALUES (?1, ?2, ?3, ?4)")?;
-        for (item, position) in items.iter().zip(index(target.item_count)..) {
-            let body = bodies.store(&body::encode_item(item)?)?;
-            let handle = Handle::of_item(position, &item.id);
-            insert.execute(params![target.key, as_row(position), body, handle.as_str()])?;
-        }
-        bodies.close()?;
-        change
-            .prepare_cached("UPDATE loops SET item_count = item_count + ?2 WHERE id = ?1")?
-            .execute([target.key, as_row(items.len())])?;
-        Ok(())
-    })?;
-    Ok(version)
+) -> Result<(Version, usize), Fault> {
+    change(db, &at.session, at.version, now, |change, session| {
+        let sql = "UPDATE loops SET item_count = item_count + ?3 WHERE session = ?1 AND name = ?2
+            RETURNING id, item_count";
+        let (holder, item_count): (i64, i64) = change
+            .prepare_cached(sql)?
+            .query_row(params![session.key, at.loop_id.as_str(), as_row(items.len())], |row| {
+                Ok((row.get(0)?, row.get(1)?))
+            })
+            .optional()?
+            .ok_or_else(|| StoreError::NotFound { what: "loop", id: at.loop_id.to_string() })?;
+        tail::append(change, holder, item_count - as_row(items.len()), items)
+    })
 }
 
 pub(super) fn append_original(

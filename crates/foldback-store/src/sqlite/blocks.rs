@@ -11,44 +11,54 @@ use rusqlite::{Connection, Transaction, params};
 use super::Spot;
 use super::error::Fault;
 use super::read::{layout, open};
-use super::sessions::{block_parents, change, find_loop};
+use super::sessions::{all_blocks, change, find_loop};
 use crate::body::{self, corrupt};
-use crate::rows::{LoopRow, SessionRow, as_row, chain, index, number, redone};
+use crate::rows::{LoopRow, NO_BLOCK, SessionRow, as_row, chain, index, number};
 
 pub(super) fn commit(
     db: &mut Connection,
     at: &Spot,
-    block: &CompactionBlock,
+    blocks: &[Arc<CompactionBlock>],
     now: Timestamp,
 ) -> Result<Version, Fault> {
     let (version, ()) = change(db, &at.session, at.version, now, |change, session| {
         let target = find_loop(change, session, &at.loop_id)?;
-        Layout::check(block, index(target.item_count))?;
-        let layout = layout(change, session, target.top)?.with(block);
-        change.execute("UPDATE sessions SET block_count = block_count + 1 WHERE id = ?1", [session.key])?;
-        let number: i64 =
-            change.query_row("SELECT block_count FROM sessions WHERE id = ?1", [session.key], |row| {
-                row.get(0)
-            })?;
-        change
-            .prepare_cached(
-                "INSERT INTO blocks (session, number, loop, parent, reach, stored_at, data, layout)
-                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
-            )?
-            .execute(params![
-                session.key,
-                number,
-                target.key,
-                target.top,
-                as_row(Layout::reach(block)),
-                now.0,
-                body::encode_block(block)?,
-                body::encode_layout(&layout)?
-            ])?;
-        list_handles(change, session, number, block)?;
-        put(change, &target, (Some(number), Some(number)))
+        let mut layout = layout(change, session, target.top)?;
+        let mut top = target.top;
+        for (position, block) in blocks.iter().enumerate() {
+            Layout::check(block, index(target.item_count))?;
+            layout = layout.with(block);
+            let number = next_number(change, session)?;
+            change
+                .prepare_cached(
+                    "INSERT INTO blocks (session, number, loop, parent, is_joined, reach, stored_at, data, layout)
+                     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
+                )?
+                .execute(params![
+                    session.key,
+                    number,
+                    target.key,
+                    top,
+                    position > 0,
+                    as_row(Layout::reach(block)),
+                    now.0,
+                    body::encode_block(block)?,
+                    body::encode_layout(&layout)?
+                ])?;
+            list_handles(change, session, number, block)?;
+            top = Some(number);
+        }
+        if blocks.is_empty() {
+            return Err(StoreError::InvalidBlock { why: NO_BLOCK.to_owned() }.into());
+        }
+        put(change, &target, (top, top))
     })?;
     Ok(version)
+}
+
+fn next_number(change: &Transaction<'_>, session: &SessionRow) -> Result<i64, Fault> {
+    let sql = "UPDATE sessions SET block_count = block_count + 1 WHERE id = ?1 RETURNING block_count";
+    Ok(change.prepare_cached(sql)?.query_row([session.key], |row| row.get(0))?)
 }
 
 /// Makes the handles of a block known.
@@ -85,9 +95,8 @@ pub(super) fn undo(db: &mut Connection, at: &Spot, now: Timestamp) -> Result<Ver
     let (version, ()) = change(db, &at.session, at.version, now, |change, session| {
         let target = find_loop(change, session, &at.loop_id)?;
         let top = target.top.ok_or(StoreError::NothingTo { action: "undo" })?;
-        let parent = block_parents(change, session)?.get(&top).copied();
-        let parent = parent.ok_or_else(|| corrupt(format!("block {top} is missing")))?;
-        put(change, &target, (parent, target.tip))
+        let below = all_blocks(change, session)?.undone(top)?;
+        put(change, &target, (below, target.tip))
     })?;
     Ok(version)
 }
@@ -95,7 +104,7 @@ pub(super) fn undo(db: &mut Connection, at: &Spot, now: Timestamp) -> Result<Ver
 pub(super) fn redo(db: &mut Connection, at: &Spot, now: Timestamp) -> Result<Version, Fault> {
     let (version, ()) = change(db, &at.session, at.version, now, |change, session| {
         let target = find_loop(change, session, &at.loop_id)?;
-        let next = redone(&block_parents(change, session)?, (target.top, target.tip))?;
+        let next = all_blocks(change, session)?.redone(target.top, target.tip)?;
         let next = next.ok_or(StoreError::NothingTo { action: "redo" })?;
         put(change, &target, (Some(next), target.tip))
     })?;
@@ -111,24 +120,20 @@ pub(super) fn set_stack(
     let (version, ()) = change(db, &at.session, at.version, now, |change, session| {
         let target = find_loop(change, session, &at.loop_id)?;
         let (top, tip) = (point.top.map(|top| top.0 as i64), point.tip.map(|tip| tip.0 as i64));
-        let parents = block_parents(change, session)?;
-        let missing = [top, tip].into_iter().flatten().find(|block| !parents.contains_key(block));
+        let blocks = all_blocks(change, session)?;
+        let missing = [top, tip].into_iter().flatten().find(|block| !blocks.parents.contains_key(block));
         if let Some(block) = missing {
             return Err(StoreError::NotFound { what: "block", id: block.to_string() }.into());
         }
-        let way = chain(&parents, tip)?;
+        let way = chain(&blocks.parents, tip)?;
         if top.is_some_and(|top| !way.contains(&top)) {
             let why = "the newest block in force does not lie below the one redo leads to".to_owned();
             return Err(StoreError::InvalidBlock { why }.into());
         }
-        let mut reach =
-            change.prepare_cached("SELECT reach FROM blocks WHERE session = ?1 AND number = ?2")?;
-        for block in way {
-            let reach: i64 = reach.query_row([session.key, block], |row| row.get(0))?;
-            if reach > target.item_count {
-                let (index, count) = (index(reach), index(target.item_count));
-                return Err(StoreError::OutOfRange { what: "block with item", index, count }.into());
-            }
+        let furthest = way.iter().filter_map(|block| blocks.reaches.get(block)).max().copied().unwrap_or(0);
+        if furthest > target.item_count {
+            let (index, count) = (index(furthest), index(target.item_count));
+            return Err(StoreError::OutOfRange { what: "block with item", index, count }.into());
         }
         put(change, &target, (top, tip))
     })?;
@@ -142,11 +147,11 @@ pub(super) fn list(
 ) -> Result<Vec<StoredBlock>, Fault> {
     let read = db.transaction()?;
     let opened = open(&read, session, loop_id)?;
-    let parents = block_parents(&read, &opened.session)?;
+    let parents = all_blocks(&read, &opened.session)?.parents;
     let in_force: HashSet<i64> = chain(&parents, opened.row.top)?.into_iter().collect();
     let inherited: HashSet<i64> = chain(&parents, opened.row.tip)?.into_iter().collect();
     let mut statement = read.prepare_cached(
-        "SELECT number, loop, parent, stored_at, data FROM blocks WHERE session = ?1 ORDER BY number",
+        "SELECT number, loop, parent, stored_at, data, is_joined FROM blocks WHERE session = ?1 ORDER BY number",
     )?;
     let mut rows = statement.query([opened.session.key])?;
     let mut blocks = Vec::new();
@@ -162,6 +167,7 @@ pub(super) fn list(
             number: number(block),
             loop_id: holder.name.as_str().into(),
             parent: row.get::<_, Option<i64>>(2)?.map(number),
+            is_joined: row.get(5)?,
             is_in_force: in_force.contains(&block),
             stored_at: Timestamp(row.get(3)?),
             block: Arc::new(body::decode_block(&data)?),

@@ -7,6 +7,7 @@ use rusqlite::{Connection, Transaction, TransactionBehavior, params};
 use super::error::Fault;
 use super::packs::{BodyReader, BodyRow};
 use super::sessions::remove;
+use super::tail;
 use crate::body::{self, BodyKind, ClosedPack, OpenPack, PACK_BYTES};
 use crate::rows::{JOB_RUNNING, index};
 
@@ -14,7 +15,8 @@ use crate::rows::{JOB_RUNNING, index};
 const MOVED_BYTES_MAX: usize = 16 * 1024 * 1024;
 
 pub(super) fn gc(db: &mut Connection, retention: &Retention, now: Timestamp) -> Result<GcReport, Fault> {
-    let mut report = GcReport::default();
+    let packed_count = tail::settle(db, usize::MAX)?;
+    let mut report = GcReport { packed_count, ..GcReport::default() };
     let change = db.transaction_with_behavior(TransactionBehavior::Immediate)?;
     remove_sessions(&change, retention, now, &mut report)?;
     report.body_count = sweep(&change)?;

@@ -10,9 +10,11 @@ use rusqlite::{Connection, OptionalExtension, TransactionBehavior, params};
 use super::error::Fault;
 use super::packs::{BodyReader, BodyRow};
 use super::read::{layout, open};
-use super::sessions::{block_parents, find};
+use super::sessions::{all_blocks, find};
+use super::tail;
+use super::walk::{Stretch, Walk, indexed as indexed_text};
 use crate::body::{self, BodyKind};
-use crate::find::{BATCH_ITEMS, EXAMINED_ITEMS_MAX, Search, place_in, searchable};
+use crate::find::{BATCH_ITEMS, EXAMINED_ITEMS_MAX, Search, VERIFIED_ITEMS_MAX, place_in, searchable};
 use crate::rows::{SessionRow, as_row, chain, index as as_index, segments, version};
 
 pub(super) fn locate(
@@ -23,7 +25,7 @@ pub(super) fn locate(
 ) -> Result<Place, Fault> {
     let read = db.transaction()?;
     let opened = open(&read, session, loop_id)?;
-    let own = chain(&block_parents(&read, &opened.session)?, opened.row.tip)?;
+    let own = chain(&all_blocks(&read, &opened.session)?.parents, opened.row.tip)?;
     let mut statement = read.prepare_cached(
         "SELECT b.number, b.loop, b.data FROM handles h
          JOIN blocks b ON b.session = h.session AND b.number = h.block
@@ -40,13 +42,17 @@ pub(super) fn locate(
         }
     }
     for (holder, part) in segments(&opened.loops, &opened.row, &(0..usize::MAX))? {
-        let position: Option<i64> = read
+        let settled: Option<i64> = read
             .prepare_cached(
                 "SELECT position FROM items
                  WHERE loop = ?1 AND position >= ?2 AND position < ?3 AND handle = ?4 LIMIT 1",
             )?
             .query_row(params![holder, part.start, part.end, handle.as_str()], |row| row.get(0))
             .optional()?;
+        let position = match settled {
+            Some(position) => Some(position),
+            None => tail::locate(&read, holder, &part, handle)?,
+        };
         if let Some(position) = position {
             return Ok(Place::Unit { item_index: as_index(position) });
         }
@@ -54,15 +60,16 @@ pub(super) fn locate(
     Err(StoreError::NotFound { what: "content behind handle", id: handle.to_string() }.into())
 }
 
-/// Whether there are bodies that the index does not have.
+/// Whether there are items that the index does not have.
 pub(super) fn is_behind(db: &Connection) -> Result<bool, Fault> {
-    let sql = "SELECT EXISTS (SELECT 1 FROM bodies
+    let sql = "SELECT EXISTS (SELECT 1 FROM tail) OR EXISTS (SELECT 1 FROM bodies
         WHERE id > (SELECT indexed FROM search_state) AND kind = ?1)";
     Ok(db.prepare_cached(sql)?.query_row([BodyKind::Item as i64], |row| row.get(0))?)
 }
 
 /// Takes new bodies into the index, at most so many; answers how many are left.
 pub(super) fn index(db: &mut Connection, items_max: usize) -> Result<usize, Fault> {
+    tail::settle(db, items_max)?;
     let change = db.transaction_with_behavior(TransactionBehavior::Immediate)?;
     let indexed: i64 = change.query_row("SELECT indexed FROM search_state", [], |row| row.get(0))?;
     let mut reader = BodyReader::new(&change);
@@ -78,7 +85,7 @@ pub(super) fn index(db: &mut Connection, items_max: usize) -> Result<usize, Faul
             let body =
                 BodyRow { pack: row.get(1)?, start: row.get(2)?, length: row.get(3)?, hash: row.get(4)? };
             let item = reader.with(&body, |bytes| body::decode_item(bytes, &body.hash))?;
-            insert.execute(params![last, searchable(&item)])?;
+            insert.execute(params![last, indexed_text(last, &searchable(&item))])?;
         }
     }
     change.execute("UPDATE search_state SET indexed = ?1", [last])?;
@@ -87,8 +94,9 @@ pub(super) fn index(db: &mut Connection, items_max: usize) -> Result<usize, Faul
         params![last, BodyKind::Item as i64],
         |row| row.get(0),
     )?;
+    let unsettled = tail::item_count(&change)?;
     change.commit()?;
-    Ok(as_index(left))
+    Ok(as_index(left) + unsettled)
 }
 
 pub(super) fn search(db: &mut Connection, query: &SearchQuery) -> Result<SearchAnswer, Fault> {
@@ -99,34 +107,34 @@ pub(super) fn search(db: &mut Connection, query: &SearchQuery) -> Result<SearchA
         Places { db: &read, session: session.as_ref().map(|row| row.key), layouts: HashMap::new() };
     let mut reader = BodyReader::new(&read);
     let mut hits = Vec::new();
-    let (mut before, mut examined) = (i64::MAX, 0);
-    let mut is_complete = false;
-    while examined < EXAMINED_ITEMS_MAX && hits.len() < search.hits_max {
-        let batch = candidates(&read, &search, before, session.as_ref())?;
+    let mut examined = 0;
+    let mut walk = Walk::new(&read, &search, session.as_ref())?;
+    let examined_max = if walk.is_partial() { VERIFIED_ITEMS_MAX } else { EXAMINED_ITEMS_MAX };
+    while examined < examined_max && hits.len() < search.hits_max {
+        let Some(stretch) = walk.next_stretch() else { break };
+        let batch = candidates(&read, &stretch, session.as_ref())?;
         examined += batch.len();
-        is_complete = batch.len() < BATCH_ITEMS;
         for (id, body) in &batch {
             let item = reader.with(body, |bytes| body::decode_item(bytes, &body.hash))?;
-            if let Some((score, excerpt)) = search.judge(&item) {
+            if let Some((score, excerpt)) = search.judge(&item)
+                && walk.fits(&read, &search, *id, &item)?
+            {
                 hits.extend(places.hit(*id, &item)?.map(|hit| SearchHit { score, excerpt, ..hit }));
             }
         }
-        match batch.last() {
-            Some((id, _)) if !is_complete => before = *id,
-            Some(_) | None => break,
-        }
+        let reached = batch.last().filter(|_| batch.len() == BATCH_ITEMS).map(|(id, _)| *id);
+        walk.advance(reached.unwrap_or(stretch.range.start));
     }
     hits.sort_by(|one, other| other.score.total_cmp(&one.score));
-    is_complete &= hits.len() <= search.hits_max;
+    let is_complete = walk.is_at_end() && hits.len() <= search.hits_max;
     hits.truncate(search.hits_max);
     Ok(SearchAnswer { hits, is_complete })
 }
 
-/// The newest bodies before one that have all the words.
+/// The newest bodies of a stretch that have all the words.
 fn candidates(
     db: &Connection,
-    search: &Search,
-    before: i64,
+    stretch: &Stretch,
     session: Option<&SessionRow>,
 ) -> Result<Vec<(i64, BodyRow)>, Fault> {
     let columns = "SELECT b.id, b.pack, b.start, b.length, b.hash";
@@ -134,33 +142,33 @@ fn candidates(
         None => "",
         Some(_) => {
             "AND EXISTS (SELECT 1 FROM items i JOIN loops l ON l.id = i.loop
-             WHERE i.body = b.id AND l.session = ?4)"
+             WHERE i.body = b.id AND l.session = ?5)"
         }
     };
-    let sql = if search.phrases.is_empty() {
+    let sql = if stretch.words.is_empty() {
         format!(
-            "{columns} FROM bodies b WHERE ?1 = '' AND b.kind = 0 AND b.id < ?2 {in_session} ORDER BY b.id DESC LIMIT ?3"
+            "{columns} FROM bodies b WHERE ?1 = '' AND b.kind = 0 AND b.id < ?2 AND b.id >= ?3 {in_session} ORDER BY b.id DESC LIMIT ?4"
         )
     } else {
         // The cross join keeps the index first: it is what knows the words.
         format!(
             "{columns} FROM search CROSS JOIN bodies b ON b.id = search.rowid
-             WHERE search MATCH ?1 AND search.rowid < ?2 {in_session}
-             ORDER BY search.rowid DESC LIMIT ?3"
+             WHERE search MATCH ?1 AND search.rowid < ?2 AND search.rowid >= ?3 {in_session}
+             ORDER BY search.rowid DESC LIMIT ?4"
         )
     };
-    let quoted: Vec<String> =
-        search.phrases.iter().map(|phrase| format!("\"{}\"", phrase.replace('"', "\"\""))).collect();
     let mut statement = db.prepare_cached(&sql)?;
-    let words = quoted.join(" ");
+    let Stretch { range, words } = stretch;
     let read = |row: &rusqlite::Row<'_>| {
         let body = BodyRow { pack: row.get(1)?, start: row.get(2)?, length: row.get(3)?, hash: row.get(4)? };
         Ok((row.get(0)?, body))
     };
     let limit = as_row(BATCH_ITEMS);
     let rows = match session {
-        None => statement.query_map(params![words, before, limit], read)?,
-        Some(session) => statement.query_map(params![words, before, limit, session.key], read)?,
+        None => statement.query_map(params![words, range.end, range.start, limit], read)?,
+        Some(session) => {
+            statement.query_map(params![words, range.end, range.start, limit, session.key], read)?
+        }
     };
     Ok(rows.collect::<Result<_, _>>()?)
 }

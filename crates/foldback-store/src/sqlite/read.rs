@@ -11,6 +11,7 @@ use rusqlite::{Connection, OptionalExtension, params};
 use super::error::Fault;
 use super::packs::{BodyReader, BodyRow};
 use super::sessions::{all_loops, find};
+use super::tail;
 use crate::body::{self, corrupt};
 use crate::rows::{LoopRow, Loops, SessionRow, index, segments};
 
@@ -98,6 +99,11 @@ pub(super) fn load(
             items.push(Arc::new(item));
             expected += 1;
         }
+        drop(rows);
+        let expected = tail::each(db, holder, expected..part.end, |_, body| {
+            items.push(Arc::new(tail::decode(body)?));
+            Ok(())
+        })?;
         if expected != part.end {
             return Err(corrupt(format!("item {expected} of loop {} is missing", opened.row.name)).into());
         }

@@ -7,10 +7,10 @@ use foldback_engine::StoreError;
 use foldback_engine::store::{LoopInfo, NewLoop, NewSession, Origin, Page, SessionInfo, Version};
 use rusqlite::{Connection, OptionalExtension, Row, Transaction, TransactionBehavior, params};
 
-use super::Spot;
 use super::error::Fault;
+use super::{Spot, tail};
 use crate::rows::{
-    Lineage, LoopRow, Loops, ORIGIN_AFTER, ORIGIN_BRANCH, SessionRow, as_row, chain, index, read_metadata,
+    Blocks, Lineage, LoopRow, Loops, ORIGIN_AFTER, ORIGIN_BRANCH, SessionRow, as_row, index, read_metadata,
     version, write_metadata,
 };
 
@@ -85,14 +85,13 @@ fn loop_row(row: &Row<'_>) -> rusqlite::Result<LoopRow> {
     })
 }
 
-/// The parent of each block of a session.
-pub(super) fn block_parents(
-    db: &Connection,
-    session: &SessionRow,
-) -> Result<HashMap<i64, Option<i64>>, Fault> {
-    let mut statement = db.prepare_cached("SELECT number, parent FROM blocks WHERE session = ?1")?;
-    let rows = statement.query_map([session.key], |row| Ok((row.get(0)?, row.get(1)?)))?;
-    Ok(rows.collect::<Result<_, _>>()?)
+/// How the blocks of a session stand on each other.
+pub(super) fn all_blocks(db: &Connection, session: &SessionRow) -> Result<Blocks, Fault> {
+    let sql = "SELECT number, parent, is_joined, reach FROM blocks WHERE session = ?1";
+    let mut statement = db.prepare_cached(sql)?;
+    let rows =
+        statement.query_map([session.key], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?)))?;
+    Ok(Blocks::of(rows.collect::<Result<Vec<_>, _>>()?))
 }
 
 pub(super) fn create(db: &mut Connection, session: &NewSession, now: Timestamp) -> Result<Version, Fault> {
@@ -166,8 +165,6 @@ pub(super) fn begin_loop(
     Ok(version)
 }
 
-/// A branch has those blocks in force that speak of nothing it does not have. Blocks stand on each
-/// other, so these are the ones below the lowest that reaches further.
 fn branch(
     change: &Transaction<'_>,
     session: &SessionRow,
@@ -178,15 +175,7 @@ fn branch(
         let count = index(parent.item_count);
         return Err(StoreError::OutOfRange { what: "item", index: item_count, count }.into());
     }
-    let mut top = None;
-    let mut reach = change.prepare_cached("SELECT reach FROM blocks WHERE session = ?1 AND number = ?2")?;
-    for block in chain(&block_parents(change, session)?, parent.top)?.into_iter().rev() {
-        let reach: i64 = reach.query_row([session.key, block], |row| row.get(0))?;
-        if reach > as_row(item_count) {
-            break;
-        }
-        top = Some(block);
-    }
+    let top = all_blocks(change, session)?.within(parent.top, as_row(item_count))?;
     Ok(Lineage { origin: ORIGIN_BRANCH, parent: Some(parent.key), shared: as_row(item_count), top })
 }
 
@@ -289,6 +278,7 @@ pub(super) fn remove(change: &Transaction<'_>, session: i64) -> Result<(), Fault
         let sql = format!("DELETE FROM {table} WHERE loop IN (SELECT id FROM loops WHERE session = ?1)");
         change.execute(&sql, [session])?;
     }
+    tail::remove(change, session)?;
     change.execute("DELETE FROM sessions WHERE id = ?1", [session])?;
     Ok(())
 }

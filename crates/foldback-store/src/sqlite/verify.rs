@@ -11,7 +11,8 @@ use super::blocks::list_handles;
 use super::error::Fault;
 use super::packs::{BodyReader, BodyRow};
 use super::sessions::all_loops;
-use crate::body;
+use super::tail;
+use crate::body::{self, corrupt};
 use crate::rows::{LoopRow, Loops, SessionRow, chain, index, version};
 
 /// Problems that are listed; a store with more has one cause.
@@ -217,6 +218,23 @@ impl Inspection<'_> {
                 }
                 Err(fault) => return Err(fault),
             }
+        }
+        drop(rows);
+        let end = row.item_count.max(expected);
+        let read = tail::each(change, row.key, expected..end, |position, body| {
+            tail::decode(body).map_err(|error| corrupt(format!("item {position}: {error}")))?;
+            Ok(())
+        });
+        match read {
+            Ok(reached) => {
+                self.report.item_count += index(reached - expected);
+                expected = reached;
+            }
+            Err(Fault::Store(error)) => {
+                self.found(ProblemKind::Body, format!("{place}, behind item {expected}: {error}"), false);
+                return Ok(());
+            }
+            Err(fault) => return Err(fault),
         }
         if expected != row.item_count {
             let what = format!("{place} says {} items and has {expected} without a gap", row.item_count);

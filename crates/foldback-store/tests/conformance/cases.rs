@@ -62,7 +62,7 @@ async fn fold(store: &dyn Store, version: Version, recent: usize) -> (Version, A
     let view = View::through(&transcript, &in_force.collect()).unwrap();
     let block = plan(&view, &SummarizeOlderStrategy::new(recent), None).unwrap().apply_floor().block;
     let at = At { session: &session(), loop_id: &main_loop(), version };
-    (store.commit(&at, &block).await.unwrap(), block)
+    (store.commit(&at, &[Arc::clone(&block)]).await.unwrap(), block)
 }
 
 fn folded_handle(block: &CompactionBlock) -> Handle {
@@ -133,6 +133,85 @@ pub(crate) async fn undo_after_undo_restores_every_earlier_view(store: &dyn Stor
     }
 }
 
+pub(crate) async fn a_compaction_of_several_blocks_is_undone_in_one_step(store: &dyn Store, _: &HandClock) {
+    let version = begun(store, &rounds(8)).await;
+    let (session, loop_id) = (session(), main_loop());
+    let (version, _) = fold(store, version, 24).await;
+    let before = store.head(&session, &loop_id).await.unwrap().context();
+    // Two blocks made one after the other, then taken off and committed together.
+    let (version, first) = fold(store, version, 16).await;
+    let (version, second) = fold(store, version, 8).await;
+    let after = store.head(&session, &loop_id).await.unwrap().context();
+    let at = |version| At { session: &session, loop_id: &loop_id, version };
+    let version = store.undo(&at(version)).await.unwrap();
+    let version = store.undo(&at(version)).await.unwrap();
+    assert_eq!(store.head(&session, &loop_id).await.unwrap().context(), before);
+    let nothing = store.commit(&at(version), &[]).await;
+    assert!(matches!(nothing, Err(StoreError::InvalidBlock { .. })), "{nothing:?}");
+    let version = store.commit(&at(version), &[first, second]).await.unwrap();
+    assert_eq!(store.head(&session, &loop_id).await.unwrap().context(), after);
+    let early = NewLoop {
+        id: "early".into(),
+        origin: Origin::Branch { parent: loop_id.clone(), item_count: 18 },
+        metadata: Metadata::new(),
+    };
+    let mut archived = Vec::new();
+    let version = store.begin_loop(&session, version, &early).await.unwrap();
+    let branched = store.head(&session, &"early".into()).await.unwrap();
+    assert_eq!(branched.stack.top.map(|top| top.0), Some(1), "half a compaction is not in force");
+    let version = store.undo(&at(version)).await.unwrap();
+    assert_eq!(store.head(&session, &loop_id).await.unwrap().context(), before, "in one step");
+    store.redo(&at(version)).await.unwrap();
+    assert_eq!(store.head(&session, &loop_id).await.unwrap().context(), after, "in one step");
+    archive::backup(store, &mut archived).await.unwrap();
+    store.delete(&session).await.unwrap();
+    archive::restore(store, archived.as_slice()).await.unwrap();
+    let version = store.session(&session).await.unwrap().version;
+    store.undo(&at(version)).await.unwrap();
+    assert_eq!(store.head(&session, &loop_id).await.unwrap().context(), before, "after a restore too");
+}
+
+pub(crate) async fn chinese_and_japanese_are_found_by_their_words(store: &dyn Store, _: &HandClock) {
+    let said = [
+        ("zh", "会话压缩之后仍然有效"),
+        ("ja", "セッションを圧縮しても有効です"),
+        ("mixed", "Run cargo test，然后压缩 session 3"),
+        ("en", "nothing of the kind"),
+    ];
+    let items: Vec<Arc<Item>> = said.iter().map(|(id, text)| Arc::new(Item::user(*id, *text))).collect();
+    begun(store, &items).await;
+    let finds = [("压缩", vec!["mixed", "zh"]), ("圧縮", vec!["ja"]), ("セッション", vec!["ja"])];
+    let more = [("\"压缩 session\"", vec!["mixed"]), ("缩压", vec![]), ("有効 圧縮", vec!["ja"])];
+    for (text, expected) in finds.into_iter().chain(more) {
+        let found = store.search(&SearchQuery::text(text)).await.unwrap();
+        let mut ids: Vec<&str> = found.hits.iter().map(|hit| hit.item_id.as_str()).collect();
+        ids.sort_unstable();
+        assert_eq!((ids, found.is_complete), (expected, true), "{text}");
+    }
+}
+
+pub(crate) async fn rare_words_are_found_among_very_common_ones(store: &dyn Store, _: &HandClock) {
+    let said = |number: usize| match number {
+        700 => "the usual words of every day with a zeppelin in them".to_owned(),
+        _ => format!("the usual words of every day, number {number}"),
+    };
+    let items: Vec<Arc<Item>> =
+        (0..3_000).map(|number| Arc::new(Item::user(format!("u{number}"), said(number)))).collect();
+    begun(store, &items).await;
+    while store.index(1_000).await.unwrap() > 0 {}
+    let search = |text: &'static str| async move { store.search(&SearchQuery::text(text)).await.unwrap() };
+    for text in ["zeppelin", "\"day with a zeppelin\"", "usual words zeppelin day"] {
+        let found = search(text).await;
+        let ids: Vec<&str> = found.hits.iter().map(|hit| hit.item_id.as_str()).collect();
+        assert_eq!((ids, found.is_complete), (vec!["u700"], true), "{text}");
+    }
+    let common = search("\"words of every\"").await;
+    assert_eq!((common.hits.len(), common.is_complete), (SearchQuery::LIMIT_DEFAULT, false));
+    assert_eq!(common.hits[0].item_id.as_str(), "u2999", "the newest of those that fit equally well");
+    assert_eq!(search("\"every words\"").await.hits, [], "in this order");
+    assert_eq!(search("\"a zeppelin day\"").await.hits, [], "in this order");
+}
+
 pub(crate) async fn a_branch_shares_what_came_before_and_nothing_after(store: &dyn Store, _: &HandClock) {
     let version = begun(store, &rounds(4)).await;
     let (version, _) = fold(store, version, 8).await;
@@ -201,6 +280,7 @@ pub(crate) async fn an_original_file_comes_back_byte_for_byte(store: &dyn Store,
 pub(crate) async fn a_deleted_session_is_gone_and_its_handles_are_errors(store: &dyn Store, _: &HandClock) {
     let version = begun(store, &rounds(4)).await;
     let (_, block) = fold(store, version, 4).await;
+    store.index(100).await.unwrap();
     store.delete(&session()).await.unwrap();
     let gone = store.locate(&session(), &main_loop(), &folded_handle(&block)).await;
     assert!(matches!(gone, Err(StoreError::NotFound { what: "session", .. })), "{gone:?}");

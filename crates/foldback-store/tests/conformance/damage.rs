@@ -3,15 +3,19 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use foldback_core::{Item, LoopId, SessionId};
-use foldback_engine::store::{At, NewSession, ProblemKind, Repairs, SearchQuery, Version};
+use foldback_core::{Handle, Item, LoopId, SessionId};
+use foldback_engine::store::{At, NewSession, Place, ProblemKind, Repairs, Retention, SearchQuery, Version};
 use foldback_engine::{Store, StoreError};
 use foldback_store::{Access, SqliteOptions, SqliteStore};
 use rusqlite::Connection;
 
 use crate::sqlite::runtime;
 
-const V1: &str = include_str!("../../src/sqlite/schema/1.sql");
+const SCHEMAS: [&str; 2] =
+    [include_str!("../../src/sqlite/schema/1.sql"), include_str!("../../src/sqlite/schema/2.sql")];
+
+/// How often a test looks whether the background has done something.
+const LOOKS_MAX: usize = 200_000;
 
 fn ids() -> (SessionId, LoopId) {
     ("session".into(), "main".into())
@@ -23,35 +27,121 @@ fn items(count: usize) -> Vec<Arc<Item>> {
         .collect()
 }
 
-/// A store with a few hundred items, closed.
+/// A store with so many items, settled and closed.
 async fn filled(path: &Path, count: usize) -> Version {
+    let (store, version) = appended(path, &items(count)).await;
+    store.gc(&Retention::default()).await.unwrap();
+    version
+}
+
+/// A store with these items, as they were appended.
+async fn appended(path: &Path, items: &[Arc<Item>]) -> (SqliteStore, Version) {
     let store = SqliteStore::open(path).await.unwrap();
     let (session, loop_id) = ids();
     let version = store.create(&NewSession::new(session.clone(), loop_id.clone())).await.unwrap();
-    store.append(&At { session: &session, loop_id: &loop_id, version }, &items(count)).await.unwrap()
+    let at = At { session: &session, loop_id: &loop_id, version };
+    let version = store.append(&at, items).await.unwrap();
+    (store, version)
+}
+
+/// Copies a store into one as an earlier version made it.
+fn made_by(version: usize, newest: &Path, old: &Path) {
+    let db = Connection::open(old).unwrap();
+    SCHEMAS[..version].iter().for_each(|schema| db.execute_batch(schema).unwrap());
+    db.execute_batch("PRAGMA application_id = 0x666f6c64").unwrap();
+    db.pragma_update(None, "user_version", version as i64).unwrap();
+    db.execute("ATTACH ?1 AS newest", [newest.to_str().unwrap()]).unwrap();
+    for table in ["sessions", "loops", "packs", "bodies", "items"] {
+        db.execute_batch(&format!("INSERT INTO {table} SELECT * FROM newest.{table}")).unwrap();
+    }
+    if version > 1 {
+        // Indexed as that version did it: word by word.
+        let text = "INSERT INTO search (rowid, text) VALUES (1, '会话压缩之后仍然有效'), (2, 'sentence 1'), (3, 'x')";
+        db.execute_batch(text).unwrap();
+        db.execute_batch("UPDATE search_state SET indexed = 3").unwrap();
+    }
 }
 
 #[test]
-fn a_store_of_the_first_version_is_brought_up_to_date_with_all_it_holds() {
+fn a_store_of_every_earlier_version_is_brought_up_to_date_with_all_it_holds() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("store.db");
     runtime().block_on(async {
-        filled(&path, 3).await;
-        let old = folder.path().join("old.db");
-        let db = Connection::open(&old).unwrap();
-        db.execute_batch(V1).unwrap();
-        db.execute_batch("PRAGMA application_id = 0x666f6c64; PRAGMA user_version = 1").unwrap();
-        db.execute("ATTACH ?1 AS newest", [path.to_str().unwrap()]).unwrap();
-        for table in ["sessions", "loops", "packs", "bodies", "items"] {
-            db.execute_batch(&format!("INSERT INTO {table} SELECT * FROM newest.{table}")).unwrap();
+        let mut said = items(3);
+        said[0] = Arc::new(Item::user("chinese", "会话压缩之后仍然有效"));
+        let (newest, _) = appended(&path, &said).await;
+        newest.gc(&Retention::default()).await.unwrap();
+        for version in 1..=SCHEMAS.len() {
+            let old = folder.path().join(format!("{version}.db"));
+            made_by(version, &path, &old);
+            let store = SqliteStore::open(&old).await.unwrap();
+            let (session, loop_id) = ids();
+            assert_eq!(store.items(&session, &loop_id, 0..9).await.unwrap(), said);
+            assert_eq!(store.index(10).await, Ok(0));
+            for text in ["sentence 2", "压缩"] {
+                let found = store.search(&SearchQuery::text(text)).await.unwrap();
+                assert_eq!((found.hits.len(), found.is_complete), (1, true), "{text} in version {version}");
+            }
+            assert_eq!(store.jobs().await, Ok(Vec::new()));
+            assert!(store.verify(Repairs::None).await.unwrap().is_clean());
+            store
+                .append(&At { session: &session, loop_id: &loop_id, version: Version(2) }, &said)
+                .await
+                .unwrap();
+            assert_eq!(store.items(&session, &loop_id, 2..9).await.unwrap()[1..], said);
         }
-        drop(db);
-        let store = SqliteStore::open(&old).await.unwrap();
+    });
+}
+
+#[test]
+fn appended_items_that_changed_on_disk_are_never_given_out() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("store.db");
+    runtime().block_on(async {
+        let (store, _) = appended(&path, &items(3)).await;
+        drop(store);
+        let sql =
+            "UPDATE tail SET data = CAST(replace(CAST(data AS TEXT), 'sentence 1', 'sentence 9') AS BLOB)";
+        assert_eq!(Connection::open(&path).unwrap().execute(sql, []).unwrap(), 1);
+        let store = SqliteStore::open(&path).await.unwrap();
         let (session, loop_id) = ids();
-        assert_eq!(store.items(&session, &loop_id, 0..9).await.unwrap(), items(3));
-        assert_eq!(store.index(10).await, Ok(0));
-        assert_eq!(store.search(&SearchQuery::text("sentence 2")).await.unwrap().hits.len(), 1);
-        assert_eq!(store.jobs().await, Ok(Vec::new()));
+        let read = store.items(&session, &loop_id, 0..3).await;
+        assert!(matches!(read, Err(StoreError::Corrupt { .. })), "{read:?}");
+        let report = store.verify(Repairs::Derived).await.unwrap();
+        assert!(!report.is_clean() && report.problems[0].kind == ProblemKind::Body, "{report:?}");
+        let settled = store.gc(&Retention::default()).await;
+        assert!(matches!(settled, Err(StoreError::Corrupt { .. })), "{settled:?}");
+    });
+}
+
+#[test]
+fn a_tail_that_became_long_is_settled_and_reads_the_same() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("store.db");
+    runtime().block_on(async {
+        let (store, mut version) = appended(&path, &items(10)).await;
+        let (session, loop_id) = ids();
+        let long: Vec<Arc<Item>> = (0..250)
+            .map(|n| Arc::new(Item::user(format!("long{n}"), format!("line {n}\n").repeat(12_000))))
+            .collect();
+        for batch in long.chunks(7) {
+            version =
+                store.append(&At { session: &session, loop_id: &loop_id, version }, batch).await.unwrap();
+        }
+        let mut expected = items(10);
+        expected.extend(long);
+        assert!(store.items(&session, &loop_id, 0..999).await.unwrap() == expected);
+        let is_settled = || {
+            let db = Connection::open(&path).unwrap();
+            db.query_row("SELECT EXISTS (SELECT 1 FROM items)", [], |row| row.get::<_, bool>(0)).unwrap()
+        };
+        assert!((0..LOOKS_MAX).any(|_| is_settled()), "nothing is settled in the background");
+        assert!(store.items(&session, &loop_id, 0..999).await.unwrap() == expected);
+        for (index, id) in [(3, "u3"), (259, "long249")] {
+            let handle = Handle::of_item(index, &id.into());
+            let place = store.locate(&session, &loop_id, &handle).await.unwrap();
+            assert_eq!(place, Place::Unit { item_index: index });
+        }
         assert!(store.verify(Repairs::None).await.unwrap().is_clean());
     });
 }
@@ -64,7 +154,7 @@ fn a_store_of_a_newer_version_is_refused_and_left_alone() {
         filled(&path, 1).await;
         Connection::open(&path).unwrap().pragma_update(None, "user_version", 99).unwrap();
         let refused = SqliteStore::open(&path).await.map(|_| ());
-        assert_eq!(refused, Err(StoreError::TooNew { found: 99, known: 2 }));
+        assert_eq!(refused, Err(StoreError::TooNew { found: 99, known: 3 }));
     });
 }
 

@@ -147,7 +147,7 @@ where
     async fn compact(&mut self, strategy: &StrategyConfig) {
         let Ok(planned) = plan(&self.model().view(), strategy, None) else { return };
         let block = planned.apply_floor().block;
-        self.version = self.store.commit(&self.at(), &block).await.unwrap();
+        self.version = self.store.commit(&self.at(), &[Arc::clone(&block)]).await.unwrap();
         let model = self.model();
         model.in_force.push(block);
         model.undone.clear();

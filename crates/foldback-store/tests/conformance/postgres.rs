@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use foldback_core::{Item, LoopId, SessionId};
-use foldback_engine::store::{At, NewSession, ProblemKind, Repairs};
+use foldback_engine::store::{At, NewSession, ProblemKind, Repairs, SearchQuery};
 use foldback_engine::{Store, StoreError};
 use foldback_store::{PostgresOptions, PostgresStore};
 use proptest::prelude::{ProptestConfig, prop, proptest};
@@ -18,19 +18,19 @@ const CASES: u32 = 20;
 
 static SCHEMAS: AtomicU32 = AtomicU32::new(0);
 
-fn url() -> String {
+pub(crate) fn url() -> String {
     let url = std::env::var("FOLDBACK_POSTGRES_URL");
     url.expect("FOLDBACK_POSTGRES_URL names a PostgreSQL server; `cargo xtask test` starts one and sets it")
 }
 
 /// Tables of its own for each test.
-fn options(clock: &HandClock) -> PostgresOptions {
+pub(crate) fn options(clock: &HandClock) -> PostgresOptions {
     let number = SCHEMAS.fetch_add(1, Ordering::SeqCst);
     let schema = format!("test_{}_{number}", std::process::id());
     PostgresOptions { clock: Arc::new(clock.clone()), schema, connections_max: 4 }
 }
 
-async fn raw(options: &PostgresOptions) -> tokio_postgres::Client {
+pub(crate) async fn raw(options: &PostgresOptions) -> tokio_postgres::Client {
     let (client, connection) = tokio_postgres::connect(&url(), tokio_postgres::NoTls).await.unwrap();
     tokio::spawn(connection);
     client.batch_execute(&format!("SET search_path TO {}", options.schema)).await.unwrap();
@@ -87,39 +87,95 @@ fn an_address_that_leads_nowhere_is_an_error_that_keeps_the_password() {
 }
 
 #[test]
-fn a_store_of_a_newer_version_is_refused_and_left_alone() {
-    let options = options(&HandClock::default());
+fn an_address_that_asks_for_encryption_is_refused_with_what_to_do() {
     runtime().block_on(async {
-        drop(PostgresStore::open_with(&url(), options.clone()).await.unwrap());
-        raw(&options).await.batch_execute("UPDATE store_version SET version = 99").await.unwrap();
-        let refused = PostgresStore::open_with(&url(), options).await.map(|_| ());
-        assert_eq!(refused, Err(StoreError::TooNew { found: 99, known: 2 }));
+        let error = PostgresStore::open("postgres://me:secret@127.0.0.1:1/db?sslmode=require").await;
+        let said = error.map(|_| ()).unwrap_err().to_string();
+        assert!(said.contains("tunnel") && said.contains("sslmode=disable"), "{said}");
+        assert!(!said.contains("secret"), "{said}");
     });
 }
 
 #[test]
-fn a_store_of_the_first_version_is_brought_up_to_date_with_all_it_holds() {
+fn whoever_may_only_read_gets_a_typed_error_for_writing_and_reads_on() {
     let options = options(&HandClock::default());
     let (session, loop_id): (SessionId, LoopId) = ("session".into(), "main".into());
     let items = [Arc::new(Item::user("u", "hello"))];
     runtime().block_on(async {
         let store = PostgresStore::open_with(&url(), options.clone()).await.unwrap();
         let version = store.create(&NewSession::new(session.clone(), loop_id.clone())).await.unwrap();
-        store.append(&At { session: &session, loop_id: &loop_id, version }, &items).await.unwrap();
-        // What the second version added goes: what is left is what the first one made.
-        let added =
-            "DROP TABLE jobs, search; DROP INDEX bodies_to_index; ALTER TABLE bodies DROP COLUMN is_indexed;
-            UPDATE store_version SET version = 1";
-        raw(&options).await.batch_execute(added).await.unwrap();
-        drop(store);
-        let address = url();
-        let opened = futures_util::future::join_all(
-            [(); 3].map(|()| PostgresStore::open_with(&address, options.clone())),
+        let at = At { session: &session, loop_id: &loop_id, version };
+        let version = store.append(&at, &items).await.unwrap();
+        store.index(9).await.unwrap();
+        let role = format!("reader_{}", options.schema);
+        let client = raw(&options).await;
+        let made = format!(
+            "CREATE ROLE {role} LOGIN SUPERUSER; ALTER ROLE {role} SET default_transaction_read_only = on"
         );
-        let stores: Vec<PostgresStore> = opened.await.into_iter().map(Result::unwrap).collect();
-        assert_eq!(stores[2].items(&session, &loop_id, 0..9).await.unwrap(), items);
-        assert_eq!(stores[0].index(9).await, Ok(0));
-        assert!(stores[1].verify(Repairs::None).await.unwrap().is_clean());
+        client.batch_execute(&made).await.unwrap();
+        let address = url().replacen("://foldback@", &format!("://{role}@"), 1);
+        assert!(address != url(), "the server that the tests start has a user foldback");
+        let reader = PostgresStore::open_with(&address, options.clone()).await.unwrap();
+        let refused = reader.append(&At { version, ..at }, &items).await;
+        assert!(matches!(refused, Err(StoreError::ReadOnly { .. })), "{refused:?}");
+        assert_eq!(reader.items(&session, &loop_id, 0..9).await.unwrap(), items);
+        assert_eq!(reader.search(&SearchQuery::text("hello")).await.unwrap().hits.len(), 1);
+        let elsewhere = PostgresOptions { schema: format!("{}_other", options.schema), ..options };
+        let refused = PostgresStore::open_with(&address, elsewhere).await.map(|_| ());
+        assert!(matches!(refused, Err(StoreError::ReadOnly { .. })), "{refused:?}");
+        store.append(&At { version, ..at }, &items).await.unwrap();
+    });
+}
+
+#[test]
+fn a_store_of_a_newer_version_is_refused_and_left_alone() {
+    let options = options(&HandClock::default());
+    runtime().block_on(async {
+        drop(PostgresStore::open_with(&url(), options.clone()).await.unwrap());
+        raw(&options).await.batch_execute("UPDATE store_version SET version = 99").await.unwrap();
+        let refused = PostgresStore::open_with(&url(), options).await.map(|_| ());
+        assert_eq!(refused, Err(StoreError::TooNew { found: 99, known: 3 }));
+    });
+}
+
+/// Takes away what each version added, the newest first: what is left is what the one before made.
+const TAKEN_BACK: [&str; 2] = [
+    "ALTER TABLE blocks DROP COLUMN is_joined; UPDATE store_version SET version = 2",
+    "DROP TABLE jobs, search; DROP INDEX bodies_to_index; ALTER TABLE bodies DROP COLUMN is_indexed;
+     UPDATE store_version SET version = 1",
+];
+
+#[test]
+fn a_store_of_every_earlier_version_is_brought_up_to_date_with_all_it_holds() {
+    let (session, loop_id): (SessionId, LoopId) = ("session".into(), "main".into());
+    let items = [Arc::new(Item::user("u", "hello")), Arc::new(Item::user("c", "会话压缩之后仍然有效"))];
+    runtime().block_on(async {
+        for steps in 1..=TAKEN_BACK.len() {
+            let options = options(&HandClock::default());
+            let store = PostgresStore::open_with(&url(), options.clone()).await.unwrap();
+            let version = store.create(&NewSession::new(session.clone(), loop_id.clone())).await.unwrap();
+            store.append(&At { session: &session, loop_id: &loop_id, version }, &items).await.unwrap();
+            store.index(9).await.unwrap();
+            let client = raw(&options).await;
+            // Indexed as the second version did it: word by word.
+            client.batch_execute("UPDATE search SET words = to_tsvector('simple', 'x')").await.unwrap();
+            for step in &TAKEN_BACK[..steps] {
+                client.batch_execute(step).await.unwrap();
+            }
+            drop(store);
+            let address = url();
+            let opened = futures_util::future::join_all(
+                [(); 3].map(|()| PostgresStore::open_with(&address, options.clone())),
+            );
+            let stores: Vec<PostgresStore> = opened.await.into_iter().map(Result::unwrap).collect();
+            assert_eq!(stores[2].items(&session, &loop_id, 0..9).await.unwrap(), items);
+            assert_eq!(stores[0].index(9).await, Ok(0));
+            for text in ["hello", "压缩"] {
+                let found = stores[0].search(&SearchQuery::text(text)).await.unwrap();
+                assert_eq!(found.hits.len(), 1, "{text}, {steps} versions back");
+            }
+            assert!(stores[1].verify(Repairs::None).await.unwrap().is_clean());
+        }
     });
 }
 

@@ -1,9 +1,11 @@
 //! Writers that are ended at random moments, with `kill -9`: what they were told is stored is stored.
 //!
 //! Without arguments, a few rounds of everything. `kill sqlite N`, `kill postgres N` and
-//! `workers SECONDS` do one thing for longer; `cargo xtask kill` and `cargo xtask workers` ask for it.
+//! `workers SECONDS` do one thing for longer; `appends SECONDS` writes undisturbed and says how fast.
+//! `cargo xtask kill`, `cargo xtask workers` and `cargo xtask appends` ask for it.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "processes talk by printing")]
 
+mod appends;
 mod rounds;
 mod target;
 mod workers;
@@ -29,6 +31,7 @@ fn main() -> ExitCode {
             ["worker", schema, name, seed] => workers::work(schema, name, number(seed)?).await,
             ["kill", "sqlite", count] => rounds::run(Target::sqlite()?, number(count)?).await,
             ["kill", "postgres", count] => rounds::run(Target::postgres()?, number(count)?).await,
+            ["appends", seconds] => appends::run(number(seconds)?).await,
             ["workers", seconds] => workers::run(number(seconds)?).await,
             // Whatever else cargo passes on is for the usual harness.
             _ => {

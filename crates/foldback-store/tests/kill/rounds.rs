@@ -1,49 +1,65 @@
 //! Starting a writer, ending it, and looking at what it left.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
 use foldback_core::{Dialect, LoopId, check};
-use foldback_engine::Store;
 use foldback_engine::store::{LoopInfo, Origin, Repairs};
+use foldback_engine::{Store, StoreError};
 
 use crate::Failure;
 use crate::target::Target;
-use crate::writer::{item, session};
+use crate::writer::{Operation, item, retired_items, session};
 
-/// A writer lives at most this long once it has opened the store.
-const LIFE_MAX: Duration = Duration::from_millis(400);
+/// How long a writer may take to come to the operation it is to be ended in.
+const PATIENCE: Duration = Duration::from_secs(60);
 
-/// One in so many rounds, the writer finds a store of the first version, and is ended soon.
-const ROUNDS_PER_MIGRATION: u32 = 5;
+/// What a writer is to be ended in, in turn.
+const AIMS: [Operation; 4] = [Operation::Append, Operation::Compaction, Operation::Gc, Operation::Migration];
+
+/// One in so many rounds must have ended a writer in the middle of each of these.
+const ROUNDS_PER_HIT: u32 = 20;
+
+/// The writer does it at most so many times before it is ended.
+const TIMES_MAX: u32 = 4;
+
+/// How long an operation takes, before anything is known about it.
+const DURATION_FIRST: Duration = Duration::from_millis(3);
 
 /// After this many rounds the session begins anew, so that looking at it stays quick.
 const ROUNDS_PER_SESSION: u32 = 40;
 
-/// What writers were told is stored: items and blocks of each loop.
+/// What writers were told is stored: items and blocks of each loop, and sessions beside it.
 #[derive(Debug, Default)]
 struct Told {
     items: HashMap<LoopId, usize>,
     blocks: HashMap<LoopId, usize>,
     loops: BTreeMap<LoopId, ()>,
+    /// Sessions that gc takes away, those that it may have taken, those that it said it has.
+    retired: BTreeSet<String>,
+    perhaps_gone: BTreeSet<String>,
+    gone: BTreeSet<String>,
     lines: usize,
 }
 
 impl Told {
     fn hear(&mut self, line: &str) {
         self.lines += 1;
-        let words: Vec<&str> = line.split(' ').collect();
-        if let [what, loop_id, count] = words.as_slice() {
-            let loop_id = LoopId::from(*loop_id);
-            let count = count.parse().unwrap_or(0);
-            match *what {
-                "items" => drop(self.items.insert(loop_id, count)),
-                "blocks" => drop(self.blocks.insert(loop_id, count)),
-                "loop" => drop(self.loops.insert(loop_id, ())),
-                _ => {}
+        match line.split(' ').collect::<Vec<_>>().as_slice() {
+            ["items", loop_id, count] => {
+                self.items.insert(LoopId::from(*loop_id), count.parse().unwrap_or(0));
             }
+            ["blocks", loop_id, count] => {
+                self.blocks.insert(LoopId::from(*loop_id), count.parse().unwrap_or(0));
+            }
+            ["loop", loop_id, _] => drop(self.loops.insert(LoopId::from(*loop_id), ())),
+            ["retired", name] => drop(self.retired.insert((*name).to_owned())),
+            ["gone", name] => drop(self.gone.insert((*name).to_owned())),
+            ["begin", "gc"] => self.perhaps_gone.extend(self.retired.iter().cloned()),
+            _ => {}
         }
     }
 }
@@ -52,41 +68,41 @@ pub(crate) async fn run(target: Target, rounds: u32) -> Result<(), Failure> {
     let seed = std::env::var("KILL_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(7);
     let mut random = fastrand::Rng::with_seed(seed);
     let mut told = Told::default();
+    let mut hits: BTreeMap<Option<Operation>, u32> = BTreeMap::new();
+    let mut durations = HashMap::new();
     let (mut lines, mut items) = (0, 0);
     drop(target.open().await?);
     for round in 1..=rounds {
-        let is_migration = round % ROUNDS_PER_MIGRATION == 0;
-        if is_migration {
+        let aim = AIMS[round as usize % AIMS.len()];
+        if aim == Operation::Migration {
             target.make_old().await?;
         }
-        let mut writer = start(&target, random.u64(..))?;
-        let stdout = writer.stdout.take().ok_or("the writer has no output")?;
-        let life = if is_migration {
-            Duration::from_millis(random.u64(1..60))
-        } else {
-            LIFE_MAX.mul_f64(random.f64())
-        };
-        // Read on another thread: a writer that waits for its reader would not be in the middle of anything.
-        let heard = std::thread::spawn(move || {
-            BufReader::new(stdout).lines().map_while(Result::ok).collect::<Vec<_>>()
-        });
-        end_after(&mut writer, life)?;
-        let heard = heard.join().map_err(|_| "the reader panicked")?;
-        heard.iter().for_each(|line| told.hear(line));
+        let mut writer = Writer::start(&target, random.u64(..))?;
+        let hit = writer.end_in(aim, &mut random, &mut durations)?;
+        // A writer that finds the newest version has nothing to migrate.
+        let hit = hit.filter(|hit| *hit != Operation::Migration || aim == Operation::Migration);
+        *hits.entry(hit).or_default() += 1;
+        writer.said.iter().for_each(|line| told.hear(line));
         let store = target.open().await?;
         items = look(&*store, &told)
             .await
-            .map_err(|reason| format!("round {round} (KILL_SEED={seed}): {reason}"))?;
+            .map_err(|reason| format!("round {round} (KILL_SEED={seed}), {hit:?}: {reason}"))?;
         lines = told.lines.max(lines);
         if round % ROUNDS_PER_SESSION == 0 {
             forget(&*store).await?;
-            told = Told { lines: told.lines, ..Told::default() };
+            let Told { retired, perhaps_gone, gone, lines, .. } = told;
+            told = Told { retired, perhaps_gone, gone, lines, ..Told::default() };
         }
     }
     let name = target.to_argument();
-    println!(
-        "{rounds} rounds on {name}: {lines} acknowledgements kept, {items} items at the end, all as they were"
-    );
+    println!("{rounds} rounds on {name}: {lines} lines said, {items} items at the end, all as they were");
+    tell(&hits);
+    for aim in AIMS {
+        let count = hits.get(&Some(aim)).copied().unwrap_or(0);
+        if count < rounds / ROUNDS_PER_HIT {
+            return Err(format!("only {count} writers were ended in the middle of a {aim}"));
+        }
+    }
     if lines == 0 {
         Err("no writer lived long enough to be told anything".to_owned())
     } else {
@@ -94,29 +110,93 @@ pub(crate) async fn run(target: Target, rounds: u32) -> Result<(), Failure> {
     }
 }
 
+fn tell(hits: &BTreeMap<Option<Operation>, u32>) {
+    for (operation, count) in hits {
+        match operation {
+            Some(operation) => println!("  {count:4} in the middle of {operation}"),
+            None => println!("  {count:4} in between"),
+        }
+    }
+}
+
 async fn forget(store: &dyn Store) -> Result<(), Failure> {
     match store.delete(&session()).await {
-        Ok(()) | Err(foldback_engine::StoreError::NotFound { .. }) => Ok(()),
+        Ok(()) | Err(StoreError::NotFound { .. }) => Ok(()),
         Err(error) => Err(error.to_string()),
     }
 }
 
-fn start(target: &Target, seed: u64) -> Result<Child, Failure> {
-    let program = std::env::current_exe().map_err(|error| error.to_string())?;
-    let mut command = Command::new(program);
-    command.args(["writer", &target.to_argument(), &seed.to_string()]).stdout(Stdio::piped());
-    command.spawn().map_err(|error| error.to_string())
+/// A process that writes, and what it said.
+struct Writer {
+    child: Child,
+    heard: Receiver<String>,
+    said: Vec<String>,
 }
 
-/// Lets a process live for a while, and ends it the hard way. One that ends by itself has failed.
-fn end_after(child: &mut Child, life: Duration) -> Result<(), Failure> {
-    let started = Instant::now();
-    std::thread::sleep(life);
-    if let Some(status) = child.try_wait().map_err(|error| error.to_string())? {
-        return Err(format!("the writer ended by itself after {:?}: {status}", started.elapsed()));
+impl Writer {
+    fn start(target: &Target, seed: u64) -> Result<Self, Failure> {
+        let program = std::env::current_exe().map_err(|error| error.to_string())?;
+        let mut command = Command::new(program);
+        command.args(["writer", &target.to_argument(), &seed.to_string()]).stdout(Stdio::piped());
+        let mut child = command.spawn().map_err(|error| error.to_string())?;
+        let stdout = child.stdout.take().ok_or("the writer has no output")?;
+        let (sender, heard) = channel();
+        // Read on another thread: a writer that waits for its reader would not be in the middle of anything.
+        std::thread::spawn(move || {
+            let lines = BufReader::new(stdout).lines().map_while(Result::ok);
+            // Nobody listens any more once the round is over.
+            lines.take_while(|line| sender.send(line.clone()).is_ok()).for_each(drop);
+        });
+        Ok(Self { child, heard, said: Vec::new() })
     }
-    child.kill().map_err(|error| error.to_string())?;
-    child.wait().map(|_| ()).map_err(|error| error.to_string())
+
+    /// Ends the writer the hard way, while it does what is aimed at or soon after. Answers what it had
+    /// begun and was not told the end of.
+    fn end_in(
+        &mut self,
+        aim: Operation,
+        random: &mut fastrand::Rng,
+        durations: &mut HashMap<Operation, Duration>,
+    ) -> Result<Option<Operation>, Failure> {
+        let times = if aim == Operation::Migration { 1 } else { random.u32(1..=TIMES_MAX) };
+        for time in 1..=times {
+            self.wait_for(&format!("begin {aim}"))?;
+            if time < times {
+                let started = Instant::now();
+                self.wait_for("end")?;
+                durations.insert(aim, started.elapsed());
+            }
+        }
+        let usual = durations.get(&aim).copied().unwrap_or(DURATION_FIRST);
+        std::thread::sleep(usual.mul_f64(random.f64()));
+        if let Some(status) = self.child.try_wait().map_err(|error| error.to_string())? {
+            return Err(format!("the writer ended by itself: {status}"));
+        }
+        self.child.kill().map_err(|error| error.to_string())?;
+        self.child.wait().map_err(|error| error.to_string())?;
+        self.said.extend(self.heard.iter());
+        Ok(self.in_the_middle_of())
+    }
+
+    fn wait_for(&mut self, awaited: &str) -> Result<(), Failure> {
+        let until = Instant::now() + PATIENCE;
+        loop {
+            let left = until.saturating_duration_since(Instant::now());
+            let line = self.heard.recv_timeout(left).map_err(|error| {
+                format!("the writer did not say {awaited:?} ({error}), but {:?}", self.said.last())
+            })?;
+            let is_it = line == awaited;
+            self.said.push(line);
+            if is_it {
+                return Ok(());
+            }
+        }
+    }
+
+    fn in_the_middle_of(&self) -> Option<Operation> {
+        let begun = self.said.last()?.strip_prefix("begin ")?;
+        Operation::ALL.into_iter().find(|operation| operation.to_string() == begun)
+    }
 }
 
 /// Everything that was acknowledged is there, byte for byte, and nothing is half there.
@@ -125,8 +205,9 @@ async fn look(store: &dyn Store, told: &Told) -> Result<usize, Failure> {
     if !report.is_clean() {
         return Err(format!("verify found {:?}", report.problems));
     }
+    look_at_retired(store, told).await?;
     let session = session();
-    if report.session_count == 0 {
+    if matches!(store.session(&session).await, Err(StoreError::NotFound { .. })) {
         return if told.items.is_empty() { Ok(0) } else { Err("the session is gone".to_owned()) };
     }
     let loops = store.loops(&session).await.map_err(|error| error.to_string())?;
@@ -161,6 +242,21 @@ async fn look(store: &dyn Store, told: &Told) -> Result<usize, Failure> {
         }
     }
     Ok(report.item_count)
+}
+
+/// A retired session is as it was until gc takes it away, and never there again.
+async fn look_at_retired(store: &dyn Store, told: &Told) -> Result<(), Failure> {
+    for name in &told.retired {
+        let loop_id = LoopId::from(name.as_str());
+        match store.items(&name.as_str().into(), &loop_id, 0..usize::MAX).await {
+            Ok(_) if told.gone.contains(name) => return Err(format!("{name} came back")),
+            Ok(items) if items == retired_items(&loop_id) => {}
+            Ok(items) => return Err(format!("{name} has {} items, not as they were", items.len())),
+            Err(StoreError::NotFound { .. }) if told.perhaps_gone.contains(name) => {}
+            Err(error) => return Err(error.to_string()),
+        }
+    }
+    Ok(())
 }
 
 /// The loop that recorded an item: this one, or one it branched off.

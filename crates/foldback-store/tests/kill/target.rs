@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use foldback_engine::Store;
+use foldback_engine::store::Retention;
 use foldback_store::{PostgresOptions, PostgresStore, SqliteStore};
 
 use crate::Failure;
@@ -10,8 +11,9 @@ use crate::Failure;
 /// The tables of the first version.
 const SQLITE_V1: &str = include_str!("../../src/sqlite/schema/1.sql");
 
-/// Takes away what the second version added.
-const POSTGRES_BACK_TO_V1: &str = "DROP TABLE jobs, search; DROP INDEX bodies_to_index;
+/// Takes away what later versions added.
+const POSTGRES_BACK_TO_V1: &str =
+    "ALTER TABLE blocks DROP COLUMN is_joined; DROP TABLE jobs, search; DROP INDEX bodies_to_index;
     ALTER TABLE bodies DROP COLUMN is_indexed; UPDATE store_version SET version = 1";
 
 /// A store that both processes can open.
@@ -77,6 +79,9 @@ impl Target {
 
     /// Makes it a store of the first version, with everything in it.
     pub(crate) async fn make_old(&self) -> Result<(), Failure> {
+        // The first version had no tail.
+        let settled = self.open().await?.gc(&Retention::default()).await;
+        settled.map_err(|error| error.to_string())?;
         match self {
             Self::Sqlite { path } => make_old_file(path).map_err(|error| error.to_string()),
             Self::Postgres { schema } => {
@@ -109,9 +114,11 @@ fn make_old_file(path: &PathBuf) -> Result<(), Box<dyn std::error::Error>> {
     db.execute_batch(SQLITE_V1)?;
     db.execute_batch("PRAGMA application_id = 0x666f6c64; PRAGMA user_version = 1")?;
     db.execute("ATTACH ?1 AS newest", [path.to_string_lossy()])?;
-    for table in ["sessions", "loops", "packs", "bodies", "items", "blocks", "handles", "originals"] {
+    for table in ["sessions", "loops", "packs", "bodies", "items", "handles", "originals"] {
         db.execute_batch(&format!("INSERT INTO {table} SELECT * FROM newest.{table}"))?;
     }
+    let blocks = "id, session, number, loop, parent, reach, stored_at, data, layout";
+    db.execute_batch(&format!("INSERT INTO blocks ({blocks}) SELECT {blocks} FROM newest.blocks"))?;
     drop(db);
     for suffix in ["-wal", "-shm"] {
         let beside = PathBuf::from(format!("{}{suffix}", path.display()));

@@ -119,7 +119,7 @@ async fn compact(store: &dyn Store, lease: &Lease) -> Result<(), Failure> {
         if planned.is_empty() {
             return Ok(());
         }
-        match store.commit(&At { session, loop_id, version }, &planned.apply_floor().block).await {
+        match store.commit(&At { session, loop_id, version }, &[planned.apply_floor().block]).await {
             Ok(_) => return Ok(()),
             Err(StoreError::Conflict { .. }) => store.renew(lease, LEASE).await.map_err(told)?,
             Err(error) => return Err(error.to_string()),

@@ -4,8 +4,8 @@ use std::io::Write;
 use std::sync::Arc;
 
 use foldback_core::{
-    CompactionBlock, Item, LoopId, Metadata, Overlay, Part, SessionId, SummarizeOlderStrategy, Transcript,
-    View, plan,
+    CompactionBlock, Item, LoopId, Metadata, Overlay, Part, SessionId, SummarizeOlderStrategy, Timestamp,
+    Transcript, View, plan,
 };
 use foldback_engine::store::{At, NewLoop, NewSession, Origin, Retention, Version};
 use foldback_engine::{Store, StoreError};
@@ -18,6 +18,53 @@ const CHANGES_MAX: u32 = 100_000;
 
 /// Items that are added at a time, at most.
 const ITEMS_MAX: usize = 20;
+
+/// Items of a session that is retired.
+const ITEMS_RETIRED: usize = 25;
+
+/// What a writer can be ended in the middle of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) enum Operation {
+    Append,
+    Compaction,
+    Gc,
+    Migration,
+    Undo,
+    Redo,
+    Branch,
+    Retire,
+    Index,
+}
+
+impl Operation {
+    pub(crate) const ALL: [Self; 9] = [
+        Self::Append,
+        Self::Compaction,
+        Self::Gc,
+        Self::Migration,
+        Self::Undo,
+        Self::Redo,
+        Self::Branch,
+        Self::Retire,
+        Self::Index,
+    ];
+}
+
+impl std::fmt::Display for Operation {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Append => "append",
+            Self::Compaction => "compaction",
+            Self::Gc => "gc",
+            Self::Migration => "migration",
+            Self::Undo => "undo",
+            Self::Redo => "redo",
+            Self::Branch => "branch",
+            Self::Retire => "retire",
+            Self::Index => "index",
+        })
+    }
+}
 
 pub(crate) fn session() -> SessionId {
     "session".into()
@@ -37,41 +84,74 @@ pub(crate) fn item(loop_id: &LoopId, index: usize) -> Arc<Item> {
 
 /// Opens the store and changes it until it is ended.
 pub(crate) async fn run(target: &Target, seed: u64) -> Result<(), Failure> {
+    say(&format!("begin {}", Operation::Migration));
     let store = target.open().await?;
-    say("open");
+    say("end");
     let mut random = fastrand::Rng::with_seed(seed);
     match store.create(&NewSession::new(session(), "main")).await {
         Ok(_) | Err(StoreError::Exists { .. }) => {}
         Err(error) => return Err(error.to_string()),
     }
-    for _ in 0..CHANGES_MAX {
-        change(&*store, &mut random).await.map_err(|error| error.to_string())?;
+    for number in 0..CHANGES_MAX {
+        let changed = change(&*store, &mut random, &format!("retired-{seed}-{number}")).await;
+        changed.map_err(|error| error.to_string())?;
     }
     Ok(())
 }
 
-async fn change(store: &dyn Store, random: &mut fastrand::Rng) -> Result<(), StoreError> {
+async fn change(store: &dyn Store, random: &mut fastrand::Rng, retired: &str) -> Result<(), StoreError> {
     let session = session();
     let info = store.session(&session).await?;
     let loop_id = info.current_loop.clone();
     let at = At { session: &session, loop_id: &loop_id, version: info.version };
     match random.u32(0..20) {
-        0..10 => append(store, &at, random.usize(1..=ITEMS_MAX)).await,
-        10..13 => compact(store, &at, random.usize(2..30)).await,
-        13 => unless_nothing(store.undo(&at).await),
-        14 => unless_nothing(store.redo(&at).await),
-        15 => branch(store, &at, random).await,
-        16 | 17 => {
-            store.gc(&Retention::default()).await?;
-            say("gc");
-            Ok(())
+        0..8 => append(store, &at, random.usize(1..=ITEMS_MAX)).await?,
+        8..12 => compact(store, &at, random.usize(2..30)).await?,
+        12 => unless_nothing(Operation::Undo, store.undo(&at)).await?,
+        13 => unless_nothing(Operation::Redo, store.redo(&at)).await?,
+        14 => branch(store, &at, random).await?,
+        15 => retire(store, retired).await?,
+        16..19 => collect(store).await?,
+        _ => {
+            say(&format!("begin {}", Operation::Index));
+            store.index(50).await?;
         }
-        _ => store.index(50).await.map(|_| ()),
     }
+    say("end");
+    Ok(())
 }
 
-fn unless_nothing(changed: Result<Version, StoreError>) -> Result<(), StoreError> {
-    match changed {
+/// Begins a session that the next gc takes away.
+async fn retire(store: &dyn Store, name: &str) -> Result<(), StoreError> {
+    let (session, loop_id): (SessionId, LoopId) = (name.into(), name.into());
+    say(&format!("begin {}", Operation::Retire));
+    let version = store.create(&NewSession::new(session.clone(), loop_id.clone())).await?;
+    store.append(&At { session: &session, loop_id: &loop_id, version }, &retired_items(&loop_id)).await?;
+    say(&format!("retired {name}"));
+    Ok(())
+}
+
+/// What is in a session that was retired.
+pub(crate) fn retired_items(loop_id: &LoopId) -> Vec<Arc<Item>> {
+    (0..ITEMS_RETIRED).map(|index| item(loop_id, index)).collect()
+}
+
+/// Takes every session away but the one that is written to.
+async fn collect(store: &dyn Store) -> Result<(), StoreError> {
+    say(&format!("begin {}", Operation::Gc));
+    let everything = Retention { changed_before: Some(Timestamp(i64::MAX)), keep: vec![session()] };
+    for gone in store.gc(&everything).await?.sessions {
+        say(&format!("gone {gone}"));
+    }
+    Ok(())
+}
+
+async fn unless_nothing(
+    operation: Operation,
+    change: impl Future<Output = Result<Version, StoreError>>,
+) -> Result<(), StoreError> {
+    say(&format!("begin {operation}"));
+    match change.await {
         Ok(_) | Err(StoreError::NothingTo { .. }) => Ok(()),
         Err(error) => Err(error),
     }
@@ -80,6 +160,7 @@ fn unless_nothing(changed: Result<Version, StoreError>) -> Result<(), StoreError
 async fn append(store: &dyn Store, at: &At<'_>, count: usize) -> Result<(), StoreError> {
     let start = store.head(at.session, at.loop_id).await?.item_count;
     let items: Vec<Arc<Item>> = (start..start + count).map(|index| item(at.loop_id, index)).collect();
+    say(&format!("begin {}", Operation::Append));
     store.append(at, &items).await?;
     say(&format!("items {} {}", at.loop_id, start + count));
     Ok(())
@@ -93,7 +174,8 @@ async fn compact(store: &dyn Store, at: &At<'_>, recent: usize) -> Result<(), St
     let transcript: Transcript = items.into_iter().collect();
     let view = View::through(&transcript, &overlay).expect("the blocks were made for these items");
     let Ok(planned) = plan(&view, &SummarizeOlderStrategy::new(recent), None) else { return Ok(()) };
-    store.commit(at, &planned.apply_floor().block).await?;
+    say(&format!("begin {}", Operation::Compaction));
+    store.commit(at, &[planned.apply_floor().block]).await?;
     let own = blocks.iter().filter(|block| block.loop_id == *at.loop_id).count();
     say(&format!("blocks {} {}", at.loop_id, own + 1));
     Ok(())
@@ -105,6 +187,7 @@ async fn branch(store: &dyn Store, at: &At<'_>, random: &mut fastrand::Rng) -> R
     let id = LoopId::from(format!("branch{}", loops.len()));
     let origin = Origin::Branch { parent: at.loop_id.clone(), item_count: random.usize(0..=parent) };
     let begun = NewLoop { id: id.clone(), origin, metadata: Metadata::new() };
+    say(&format!("begin {}", Operation::Branch));
     store.begin_loop(at.session, at.version, &begun).await?;
     say(&format!("loop {id} 0"));
     Ok(())

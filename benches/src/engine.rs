@@ -3,7 +3,7 @@
 
 use std::hint::black_box;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use foldback_core::{
@@ -20,7 +20,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::conversation::conversation;
 use crate::foldback_side;
-use crate::measure::{Effort, Nanos, alone, median, show, side};
+use crate::measure::{Effort, Nanos, alone, median, owning_side, show, side};
 
 const SEED: u64 = 0xE61E;
 const SESSION: &str = "bench";
@@ -40,11 +40,22 @@ pub(crate) enum Work {
     /// `should_compact`, by call.
     Asking,
     /// A whole compaction: mend, plan, digest, check.
-    Digest,
+    Digest(Past),
     /// From cancelling a compaction that waits for its model until it has ended.
     Cancelling,
+    /// The same while its digest is being written.
+    CancellingDigest,
     /// Pushing an item and asking, without and with a compaction that is prepared meanwhile.
     Turn(Preparing),
+}
+
+/// Whether a digest has read the conversation before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Past {
+    /// As after loading it.
+    Unread,
+    /// As in a session that goes on.
+    Read,
 }
 
 /// Whether a compaction is prepared ahead.
@@ -59,10 +70,18 @@ pub(crate) fn run(name: &str, work: Work, item_count: usize, effort: Effort) -> 
     let items = foldback_side::items(&conversation("e", SEED, item_count));
     match work {
         Work::Asking => asking(name, &view(&items), effort),
-        Work::Digest => digest(name, &view(&items), effort),
+        Work::Digest(Past::Unread) => digest(name, || view(&items), effort),
+        Work::Digest(Past::Read) => {
+            let view = view(&items);
+            digest(name, || view.clone(), effort)
+        }
         Work::Cancelling => {
             let samples: Vec<Nanos> = (0..effort.sample_count()).map(|_| cancelling(&view(&items))).collect();
             line(name, &samples)
+        }
+        Work::CancellingDigest => {
+            let samples = (0..effort.sample_count()).map(|_| cancelling_digest(view(&items)));
+            line(name, &samples.collect::<Vec<Nanos>>())
         }
         Work::Turn(preparing) => line(name, &turns(&items, preparing)),
     }
@@ -98,15 +117,15 @@ fn asking(name: &str, view: &View, effort: Effort) -> String {
     format!("{} per_call={:.0}ns", measured.line(name), measured.foldback / CALL_COUNT as f64)
 }
 
-fn digest(name: &str, view: &View, effort: Effort) -> String {
+fn digest(name: &str, view: impl FnMut() -> View, effort: Effort) -> String {
     let compactor = built(StrategyCompactor::builder().policy(&Policy::default(), Room::new(WINDOW)));
     let runtime = runtime();
-    let compact = |view: &View| {
-        let request = CompactionRequest::new(SESSION, view.clone(), CompactionReason::TranscriptTooLong);
+    let compact = |view: View| {
+        let request = CompactionRequest::new(SESSION, view, CompactionReason::TranscriptTooLong);
         let result = runtime.block_on(compactor.compact(request, &CompactionContext::default()));
         result.expect("what must stay fits").transcript
     };
-    alone(effort, &mut side(view, compact)).line(name)
+    alone(effort, &mut owning_side(view, compact)).line(name)
 }
 
 fn built(builder: StrategyCompactorBuilder) -> StrategyCompactor {
@@ -155,6 +174,26 @@ fn cancelling(view: &View) -> Nanos {
         let outcome = compacting.await.expect("a compaction does not panic");
         assert!(outcome.is_err(), "it was cancelled");
         cancelled_at.elapsed().as_nanos() as Nanos
+    })
+}
+
+/// Planning is over by then, and the digest is not.
+const INTO_THE_DIGEST: Duration = Duration::from_millis(25);
+
+fn cancelling_digest(view: View) -> Nanos {
+    let compactor = built(StrategyCompactor::builder().policy(&Policy::default(), Room::new(WINDOW)));
+    let context = CompactionContext::default();
+    let token = context.cancellation.clone();
+    let request = CompactionRequest::new(SESSION, view, CompactionReason::TranscriptTooLong);
+    runtime().block_on(async move {
+        let compacting = tokio::spawn(async move { compactor.compact(request, &context).await });
+        tokio::time::sleep(INTO_THE_DIGEST).await;
+        let cancelled_at = Instant::now();
+        token.cancel();
+        let outcome = compacting.await.expect("a compaction does not panic");
+        let took = cancelled_at.elapsed().as_nanos() as Nanos;
+        assert!(outcome.is_err(), "it was cancelled while its digest was written");
+        took
     })
 }
 

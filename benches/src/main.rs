@@ -33,7 +33,7 @@ mod worst;
 use std::process::ExitCode;
 
 use crate::count::Cores;
-use crate::engine::Preparing;
+use crate::engine::{Past, Preparing};
 use crate::growth::Work;
 use crate::measure::Effort;
 use crate::worst::Made;
@@ -50,7 +50,7 @@ enum Case {
     Engine { work: engine::Work, item_count: usize },
 }
 
-const CASES: [(&str, Case); 41] = [
+const CASES: [(&str, Case); 43] = [
     ("agentkit-pipeline-1k", Case::AgentkitPipeline { item_count: 1_000 }),
     ("agentkit-pipeline-10k", Case::AgentkitPipeline { item_count: 10_000 }),
     ("agentkit-pipeline-50k", Case::AgentkitPipeline { item_count: 50_000 }),
@@ -88,8 +88,10 @@ const CASES: [(&str, Case); 41] = [
     ("should-compact-1k", Case::Engine { work: engine::Work::Asking, item_count: 1_000 }),
     ("should-compact-10k", Case::Engine { work: engine::Work::Asking, item_count: 10_000 }),
     ("should-compact-100k", Case::Engine { work: engine::Work::Asking, item_count: 100_000 }),
-    ("compact-digest-50k", Case::Engine { work: engine::Work::Digest, item_count: 50_000 }),
+    ("compact-digest-50k", Case::Engine { work: engine::Work::Digest(Past::Unread), item_count: 50_000 }),
+    ("compact-digest-read-50k", Case::Engine { work: engine::Work::Digest(Past::Read), item_count: 50_000 }),
     ("cancel-10k", Case::Engine { work: engine::Work::Cancelling, item_count: 10_000 }),
+    ("cancel-digest-50k", Case::Engine { work: engine::Work::CancellingDigest, item_count: 50_000 }),
     ("turn-10k", Case::Engine { work: engine::Work::Turn(Preparing::Never), item_count: 10_000 }),
     ("turn-background-10k", Case::Engine { work: engine::Work::Turn(Preparing::Ahead), item_count: 10_000 }),
 ];

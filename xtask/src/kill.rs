@@ -1,5 +1,5 @@
 //! Ending writers at random moments: `kill` and `workers` run the test of foldback-store that does
-//! it, for longer than the test run does.
+//! it, for longer than the test run does. `appends` runs it undisturbed, beside pgbench.
 
 use crate::Failure;
 use crate::cargo::{cargo, run as run_command};
@@ -7,6 +7,12 @@ use crate::postgres::{Server, URL_VARIABLE};
 
 /// How long three processes share a server.
 pub(crate) const WORKER_SECONDS_DEFAULT: u32 = 60;
+
+/// How long a side appends at a time, beside pgbench.
+pub(crate) const APPEND_SECONDS_DEFAULT: u32 = 5;
+
+/// Where the test looks for pgbench.
+const PGBENCH_VARIABLE: &str = "PGBENCH";
 
 /// The test that does it.
 const PROGRAM: [&str; 7] = ["test", "--locked", "--package", "foldback-store", "--test", "kill", "--"];
@@ -67,6 +73,14 @@ pub(crate) fn run_workers(seconds: u32) -> Result<(), Failure> {
     let server = Server::start()?;
     let mut command = cargo(&PROGRAM);
     run_command(command.args(["workers", &seconds.to_string()]).env(URL_VARIABLE, server.url()))
+}
+
+/// Appends beside pgbench, on the same server and in turns.
+pub(crate) fn run_appends(seconds: u32) -> Result<(), Failure> {
+    let server = Server::start()?;
+    let mut command = cargo(&PROGRAM);
+    command.args(["appends", &seconds.to_string()]).env(URL_VARIABLE, server.url());
+    run_command(command.env(PGBENCH_VARIABLE, server.path_of("pgbench")))
 }
 
 #[cfg(test)]

@@ -33,6 +33,7 @@ commands:
   postgres COMMAND…               a PostgreSQL server of our own, and a command beside it
   kill --rounds N --store STORE   end writers at random moments; STORE is sqlite or postgres
   workers [--seconds N]           three processes on one PostgreSQL, ended at random (default 60)
+  appends [--seconds N]           appends beside pgbench on one PostgreSQL, N seconds each turn (default 5)
   generate --megabytes N FILE     a Claude Code session of that size, the same each time
   sessions [--megabytes N]        the command line on such a session, beside Python's json
   faults [--runs N] [--seed S]    compactions against servers that fail in every way (default 10000 runs)
@@ -47,6 +48,9 @@ const PROPERTY_TESTS: [&str; 3] = ["properties", "dialect", "splice"];
 
 /// Fault runs unless told otherwise.
 const FAULT_RUNS_DEFAULT: u32 = 10_000;
+
+/// What a compaction against a failing server may take beyond its deadline.
+const FAULT_GRACE_SECONDS: u32 = 5;
 
 /// Why a command did not do what was asked.
 #[derive(Debug, PartialEq, Eq)]
@@ -67,6 +71,7 @@ enum Command {
     Postgres { words: Vec<String> },
     Kill { rounds: u32, store: kill::Store },
     Workers { seconds: u32 },
+    Appends { seconds: u32 },
     Peers { filters: Vec<String> },
     Generate { megabytes: u32, path: PathBuf },
     Sessions { megabytes: u32 },
@@ -106,12 +111,14 @@ fn run(command: Command) -> Result<(), Failure> {
         Command::Postgres { words } => postgres::run(&words),
         Command::Kill { rounds, store } => kill::run(rounds, store),
         Command::Workers { seconds } => kill::run_workers(seconds),
+        Command::Appends { seconds } => kill::run_appends(seconds),
         Command::Generate { megabytes, path } => generate::run(megabytes, &path),
         Command::Sessions { megabytes } => sessions::run(megabytes),
         Command::Faults { runs, seed } => cargo::run(
             cargo::cargo(&["test", "--release", "--locked", "--package", "foldback-backends"])
                 .args(["--test", "faults", "--", "--nocapture"])
                 .env("FOLDBACK_FAULT_RUNS", runs.to_string())
+                .env("FOLDBACK_FAULT_GRACE_SECONDS", FAULT_GRACE_SECONDS.to_string())
                 .env("FOLDBACK_FAULT_SEED", seed.to_string()),
         ),
         Command::Llama(options) => llama::run(&options),
@@ -148,6 +155,11 @@ fn parse(arguments: &[String]) -> Result<Command, Failure> {
             Ok(Command::Workers { seconds: positive(flag, Some(seconds))? })
         }
         ("workers", _) => Err(Failure::Misuse("workers takes --seconds and a number".to_owned())),
+        ("appends", []) => Ok(Command::Appends { seconds: kill::APPEND_SECONDS_DEFAULT }),
+        ("appends", [flag, seconds]) if flag == "--seconds" => {
+            Ok(Command::Appends { seconds: positive(flag, Some(seconds))? })
+        }
+        ("appends", _) => Err(Failure::Misuse("appends takes --seconds and a number".to_owned())),
         ("sessions", []) => Ok(Command::Sessions { megabytes: sessions::MEGABYTES_DEFAULT }),
         ("sessions", [flag, size]) if flag == "--megabytes" => {
             Ok(Command::Sessions { megabytes: positive(flag, Some(size))? })
@@ -235,6 +247,7 @@ mod tests {
         assert_eq!(parse_line("fuzz --repeatable"), Ok(repeatable));
         assert_eq!(parse_line("props --cases 9"), Ok(Command::Props { cases: 9 }));
         assert_eq!(parse_line("peers codex"), Ok(Command::Peers { filters: vec!["codex".to_owned()] }));
+        assert_eq!(parse_line("appends --seconds 2"), Ok(Command::Appends { seconds: 2 }));
         assert_eq!(parse_line("fuzz --help"), Ok(Command::Help));
         assert_eq!(parse_line("faults --seed 7"), Ok(Command::Faults { runs: 10_000, seed: 7 }));
         let smollm2 = llama::Options { model: "smollm2".to_owned(), context: 512, port: 0 };
@@ -247,7 +260,7 @@ mod tests {
             ["", "tset", "test now", "props", "props --cases 0", "fuzz --seconds", "fuzz a b", "fuzz --fast"]
                 .into_iter()
                 .chain(["faults --runs", "faults --seed x", "faults 5", "llama --model", "llama --port 0"])
-                .chain(["kill", "workers 3"])
+                .chain(["kill", "workers 3", "appends 3"])
         {
             assert!(matches!(parse_line(line), Err(Failure::Misuse(_))), "{line}");
         }

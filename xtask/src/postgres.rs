@@ -63,6 +63,11 @@ impl Server {
         &self.url
     }
 
+    /// A program that comes with the server.
+    pub(crate) fn path_of(&self, name: &str) -> PathBuf {
+        self.programs.join(name)
+    }
+
     fn program(&self, name: &str) -> Command {
         let program = self.programs.join(name);
         let mut command = if self.is_root {

@@ -15,7 +15,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use crate::args::{Inputs, Shared};
 use crate::failure::{Exit, Failure, at};
 use crate::terminal;
-use crate::values::similar;
+use crate::values::{is_typing_error, similar};
 
 /// The name of stdin in messages.
 const STDIN: &str = "stdin";
@@ -360,7 +360,9 @@ fn hint_for(path: &Path, error: &io::Error) -> Option<String> {
     let names: Vec<String> =
         fs::read_dir(folder).ok()?.filter_map(|entry| entry.ok()?.file_name().into_string().ok()).collect();
     let name = path.file_name()?.to_str()?;
-    let meant = similar(name, names.iter().map(String::as_str))?;
+    // File names share their endings, so that being similar is not enough.
+    let alike = names.iter().map(String::as_str).filter(|known| is_typing_error(name, known));
+    let meant = similar(name, alike)?;
     Some(format!("did you mean {}?", folder.join(meant).display()))
 }
 

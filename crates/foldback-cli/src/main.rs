@@ -5,6 +5,7 @@
 #![allow(clippy::print_stderr, reason = "a program on a command line reports there")]
 
 mod args;
+mod axis;
 mod backend;
 mod commands;
 mod config;

@@ -101,7 +101,12 @@ impl Destination {
             Self::InPlace => {
                 let path = opened.path.clone();
                 let backup = match (changed, &opened.stamp) {
-                    (_, None) => return Err(Failure::usage("stdin has no place", "give -o FILE")),
+                    (_, None) => {
+                        return Err(Failure::usage(
+                            "--in-place replaces a file, and the session came from stdin",
+                            "name the file, or give -o FILE",
+                        ));
+                    }
                     (None, Some(_)) => None,
                     (Some(_), Some(stamp)) => Some(in_place(&path, stamp, &pieces)?),
                 };

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use foldback_core::{SessionId, Timestamp};
 use foldback_engine::session::{SessionError, StoredSession, StoredSessionError};
 use foldback_engine::{CompactionError, Store, StoreError};
-use foldback_store::{PostgresStore, SqliteStore};
+use foldback_store::{Access, PostgresStore, SqliteOptions, SqliteStore};
 
 use crate::args::sessions::StoreAt;
 use crate::failure::Failure;
@@ -36,7 +36,14 @@ pub(crate) async fn open(at: &StoreAt) -> Result<Arc<dyn Store>, Failure> {
         let failed = |error| Failure::Write { path: folder.to_owned(), error, hint: None };
         std::fs::create_dir_all(folder).map_err(failed)?;
     }
-    Ok(Arc::new(SqliteStore::open(path).await?))
+    match SqliteStore::open(&path).await {
+        // What only reads works where nothing can be written.
+        Err(StoreError::ReadOnly { .. }) => {
+            let options = SqliteOptions { access: Access::Read, ..SqliteOptions::default() };
+            Ok(Arc::new(SqliteStore::open_with(path, options).await?))
+        }
+        opened => Ok(Arc::new(opened?)),
+    }
 }
 
 fn is_postgres(url: &str) -> bool {

@@ -5,6 +5,7 @@ use std::fmt::Write;
 
 use foldback_core::ItemKind;
 
+use crate::axis;
 use crate::stats::{Point, Stats};
 use crate::terminal::number;
 
@@ -15,8 +16,11 @@ const LEFT: f64 = 80.0;
 const RIGHT: f64 = 20.0;
 const TOP: f64 = 48.0;
 const BOTTOM: f64 = 64.0;
-/// Lines across the plot.
-const GRID_LINES: u64 = 4;
+/// Room for the word at a compaction: nearer ones have only their line.
+const WORD: f64 = 64.0;
+
+/// Characters of a title; of a longer one its end is shown, where the name of a file stands.
+const TITLE_CHARS_MAX: usize = 96;
 
 /// A colour for each kind, in the order of [`ItemKind::ALL`].
 const COLOURS: [&str; 7] = ["#64748b", "#94a3b8", "#16a34a", "#2563eb", "#f59e0b", "#a855f7", "#ec4899"];
@@ -26,15 +30,17 @@ pub(crate) fn draw(title: &str, stats: &Stats) -> String {
     let points = &stats.over_time;
     let tokens_max = points.iter().map(|point| point.tokens).max().unwrap_or(0).max(1);
     let items_max = points.last().map_or(1, |point| point.item.max(1));
+    let marks = axis::marks(tokens_max);
+    let tokens_max = marks.last().copied().unwrap_or(tokens_max);
     let scale = Scale { tokens_max: tokens_max as f64, items_max: items_max as f64 };
     let mut svg = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {HEIGHT}\" \
          font-family=\"system-ui, sans-serif\" font-size=\"12\">\n\
          <rect width=\"{WIDTH}\" height=\"{HEIGHT}\" fill=\"#ffffff\"/>\n\
          <text x=\"{LEFT}\" y=\"24\" font-size=\"15\" font-weight=\"600\">{}</text>\n",
-        escaped(title)
+        escaped(&shown_title(title))
     );
-    grid(&mut svg, &scale, tokens_max);
+    grid(&mut svg, &scale, &marks, items_max);
     for (kind_index, colour) in COLOURS.iter().enumerate() {
         if points.iter().any(|point| point.by_kind[kind_index] > 0) {
             let _ = writeln!(svg, "<path d=\"{}\" fill=\"{colour}\"/>", band(points, kind_index, &scale));
@@ -61,9 +67,16 @@ impl Scale {
     }
 }
 
-fn grid(svg: &mut String, scale: &Scale, tokens_max: u64) {
-    for line in 0..=GRID_LINES {
-        let tokens = tokens_max * line / GRID_LINES;
+fn shown_title(title: &str) -> String {
+    let left_out = title.chars().count().saturating_sub(TITLE_CHARS_MAX);
+    match left_out {
+        0 => title.to_owned(),
+        _ => ['…'].into_iter().chain(title.chars().skip(left_out + 1)).collect(),
+    }
+}
+
+fn grid(svg: &mut String, scale: &Scale, marks: &[u64], items_max: usize) {
+    for &tokens in marks {
         let y = scale.y(tokens);
         let _ = writeln!(
             svg,
@@ -81,6 +94,16 @@ fn grid(svg: &mut String, scale: &Scale, tokens_max: u64) {
         "<text x=\"{x}\" y=\"{y}\" fill=\"#475569\">items →</text>\
          <text x=\"16\" y=\"{TOP}\" fill=\"#475569\" transform=\"rotate(-90 16 {TOP})\" text-anchor=\"end\">tokens</text>"
     );
+    // The word stands where the first number would.
+    for item in axis::marks(items_max as u64).into_iter().skip(1).filter(|item| *item <= items_max as u64) {
+        let x = scale.x(item as usize);
+        let anchor = if x > WIDTH - RIGHT - 20.0 { "end" } else { "middle" };
+        let _ = writeln!(
+            svg,
+            "<text x=\"{x:.1}\" y=\"{y}\" text-anchor=\"{anchor}\" fill=\"#475569\">{}</text>",
+            number(item)
+        );
+    }
 }
 
 /// The area between a kind and those below it.
@@ -101,18 +124,25 @@ fn band(points: &[Point], kind_index: usize, scale: &Scale) -> String {
 
 /// A line wherever the context got smaller.
 fn drops(svg: &mut String, points: &[Point], scale: &Scale) {
-    for pair in points.windows(2) {
-        if pair[1].tokens < pair[0].tokens {
-            let x = scale.x(pair[1].item);
-            let _ = writeln!(
-                svg,
-                "<line x1=\"{x:.1}\" x2=\"{x:.1}\" y1=\"{TOP}\" y2=\"{:.1}\" stroke=\"#dc2626\" \
-                 stroke-dasharray=\"4 3\"/><text x=\"{:.1}\" y=\"{:.1}\" fill=\"#dc2626\">compacted</text>",
-                HEIGHT - BOTTOM,
-                x + 4.0,
-                TOP + 10.0
-            );
+    let mut free_from = LEFT;
+    for pair in points.windows(2).filter(|pair| pair[1].tokens < pair[0].tokens) {
+        let x = scale.x(pair[1].item);
+        let _ = writeln!(
+            svg,
+            "<line x1=\"{x:.1}\" x2=\"{x:.1}\" y1=\"{TOP}\" y2=\"{:.1}\" stroke=\"#dc2626\" \
+             stroke-dasharray=\"4 3\"/>",
+            HEIGHT - BOTTOM
+        );
+        if x < free_from {
+            continue;
         }
+        let (at, anchor) = if x + WORD > WIDTH { (x - 4.0, "end") } else { (x + 4.0, "start") };
+        let y = TOP + 10.0;
+        let _ = writeln!(
+            svg,
+            "<text x=\"{at:.1}\" y=\"{y:.1}\" text-anchor=\"{anchor}\" fill=\"#dc2626\">compacted</text>"
+        );
+        free_from = x + WORD;
     }
 }
 

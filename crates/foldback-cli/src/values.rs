@@ -10,6 +10,14 @@ use foldback_formats::Format;
 /// Names closer than this are suggested.
 const SIMILARITY_MIN: f64 = 0.75;
 
+/// At least this share of a name is typed as meant, where only typing errors are to be found.
+const TYPED_AS_MEANT_MIN: f64 = 0.7;
+
+/// Whether `name` is `known` but for a few wrong, missing or swapped characters.
+pub(crate) fn is_typing_error(name: &str, known: &str) -> bool {
+    strsim::normalized_damerau_levenshtein(name, known) >= TYPED_AS_MEANT_MIN
+}
+
 /// The one of `names` that was probably meant.
 pub(crate) fn similar<'a>(name: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let scored = names.map(|known| (strsim::jaro_winkler(name, known), known));
@@ -127,6 +135,14 @@ pub(crate) fn time(text: &str) -> Result<Timestamp, String> {
 mod tests {
     use super::*;
     use crate::args::CounterName;
+
+    #[test]
+    fn names_that_only_end_alike_are_no_typing_errors() {
+        assert!(is_typing_error("sesion.jsonl", "session.jsonl"));
+        assert!(is_typing_error("rollout-9.jsonl", "rollout-8.jsonl"));
+        assert!(!is_typing_error("nofile.jsonl", "old.json"));
+        assert!(!is_typing_error("plan.jsonl", "events.jsonl"));
+    }
 
     #[test]
     fn token_counts_may_be_written_short() {

@@ -1,5 +1,6 @@
 //! The program as a person or a script meets it.
 #![allow(clippy::unwrap_used, reason = "a failed test says where")]
+#![allow(clippy::print_stderr, reason = "a test that is passed over says so")]
 
 #[path = "cli/backend.rs"]
 mod backend;

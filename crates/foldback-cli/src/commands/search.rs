@@ -3,6 +3,7 @@
 use foldback_core::SessionId;
 use foldback_engine::session::{Secrets, search};
 use foldback_engine::store::{SearchHit, SearchQuery};
+use foldback_engine::{Store, StoreError};
 use serde::Serialize;
 
 use crate::args::Shared;
@@ -11,6 +12,10 @@ use crate::failure::{Exit, Failure};
 use crate::output;
 use crate::store::{self, time};
 use crate::terminal::{FAINT, STRONG, note, styled};
+
+/// Items that are taken into the index at a time, and how often: what is more is left to the next search.
+const BATCH_ITEMS: usize = 1_000;
+const BATCHES_MAX: usize = 1_000;
 
 #[derive(Serialize)]
 struct Found<'a> {
@@ -31,6 +36,7 @@ pub(crate) fn run(shared: &Shared, arguments: &Search) -> Result<Exit, Failure> 
     let secrets = if arguments.show_secrets { Secrets::Shown } else { Secrets::Replaced };
     let answer = store::block_on(async {
         let store = store::open(&arguments.at).await?;
+        catch_up(shared, &*store).await?;
         Ok(search(&*store, &query, secrets).await?)
     })?;
     let mut text = String::new();
@@ -45,6 +51,23 @@ pub(crate) fn run(shared: &Shared, arguments: &Search) -> Result<Exit, Failure> 
         note("there is more than was looked at; search for something rarer, or in one session");
     }
     Ok(if answer.hits.is_empty() { Exit::Found } else { Exit::Success })
+}
+
+/// Takes what is new into the index: a person waits for it once, and then finds everything.
+async fn catch_up(shared: &Shared, store: &dyn Store) -> Result<(), Failure> {
+    let mut is_told = shared.quiet;
+    for _ in 0..BATCHES_MAX {
+        match store.index(BATCH_ITEMS).await {
+            Ok(0) | Err(StoreError::ReadOnly { .. }) => break,
+            Ok(left) if !is_told => {
+                note(&format!("taking {left} new items into the index"));
+                is_told = true;
+            }
+            Ok(_) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(())
 }
 
 fn query(arguments: &Search) -> Result<SearchQuery, Failure> {

@@ -7,7 +7,7 @@ use std::fmt::Write;
 
 use foldback_core::Prices;
 
-use super::runs::{Compaction, Policy, Session, Total, dollars, share};
+use super::runs::{Compaction, Fate, Policy, Session, Total, dollars, share};
 use crate::terminal::{counted, number};
 
 /// Sessions that are drawn; the rest are in the totals.
@@ -104,7 +104,7 @@ fn costs(page: &mut String, totals: &[Total]) {
     let height = ROW * totals.len() as f64 + 8.0;
     let _ = writeln!(
         page,
-        "<h2>Cost</h2>\n<svg role=\"img\" aria-labelledby=\"cost-title\" viewBox=\"0 0 {} {height}\">\
+        "<h2>Cost</h2>\n<div class=\"wide\"><svg role=\"img\" aria-labelledby=\"cost-title\" viewBox=\"0 0 {} {height}\">\
          <title id=\"cost-title\">What each policy costs over all sessions; the lighter end is for \
          summaries</title>",
         NAMES + BAR + 110.0
@@ -130,7 +130,7 @@ fn costs(page: &mut String, totals: &[Total]) {
             y + 13.0
         );
     }
-    page.push_str("</svg>\n");
+    page.push_str("</svg></div>\n");
 }
 
 fn kinds(page: &mut String, totals: &[Total]) {
@@ -194,14 +194,15 @@ fn compactions(page: &mut String, policy: &Policy, names: &[&str]) {
     let index = names.iter().position(|name| *name == policy.policy).unwrap_or(0);
     let _ = writeln!(
         page,
-        "<details><summary>{}{}: {} compactions, {}, recall {}</summary>\n<div class=\"wide\"><table>\n\
-         <thead><tr><th scope=\"col\">before call</th><th scope=\"col\">why</th><th scope=\"col\">tokens</th>\
-         <th scope=\"col\">prefix kept</th><th scope=\"col\">pays after</th><th scope=\"col\">names kept</th>\
-         <th scope=\"col\">recoverable</th><th scope=\"col\">lost</th><th scope=\"col\">recall</th>\
-         <th scope=\"col\">in context</th></tr></thead>\n<tbody>",
+        "<details><summary>{}{}: {}, {}, recall {}</summary>\n<div class=\"wide\"><table>\n\
+         <thead><tr><th scope=\"col\">before call</th><th scope=\"col\" class=\"text\">why</th>\
+         <th scope=\"col\">tokens</th><th scope=\"col\">items kept</th><th scope=\"col\">shortened</th>\
+         <th scope=\"col\">folded</th><th scope=\"col\">dropped</th><th scope=\"col\">prefix kept</th>\
+         <th scope=\"col\">pays after</th><th scope=\"col\">recall</th><th scope=\"col\">in context</th>\
+         </tr></thead>\n<tbody>",
         swatch(index),
         escaped(&policy.policy),
-        policy.compactions.len(),
+        counted(policy.compactions.len(), "compaction"),
         dollars(policy.cost),
         share(policy.recall)
     );
@@ -214,28 +215,57 @@ fn compactions(page: &mut String, policy: &Policy, names: &[&str]) {
     page.push_str("</details>\n");
 }
 
+/// Columns of a table of compactions.
+const COLUMNS: usize = 11;
+
 fn row(page: &mut String, made: &Compaction) {
-    let names = made.all_names();
-    let pays = made.break_even.map_or_else(|| "never".to_owned(), |calls| format!("{calls} calls"));
-    let by_kind = made.names.iter().map(|(kind, fate)| {
-        format!("{kind}: {} kept, {} recoverable, {} lost", fate.kept, fate.recoverable, fate.lost)
-    });
+    let pays = made.break_even.map_or_else(|| "never".to_owned(), counted_calls);
+    let items = made.items;
     let _ = writeln!(
         page,
-        "<tr title=\"{}\"><td>{}</td><td class=\"text\">{}</td><td>{} → {}</td><td>{}</td><td>{pays}</td>\
-         <td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td></tr>",
-        by_kind.collect::<Vec<_>>().join("; "),
+        "<tr class=\"made\"><td>{}</td><td class=\"text\">{}</td><td>{} → {}</td><td>{}</td><td>{}</td>\
+         <td>{}</td><td>{}</td><td>{}</td><td>{pays}</td><td>{}</td><td>{}</td></tr>",
         made.call + 1,
         escaped(&made.reason),
         number(made.tokens_before),
         number(made.tokens_after),
+        number(items.kept as u64),
+        number(items.shortened as u64),
+        number(items.folded as u64),
+        number(items.dropped as u64),
         number(made.prefix_kept),
-        names.kept,
-        names.recoverable,
-        names.lost,
         share(made.recall),
         share(made.in_context)
     );
+    let _ = writeln!(
+        page,
+        "<tr><td class=\"text\" colspan=\"{COLUMNS}\"><small>{}</small></td></tr>",
+        told(made)
+    );
+}
+
+fn counted_calls(calls: u64) -> String {
+    if calls == 1 { "1 call".to_owned() } else { format!("{} calls", number(calls)) }
+}
+
+/// What became of what the view told, in words.
+fn told(made: &Compaction) -> String {
+    let fate = |what: &str, fate: Fate| {
+        let told = [(fate.kept, "kept"), (fate.recoverable, "recoverable"), (fate.lost, "lost")];
+        let told = told.iter().filter(|(count, _)| *count > 0);
+        let told: Vec<String> = told.map(|(count, how)| format!("{} {how}", number(*count as u64))).collect();
+        (!told.is_empty()).then(|| format!("{what}: {}", told.join(", ")))
+    };
+    let by_kind = made.names.iter().filter_map(|(kind, one)| fate(kind, *one));
+    let percent =
+        |what: &str, share: Option<f64>| share.map(|share| format!("{what}: {:.0}% told", share * 100.0));
+    let last_error =
+        made.last_error.map(|is_kept| format!("last error: {}", if is_kept { "told" } else { "not told" }));
+    let rest =
+        [percent("the user's rules", made.constraints), percent("changed files", made.files), last_error];
+    let all = fate("all names", made.all_names());
+    let told: Vec<String> = all.into_iter().chain(by_kind).chain(rest.into_iter().flatten()).collect();
+    told.join(" · ")
 }
 
 fn escaped(text: &str) -> String {
@@ -244,6 +274,7 @@ fn escaped(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::super::runs::Items;
     use super::*;
 
     #[test]
@@ -260,6 +291,78 @@ mod tests {
         section(&mut page, 0, &session, &[]);
         assert!(page.contains("&lt;script&gt;&quot;&amp;"), "{page}");
         assert!(!page.contains("<script"));
+    }
+
+    fn compacted() -> Compaction {
+        let items = Items { kept: 5, shortened: 2, folded: 1_300, dropped: 0 };
+        Compaction {
+            call: 38,
+            item: 80,
+            reason: "full".to_owned(),
+            tokens_before: 900,
+            tokens_after: 100,
+            first_changed: Some(1),
+            prefix_kept: 10,
+            break_even: Some(1),
+            recall: Some(0.5),
+            in_context: None,
+            constraints: Some(1.0),
+            files: None,
+            last_error: Some(false),
+            items,
+            names: [("path", Fate { kept: 12, recoverable: 3, lost: 0 })].into_iter().collect(),
+        }
+    }
+
+    #[test]
+    fn a_compaction_tells_what_was_kept_folded_and_lost_without_pointing_at_it() {
+        let mut page = String::new();
+        row(&mut page, &compacted());
+        let cells = "<td>5</td><td>2</td><td>1,300</td><td>0</td><td>10</td><td>1 call</td>";
+        assert!(page.contains(cells), "{page}");
+        let names = "all names: 12 kept, 3 recoverable · path: 12 kept, 3 recoverable · \
+                     the user's rules: 100% told · last error: not told";
+        assert!(page.contains(names), "{page}");
+        assert_eq!(page.matches("<td>").count() + 1, COLUMNS);
+    }
+
+    #[test]
+    fn a_curve_has_a_legend_and_the_window() {
+        let policy = Policy {
+            policy: "still".to_owned(),
+            calls: 2,
+            peak: 900,
+            prompt_tokens: 0,
+            cached_tokens: 0,
+            output_tokens: 0,
+            cost: 0.0,
+            summary_cost: 0.0,
+            recall: None,
+            in_context: None,
+            by_kind: <_>::default(),
+            overflows: 0,
+            failures: 0,
+            failed: Vec::new(),
+            compactions: Vec::new(),
+            curve: Vec::new(),
+        };
+        let mut session = Session {
+            file: "f".to_owned(),
+            format: "native",
+            window: 950,
+            tokens: 0,
+            items: 0,
+            policies: vec![policy],
+        };
+        let drawn = |session: &Session| {
+            let mut page = String::new();
+            section(&mut page, 0, session, &["still"]);
+            page
+        };
+        assert!(drawn(&session).contains("</span>still</span>"), "those that never compact, too");
+        assert!(drawn(&session).contains(">the window<") && drawn(&session).contains(">1,000<"));
+        session.window = 2_000;
+        assert!(!drawn(&session).contains(">the window<"), "it is above the picture");
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::fmt::Write;
 
 use foldback_core::{FactKind, Prices, Tokens};
 use foldback_engine::replay::recall::{HORIZON_ITEMS, Recall};
-use foldback_engine::replay::run::CompactionRecord;
+use foldback_engine::replay::run::{CompactionRecord, ItemFates};
 use foldback_engine::replay::{Losses, Replay, ReplayPolicy, Run, Tally, replay};
 use serde::Serialize;
 
@@ -78,7 +78,17 @@ pub(crate) struct Compaction {
     pub(crate) constraints: Option<f64>,
     pub(crate) files: Option<f64>,
     pub(crate) last_error: Option<bool>,
+    pub(crate) items: Items,
     pub(crate) names: BTreeMap<&'static str, Fate>,
+}
+
+/// What has become of the items recorded so far.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub(crate) struct Items {
+    pub(crate) kept: usize,
+    pub(crate) shortened: usize,
+    pub(crate) folded: usize,
+    pub(crate) dropped: usize,
 }
 
 #[derive(Clone, Copy, Debug, Default, Serialize)]
@@ -166,6 +176,7 @@ impl Compaction {
             constraints: made.kept.constraints.share(),
             files: made.kept.files.share(),
             last_error: made.kept.last_error,
+            items: Items::new(made.items),
             names: by_kind(&made.losses, Fate::new),
         }
     }
@@ -177,6 +188,13 @@ impl Compaction {
             recoverable: sum.recoverable + one.recoverable,
             lost: sum.lost + one.lost,
         })
+    }
+}
+
+impl Items {
+    fn new(fates: ItemFates) -> Self {
+        let ItemFates { kept, shortened, folded, dropped } = fates;
+        Self { kept, shortened, folded, dropped }
     }
 }
 

@@ -48,6 +48,98 @@ fn an_exported_session_is_the_imported_file_byte_for_byte() {
     assert_eq!(listed.len(), 2);
 }
 
+/// A file of several conversations, as tau-bench writes them.
+fn several_conversations(folder: &tempfile::TempDir) -> String {
+    let talk = |number: usize| {
+        serde_json::json!({"task_id": number, "reward": 1.0, "info": {}, "trial": 0, "traj": [
+            {"role": "system", "content": "You book flights."},
+            {"role": "user", "content": format!("please book flight {number}")},
+            {"role": "assistant", "content": format!("flight {number} is booked")},
+        ]})
+    };
+    let path = at(folder, "several.json");
+    std::fs::write(&path, Value::Array((0..3).map(talk).collect()).to_string()).unwrap();
+    path
+}
+
+#[test]
+fn every_conversation_of_a_file_becomes_a_session() {
+    let folder = folder();
+    let file = several_conversations(&folder);
+    let imported = lines(&in_store(&folder, &["session", "import", "--json", &file]));
+    let names: Vec<&str> = imported.iter().map(|line| line["session"].as_str().unwrap()).collect();
+    assert_eq!(names, ["several", "several#2", "several#3"]);
+    let context = text(&in_store(&folder, &["session", "export", "several#3"]).stdout);
+    assert!(context.contains("please book flight 2") && !context.contains("flight 1"), "{context}");
+    let exported = in_store(&folder, &["session", "export", "several"]);
+    assert_eq!(exported.stdout, std::fs::read(&file).unwrap(), "the first one keeps the file");
+    let again = lines(&in_store(&folder, &["session", "import", "--json", &file]));
+    assert!(again.iter().all(|line| line["new_items"] == 0 && line["branch"].is_null()), "{again:?}");
+    let found = lines(&in_store(&folder, &["search", "booked", "--json"]));
+    assert_eq!(found.len(), 3);
+}
+
+#[test]
+fn files_that_share_a_name_and_nothing_else_are_two_sessions() {
+    let (folder, other) = (folder(), folder());
+    let one = session_file(&folder, "own.jsonl", 2);
+    let two = at(&other, "own.jsonl");
+    std::fs::write(&two, native("x", "user", "something else")).unwrap();
+    in_store(&folder, &["import", &one]);
+    let second = lines(&in_store(&folder, &["import", "--json", &two]));
+    assert_eq!(second[0]["session"], "own#own");
+    for (id, file) in [("own", &one), ("own#own", &two)] {
+        let exported = in_store(&folder, &["session", "export", id]);
+        assert_eq!(exported.stdout, std::fs::read(file).unwrap());
+    }
+}
+
+/// The folder of recorded sessions, where there is one.
+fn recorded_sessions() -> Option<PathBuf> {
+    let folder = std::env::var_os("FOLDBACK_SESSIONS").map(PathBuf::from).filter(|folder| folder.is_dir());
+    if folder.is_none() {
+        eprintln!("skipped: no recorded sessions; set FOLDBACK_SESSIONS to a folder of them");
+    }
+    folder
+}
+
+fn every_file_comes_back(store: &str, sessions: &Path) {
+    let sessions = sessions.display().to_string();
+    let imported = run(&["import", "--json", "--store", store, &sessions]);
+    let imported = lines(&imported);
+    let mut files = 0;
+    let mut last = String::new();
+    for line in &imported {
+        let (file, id) = (line["file"].as_str().unwrap(), line["session"].as_str().unwrap());
+        assert!(line["branch"].is_null(), "{file} shares {id} with another file");
+        if file == last {
+            continue;
+        }
+        file.clone_into(&mut last);
+        files += 1;
+        let exported = run(&["session", "export", id, "--store", store]);
+        assert_eq!(code(&exported), 0, "{file}: {}", text(&exported.stderr));
+        assert!(exported.stdout == std::fs::read(file).unwrap(), "{file} is exported as it was");
+    }
+    assert!(files > 0, "{sessions} holds sessions");
+    assert_eq!(json(&run(&["store", "verify", "--json", "--store", store]))["clean"], true);
+}
+
+#[test]
+fn every_recorded_file_is_exported_from_a_file_as_it_was() {
+    let Some(sessions) = recorded_sessions() else { return };
+    let folder = folder();
+    every_file_comes_back(&at(&folder, "sessions.db"), &sessions);
+}
+
+#[test]
+fn every_recorded_file_is_exported_from_a_server_as_it_was() {
+    let Some(sessions) = recorded_sessions() else { return };
+    let url = std::env::var("FOLDBACK_POSTGRES_URL")
+        .expect("a PostgreSQL server; run `cargo xtask postgres cargo test -p foldback-cli`");
+    every_file_comes_back(&url, &sessions);
+}
+
 #[test]
 fn a_server_is_a_store_like_a_file() {
     let url = std::env::var("FOLDBACK_POSTGRES_URL")

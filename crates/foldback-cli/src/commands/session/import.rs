@@ -12,6 +12,7 @@ use foldback_core::{CompactionBlock, EstimatingCounter, Item, LoopId, Metadata, 
 use foldback_engine::session::StoredSession;
 use foldback_engine::store::{At, LoopInfo};
 use foldback_engine::{Store, StoreError};
+use foldback_formats::Conversation;
 use serde_json::json;
 
 use crate::args::sessions::Import;
@@ -56,8 +57,11 @@ async fn once(shared: &Shared, store: &Arc<dyn Store>, import: &Import) -> Resul
     }
     for path in input::paths(&inputs)? {
         match one(shared, store, &path, import.id.as_deref()).await {
-            Ok(done) => done.tell(shared, &path)?,
+            Ok(done) => tell(shared, &path, &done)?,
             Err(failure) if is_single => return Err(failure),
+            Err(Failure::Format { path, .. }) if is_below_a_folder(&path, import) => {
+                note(&format!("{}: no session, passed over", path.display()));
+            }
             Err(failure) => {
                 failure.report();
                 worst = worst.max(failure.exit());
@@ -81,7 +85,7 @@ async fn watch(shared: &Shared, store: &Arc<dyn Store>, import: &Import) -> Resu
             }
             // A file that is being written may be half a file: it is read again when it has changed.
             match one(shared, store, &path, None).await {
-                Ok(done) if done.is_news() => done.tell(shared, &path)?,
+                Ok(done) if done.iter().any(Imported::is_news) => tell(shared, &path, &done)?,
                 Ok(_) | Err(Failure::Format { .. }) => {}
                 Err(failure) => failure.report(),
             }
@@ -93,12 +97,17 @@ async fn watch(shared: &Shared, store: &Arc<dyn Store>, import: &Import) -> Resu
     Ok(Exit::Success)
 }
 
+/// Whether it is one of many in a folder, which may hold anything, and not named itself.
+fn is_below_a_folder(path: &Path, import: &Import) -> bool {
+    !import.paths.iter().any(|named| named == path)
+}
+
 async fn index(store: &Arc<dyn Store>) -> Result<(), Failure> {
     while store.index(BATCH_ITEMS).await? > 0 {}
     Ok(())
 }
 
-/// What was taken in.
+/// What was taken in of a conversation.
 struct Imported {
     id: SessionId,
     item_count: usize,
@@ -112,62 +121,128 @@ impl Imported {
         self.new_items > 0 || self.new_blocks > 0 || self.branch.is_some()
     }
 
-    fn tell(&self, shared: &Shared, path: &Path) -> Result<(), Failure> {
-        if shared.json {
-            return output::print_json(&json!({
-                "file": path.display().to_string(),
-                "session": self.id,
-                "items": self.item_count,
-                "new_items": self.new_items,
-                "new_compactions": self.new_blocks,
-                "branch": self.branch,
-            }));
-        }
-        let items = counted(self.new_items, "new item");
-        let compactions = counted(self.new_blocks, "new compaction");
-        output::print(&format!("{}  {items}, {compactions}  {}\n", self.id, path.display()))
+    fn json(&self, path: &Path) -> serde_json::Value {
+        json!({
+            "file": path.display().to_string(),
+            "session": self.id,
+            "items": self.item_count,
+            "new_items": self.new_items,
+            "new_compactions": self.new_blocks,
+            "branch": self.branch,
+        })
     }
 }
 
+/// Tells scripts of each session, people of each file.
+fn tell(shared: &Shared, path: &Path, done: &[Imported]) -> Result<(), Failure> {
+    if shared.json {
+        return done.iter().try_for_each(|imported| output::print_json(&imported.json(path)));
+    }
+    let items = counted(done.iter().map(|imported| imported.new_items).sum(), "new item");
+    let compactions = counted(done.iter().map(|imported| imported.new_blocks).sum(), "new compaction");
+    let names = match done {
+        [] => String::new(),
+        [only] => only.id.to_string(),
+        [first, .., last] => format!("{} sessions, {} to {}", done.len(), first.id, last.id),
+    };
+    output::print(&format!("{names}  {items}, {compactions}  {}\n", path.display()))
+}
+
+/// Takes a file in: each of its conversations is a session of its own. The first one keeps the file.
 async fn one(
     shared: &Shared,
     store: &Arc<dyn Store>,
     path: &Path,
     id: Option<&str>,
-) -> Result<Imported, Failure> {
+) -> Result<Vec<Imported>, Failure> {
     let opened = input::one(shared, path)?;
-    let session = &opened.session;
-    if session.conversations().len() > 1 && !shared.quiet {
-        let others = counted(session.conversations().len() - 1, "other conversation");
-        note(&format!("{}: without {others} of the file", path.display()));
-    }
-    let Some(conversation) = session.conversations().first() else {
+    if opened.session.conversations().is_empty() {
         return Err(Failure::NoSessions { path: path.to_owned() });
+    }
+    let first = match id {
+        Some(id) => SessionId::from(id),
+        None => name(store, &opened).await?,
     };
+    let mut done = Vec::new();
+    for (index, conversation) in opened.session.conversations().iter().enumerate() {
+        match index {
+            0 => done.push(take_in(store, &opened, conversation, first.clone(), Keeping::File).await?),
+            _ if conversation.is_empty() => {}
+            _ => {
+                let id = SessionId::from(format!("{first}#{}", index + 1));
+                done.push(take_in(store, &opened, conversation, id, Keeping::Items).await?);
+            }
+        }
+    }
+    Ok(done)
+}
+
+/// What a session keeps of the file it comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Keeping {
+    /// All its bytes: it is exported as the file was.
+    File,
+    /// The items of one of its conversations.
+    Items,
+}
+
+async fn take_in(
+    store: &Arc<dyn Store>,
+    opened: &Opened,
+    conversation: &Conversation,
+    id: SessionId,
+    keeping: Keeping,
+) -> Result<Imported, Failure> {
+    let session = &opened.session;
+    let bytes = if keeping == Keeping::File { session.bytes() } else { &[] };
     let items = recorded(conversation);
     let transcript = conversation.transcript(Arc::new(EstimatingCounter), session.dialect());
     let overlay = conversation.view_of(&transcript).overlay().clone();
-    let id = SessionId::from(id.map_or_else(|| name(&opened), ToOwned::to_owned));
-    let (mut stored, is_new) = open_or_create(store, &id, &opened).await?;
+    let (mut stored, is_new) = open_or_create(store, &id, opened, conversation).await?;
     let branch = match is_new {
         true => None,
-        false => follow(&mut stored, &items, session.bytes()).await?,
+        false => follow(&mut stored, &items, bytes).await?,
     };
     let new_items = append(&mut stored, &items).await?;
     let new_blocks = commit(&mut stored, overlay.blocks()).await?;
-    keep_original(&mut stored, session.bytes(), items.len()).await?;
+    if keeping == Keeping::File {
+        keep_original(&mut stored, bytes, items.len()).await?;
+    }
     Ok(Imported { id, item_count: items.len(), new_items, new_blocks, branch })
 }
 
-fn name(opened: &Opened) -> String {
-    let stem = || opened.path.file_stem().map(|stem| stem.to_string_lossy().into_owned());
-    opened.session.session_id().map(ToOwned::to_owned).or_else(stem).unwrap_or_else(|| "session".to_owned())
+/// The name of a file's session. Several files may have the same name in them, as copies and compacted
+/// versions of a session do: where it is in use by another file that this one does not go on from, the
+/// name of the file is added.
+async fn name(store: &Arc<dyn Store>, opened: &Opened) -> Result<SessionId, Failure> {
+    let stem = opened.path.file_stem().map_or_else(|| "session".into(), |stem| stem.to_string_lossy());
+    let id = match (opened.session.sub_agent_of(), opened.session.session_id()) {
+        (Some(agent), _) => SessionId::from(format!("{}#{}", agent.session_id, agent.agent_id)),
+        (None, Some(id)) => SessionId::from(id),
+        (None, None) => SessionId::from(&*stem),
+    };
+    let there = match store.session(&id).await {
+        Ok(there) => there,
+        Err(StoreError::NotFound { .. }) => return Ok(id),
+        Err(error) => return Err(error.into()),
+    };
+    let source = there.metadata.get(SOURCE_NOTE).and_then(|source| source.as_str());
+    if source == Some(&*opened.path.display().to_string()) {
+        return Ok(id);
+    }
+    let stored = StoredSession::open(Arc::clone(store), &id).await?;
+    let items = opened.session.conversations().first().map(recorded).unwrap_or_default();
+    let info = info(&stored).await?;
+    let goes_on = shared_count(&stored, &info, &items).await? == info.item_count
+        && is_beginning(&stored, &info, opened.session.bytes()).await?;
+    Ok(if goes_on { id } else { SessionId::from(format!("{id}#{stem}")) })
 }
 
 async fn open_or_create(
     store: &Arc<dyn Store>,
     id: &SessionId,
     opened: &Opened,
+    conversation: &Conversation,
 ) -> Result<(StoredSession, bool), Failure> {
     match StoredSession::open(Arc::clone(store), id).await {
         Ok(stored) => return Ok((stored, false)),
@@ -177,6 +252,9 @@ async fn open_or_create(
     let mut metadata = Metadata::new();
     metadata.insert(SOURCE_NOTE.to_owned(), json!(opened.path.display().to_string()));
     metadata.insert("format".to_owned(), json!(opened.session.format().as_str()));
+    if let Some(name) = conversation.name() {
+        metadata.insert("conversation".to_owned(), json!(name));
+    }
     if let Some(model) = opened.session.model() {
         metadata.insert("model".to_owned(), json!(model));
     }
@@ -191,6 +269,20 @@ async fn follow(
     bytes: &[u8],
 ) -> Result<Option<LoopId>, Failure> {
     let info = info(stored).await?;
+    let same = shared_count(stored, &info, items).await?;
+    if same == info.item_count && is_beginning(stored, &info, bytes).await? {
+        return Ok(None);
+    }
+    let loop_id = info.id.clone();
+    Ok(Some(stored.fork(&loop_id, same).await?))
+}
+
+/// How many of a loop's items are the first of these.
+async fn shared_count(
+    stored: &StoredSession,
+    info: &LoopInfo,
+    items: &[Arc<Item>],
+) -> Result<usize, Failure> {
     let mut same = 0;
     while same < info.item_count.min(items.len()) {
         let end = (same + BATCH_ITEMS).min(info.item_count);
@@ -201,11 +293,7 @@ async fn follow(
             break;
         }
     }
-    if same == info.item_count && is_beginning(stored, &info, bytes).await? {
-        return Ok(None);
-    }
-    let loop_id = info.id.clone();
-    Ok(Some(stored.fork(&loop_id, same).await?))
+    Ok(same)
 }
 
 async fn is_beginning(stored: &StoredSession, info: &LoopInfo, bytes: &[u8]) -> Result<bool, Failure> {
@@ -245,7 +333,10 @@ async fn commit(stored: &mut StoredSession, blocks: &[Arc<CompactionBlock>]) -> 
     for block in new {
         let version = stored.refresh().await?.version;
         let current = stored.current().clone();
-        stored.store().commit(&At { session: stored.id(), loop_id: &current, version }, block).await?;
+        stored
+            .store()
+            .commit(&At { session: stored.id(), loop_id: &current, version }, &[Arc::clone(block)])
+            .await?;
     }
     stored.refresh().await?;
     Ok(new.len())

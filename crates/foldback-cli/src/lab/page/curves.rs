@@ -4,6 +4,7 @@ use std::fmt::Write;
 
 use super::super::runs::{Policy, Session};
 use super::{escaped, style};
+use crate::axis;
 use crate::terminal::number;
 
 const WIDTH: f64 = 960.0;
@@ -13,9 +14,6 @@ const LEFT: f64 = 76.0;
 const RIGHT: f64 = 16.0;
 const TOP: f64 = 12.0;
 const BOTTOM: f64 = 30.0;
-
-/// Lines across the plot.
-const GRID_LINES: u64 = 4;
 
 /// Points of a curve; of calls that fall on one point the largest prompt is drawn.
 const POINTS_MAX: usize = 800;
@@ -41,33 +39,52 @@ impl Scale {
 pub(super) fn draw(page: &mut String, index: usize, session: &Session, names: &[&str]) {
     let peak = session.policies.iter().map(|policy| policy.peak).max().unwrap_or(0).max(1);
     let calls = session.policies.iter().map(|policy| policy.calls).max().unwrap_or(0);
-    let scale = Scale { tokens_max: peak as f64, calls_max: calls.saturating_sub(1).max(1) as f64 };
+    let marks = axis::marks(peak);
+    let tokens_max = marks.last().copied().unwrap_or(peak).max(1);
+    let scale = Scale { tokens_max: tokens_max as f64, calls_max: calls.saturating_sub(1).max(1) as f64 };
     let _ = writeln!(
         page,
-        "<svg role=\"img\" aria-labelledby=\"curve-{index}\" viewBox=\"0 0 {WIDTH} {HEIGHT}\">\
-         <title id=\"curve-{index}\">Tokens that each of {calls} calls reads, by policy; circles are \
-         compactions</title>"
+        "<div class=\"wide\"><svg role=\"img\" aria-labelledby=\"curve-{index}\" \
+         viewBox=\"0 0 {WIDTH} {HEIGHT}\"><title id=\"curve-{index}\">Tokens that each of {calls} calls \
+         reads, by policy; circles are compactions</title>"
     );
-    grid(page, &scale, peak);
-    if session.window < peak {
+    grid(page, &scale, &marks, calls);
+    if session.window <= tokens_max {
         let y = scale.y(session.window);
         let _ = writeln!(
             page,
-            "<line class=\"window\" x1=\"{LEFT}\" x2=\"{:.1}\" y1=\"{y:.1}\" y2=\"{y:.1}\"><title>the window\
-             </title></line>",
-            WIDTH - RIGHT
+            "<line class=\"window\" x1=\"{LEFT}\" x2=\"{:.1}\" y1=\"{y:.1}\" y2=\"{y:.1}\"/>\
+             <text class=\"axis over\" x=\"{:.1}\" y=\"{:.1}\">the window</text>",
+            WIDTH - RIGHT,
+            LEFT + 6.0,
+            if y < TOP + 14.0 { y + 14.0 } else { y - 5.0 }
         );
     }
     for policy in &session.policies {
-        let colour = names.iter().position(|name| *name == policy.policy).map_or("c0", style::colour);
-        curve(page, policy, colour, &scale);
+        curve(page, policy, colour_of(policy, names), &scale);
     }
-    page.push_str("</svg>\n");
+    page.push_str("</svg></div>\n");
+    legend(page, session, names);
 }
 
-fn grid(page: &mut String, scale: &Scale, peak: u64) {
-    for line in 0..=GRID_LINES {
-        let tokens = peak * line / GRID_LINES;
+fn colour_of(policy: &Policy, names: &[&str]) -> &'static str {
+    names.iter().position(|name| *name == policy.policy).map_or("c0", style::colour)
+}
+
+/// Which colour is which policy; those that never compact are in no list below.
+fn legend(page: &mut String, session: &Session, names: &[&str]) {
+    page.push_str("<p class=\"legend\">");
+    for policy in &session.policies {
+        let colour = colour_of(policy, names);
+        let name = escaped(&policy.policy);
+        let _ =
+            write!(page, "<span><span class=\"swatch {colour}\" aria-hidden=\"true\"></span>{name}</span> ");
+    }
+    page.push_str("</p>\n");
+}
+
+fn grid(page: &mut String, scale: &Scale, marks: &[u64], calls: usize) {
+    for &tokens in marks {
         let y = scale.y(tokens);
         let _ = writeln!(
             page,
@@ -79,7 +96,18 @@ fn grid(page: &mut String, scale: &Scale, peak: u64) {
             number(tokens)
         );
     }
-    let _ = writeln!(page, "<text class=\"axis\" x=\"{LEFT}\" y=\"{:.1}\">calls →</text>", HEIGHT - 8.0);
+    let y = HEIGHT - 8.0;
+    let _ = writeln!(page, "<text class=\"axis\" x=\"{LEFT}\" y=\"{y:.1}\">calls →</text>");
+    // The word stands where the first number would.
+    for call in axis::marks(calls as u64).into_iter().skip(1).filter(|call| *call <= calls as u64) {
+        let x = scale.x(call.saturating_sub(1) as usize);
+        let anchor = if x > WIDTH - RIGHT - 20.0 { "end" } else { "middle" };
+        let _ = writeln!(
+            page,
+            "<text class=\"axis\" x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"{anchor}\">{}</text>",
+            number(call)
+        );
+    }
 }
 
 fn curve(page: &mut String, policy: &Policy, colour: &str, scale: &Scale) {

@@ -29,17 +29,19 @@ main { max-width: 1040px; margin: 0 auto; padding: 24px 20px 64px; }
 h1 { font-size: 26px; } h2 { margin-top: 40px; } h3 { margin: 36px 0 0; overflow-wrap: anywhere; }
 a { color: inherit; }
 svg { width: 100%; height: auto; font-size: 12px; }
-.wide { overflow-x: auto; }
+.wide { overflow-x: auto; } .wide svg { min-width: 640px; }
 table { border-collapse: collapse; font-variant-numeric: tabular-nums; }
-th, td { padding: 4px 12px; text-align: right; border-bottom: 1px solid var(--rule); white-space: nowrap; }
-thead th { color: var(--faint); font-weight: 500; }
-th:first-child, td.text { text-align: left; }
+th, td { padding: 4px 9px; text-align: right; border-bottom: 1px solid var(--rule); white-space: nowrap; }
+thead th { color: var(--faint); font-weight: 500; white-space: normal; vertical-align: bottom; }
+th:first-child, .text { text-align: left; } td.text { white-space: normal; min-width: 11em; }
+.made td { border-bottom: 0; padding-bottom: 0; }
+.legend { margin: 0; } .legend span:not(.swatch) { margin-right: 20px; white-space: nowrap; }
 small { display: block; color: var(--faint); }
 details { margin: 8px 0; } summary { cursor: pointer; }
 .swatch { display: inline-block; width: 11px; height: 11px; margin-right: 8px; border-radius: 2px; }
 .meter { display: block; height: 4px; background: var(--rule); } .meter span { display: block; height: 4px; }
 .label { fill: var(--ink); } .axis { fill: var(--faint); } .grid { stroke: var(--rule); }
-.window { stroke: var(--over); stroke-dasharray: 6 4; }
+text.over { fill: var(--over); } .window { stroke: var(--over); stroke-dasharray: 6 4; }
 .line { stroke-width: 1.6; } .pale { opacity: 0.55; }
 .c0 { --c: var(--c0); } .c1 { --c: var(--c1); } .c2 { --c: var(--c2); } .c3 { --c: var(--c3); }
 .c4 { --c: var(--c4); } .c5 { --c: var(--c5); } .c6 { --c: var(--c6); } .c7 { --c: var(--c7); }

@@ -125,10 +125,11 @@ impl<'s> Turn<'s> {
         loop {
             let limit = match self.ask_retrying(round).await {
                 Err(LoopError::Model(BackendError::Overflow { limit })) => limit,
-                answer => {
+                Ok(answer) => {
                     self.shared.state().on_accepted();
-                    return answer;
+                    return Ok(answer);
                 }
+                Err(error) => return Err(error),
             };
             self.emitter.emit(AgentEvent::RequestRejected {
                 limit,

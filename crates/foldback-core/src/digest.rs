@@ -33,7 +33,7 @@ pub(crate) const DIGEST_TOKENS_MIN: u64 = 160;
 /// Attempts at a digest that fits.
 const ATTEMPTS_MAX: usize = 6;
 
-/// How much less is chosen than seems to fit, when an attempt was too long or too short.
+/// How much less is chosen than seems to fit, when attempts go on to be too long, or one was too short.
 const CAUTION: f64 = 0.98;
 
 /// A digest that leaves less than this share of its room is long enough.
@@ -132,17 +132,18 @@ pub(crate) fn digest(material: &Material<'_>, tokens_max: u64, meter: &Meter) ->
         passages.parts_of(name).iter().for_each(|part| weights[part.0 as usize] = 0.0);
     });
     let headings: Vec<String> = sources.topics.iter().map(write::heading).collect();
-    let chooser = Chooser::new(&sources, &passages, weights, &headings, meter, material.now);
     let mut room = tokens_max.saturating_sub(meter.text(&frame_text)) as f64;
+    let chooser = Chooser::new(&sources, &passages, weights, &headings, meter, material.now, room);
     let mut fullest: Option<(u64, String)> = None;
-    for _ in 0..ATTEMPTS_MAX {
+    for attempt in 0..ATTEMPTS_MAX {
         let choice = chooser.choose(room, &visible);
         let text = write::write(&frame, &sources, &passages, &headings, &choice);
         let text = redact(&text).into_owned();
         let tokens = meter.text(&text);
         let is_fuller = fullest.as_ref().is_none_or(|(most, _)| tokens > *most);
         if tokens > tokens_max && fullest.is_none() {
-            room = (room - (tokens - tokens_max) as f64) * CAUTION;
+            let caution = if attempt < ATTEMPTS_MAX / 2 { 1.0 } else { CAUTION };
+            room = (room - (tokens - tokens_max) as f64) * caution;
             continue;
         }
         if tokens > tokens_max || !is_fuller {
@@ -213,6 +214,22 @@ mod tests {
         ] {
             assert!(text.contains(line), "{line} is missing in\n{text}");
         }
+    }
+
+    #[test]
+    fn a_command_that_only_prints_a_file_is_told_of_the_file() {
+        let mut items = vec![Item::user("u", "Where is the rule table read?")];
+        for (number, lines) in ["1,80p", "81,160p"].iter().enumerate() {
+            let (call, command) = (format!("c{number}"), format!("sed -n '{lines}' src/table.rs"));
+            let part = Part::call(call.clone(), "Bash", &json!({ "command": command }));
+            items.push(Item::assistant(format!("a{number}"), vec![part]));
+            let body = format!("pub(crate) fn read_rule_table_{number}(path: &Path) -> Table {{");
+            items.push(Item::tool(format!("t{number}"), ToolResult::text(call, body)));
+        }
+        let text = written(&items, 600).unwrap();
+        let file = text.find("- src/table.rs: read ×2").unwrap_or_else(|| panic!("{text}"));
+        let quoted = text.find("fn read_rule_table_1(path: &Path)").unwrap_or_else(|| panic!("{text}"));
+        assert!(file < quoted && !text[file..quoted].contains("\n- "), "{text}");
     }
 
     #[test]

@@ -296,8 +296,23 @@ impl<'v> Draft<'v> {
         !self.is_protected(position) && self.replace(position, part_index, part, reason)
     }
 
-    /// Replaces a result or an unsigned call in the unit in flight: the last step before infeasible
-    /// (T4). The new part must be of the same call.
+    /// Replaces a part of the first task. Where no user item came after it, it is the newest one too:
+    /// that is never dropped or folded (T4), but may be shortened once work on it has begun.
+    pub fn shorten_task(&mut self, position: usize, part_index: usize, part: Part, reason: Reason) -> bool {
+        self.task() == Some(position) && self.replace(position, part_index, part, reason)
+    }
+
+    /// The first task, where it may be shortened.
+    pub fn task(&self) -> Option<usize> {
+        let position = self.turn_starts().next()?;
+        let is_answer = |later: usize| self.item(later).is_some_and(|item| item.kind == ItemKind::Assistant);
+        let is_begun = || (position + 1..self.len()).rev().any(is_answer);
+        let is_fixed = self.is_pinned(position) || self.unit_in_flight.contains(&position);
+        (!is_fixed && (self.newest_user != Some(position) || is_begun())).then_some(position)
+    }
+
+    /// Replaces a result, an unsigned call or a notification's text in the unit in flight: the last
+    /// step before infeasible (T4). The new part must be of the same call.
     pub fn shorten_in_flight(
         &mut self,
         position: usize,
@@ -305,15 +320,17 @@ impl<'v> Draft<'v> {
         part: Part,
         reason: Reason,
     ) -> bool {
-        let is_same_call = self.parts(position).any(|(index, old)| {
+        let is_notified = self.item(position).is_some_and(|item| item.kind == ItemKind::Notification);
+        let is_allowed = self.parts(position).any(|(index, old)| {
             let is_same = match (old, &part) {
                 (Part::ToolResult(old), Part::ToolResult(new)) => old.call_id == new.call_id,
                 (Part::ToolCall(old), Part::ToolCall(new)) => old.id == new.id && old.name == new.name,
+                (Part::Text(_), Part::Text(_)) => is_notified,
                 _ => false,
             };
             index == part_index && is_same
         });
-        is_same_call
+        is_allowed
             && self.unit_in_flight.contains(&position)
             && !self.is_pinned(position)
             && self.replace(position, part_index, part, reason)

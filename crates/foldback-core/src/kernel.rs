@@ -17,7 +17,7 @@ use crate::transcript::Meter;
 
 /// A result in the unit in flight is not shortened below this, or below a share of a small target.
 pub const RESULT_FLOOR_TOKENS: Tokens = Tokens(200);
-const RESULT_FLOOR_TOKENS_MIN: u64 = 50;
+pub(crate) const RESULT_FLOOR_TOKENS_MIN: Tokens = Tokens(50);
 const RESULT_FLOOR_SHARE: u64 = 25;
 
 /// The input of a call in flight is not shortened below this share of the target.
@@ -32,8 +32,8 @@ const TASK_SHARE: u64 = 16;
 
 /// Each text that sets the scene is shortened to this share of the target where there is no room
 /// for more.
-const SCENE_SHARE: u64 = 50;
-const SCENE_TOKENS_MIN: u64 = 80;
+const SCENE_SHARE: u64 = 200;
+const SCENE_TOKENS_MIN: u64 = 50;
 
 /// Earlier instructions that one is compared with.
 pub const REPEATED_INSTRUCTIONS_MAX: usize = 16;
@@ -57,17 +57,23 @@ impl Floors {
     pub fn for_target(target: Tokens) -> Self {
         let share = |of: u64, min: u64, max: u64| Tokens((target.0 / of).clamp(min, max));
         Self {
-            result: share(RESULT_FLOOR_SHARE, RESULT_FLOOR_TOKENS_MIN, RESULT_FLOOR_TOKENS.0),
+            result: share(RESULT_FLOOR_SHARE, RESULT_FLOOR_TOKENS_MIN.0, RESULT_FLOOR_TOKENS.0),
             input: share(INPUT_FLOOR_SHARE, INPUT_FLOOR_TOKENS_MIN, u64::MAX),
             task: share(TASK_SHARE, TASK_TOKENS_MIN, TASK_TOKENS_MAX.0),
             scene: share(SCENE_SHARE, SCENE_TOKENS_MIN, u64::MAX),
         }
     }
 
-    /// A part of the unit in flight at its smallest: a result keeps head and tail of its text, the
-    /// input of a call its shape. `None` where the part is something else, small enough, or signed.
-    pub fn in_flight(&self, part: &Part, handle: &Handle, meter: &Meter) -> Option<Part> {
+    /// A part of an item of this kind in the unit in flight at its smallest: a result and a
+    /// notification keep head and tail of their text, the input of a call its shape. `None` where the part is something else, small enough, or signed.
+    pub fn in_flight(&self, kind: ItemKind, part: &Part, handle: &Handle, meter: &Meter) -> Option<Part> {
         match part {
+            // What another agent reports, say.
+            Part::Text(text) if kind == ItemKind::Notification => {
+                let floor =
+                    Part::text(shorten_to_tokens(text, self.result, HeadPercent::HALF, handle, meter)?);
+                (meter.part(&floor) < meter.part(part)).then_some(floor)
+            }
             Part::ToolResult(result) => self.result_part(part, result, handle, meter),
             Part::ToolCall(call) if call.signature.is_none() => {
                 let input = shorten_input(&call.input, self.input, handle, meter)?;
@@ -176,7 +182,6 @@ impl Kernel {
                 None => {}
             }
         }
-        let task = first_user.filter(|&position| !draft.is_protected(position));
         let sets_scene = |&position: &usize| {
             let kind = draft.item(position).map(|item| item.kind);
             let is_scene = match kind {
@@ -187,7 +192,7 @@ impl Kernel {
             is_scene && !draft.is_protected(position)
         };
         let scene = positions.iter().copied().filter(sets_scene).collect();
-        Self { positions, task, scene, summary_tokens }
+        Self { positions, task: draft.task(), scene, summary_tokens }
     }
 
     pub(crate) fn contains(&self, position: usize) -> bool {
@@ -233,7 +238,10 @@ impl Kernel {
             } else if self.scene.contains(&position) {
                 floors.of_scene(part, &draft.part_handle(position, part_index), draft.meter())
             } else if draft.unit_in_flight().contains(&position) && !is_pinned(draft, position) {
-                floors.in_flight(part, &draft.part_handle(position, part_index), draft.meter())
+                let handle = draft.part_handle(position, part_index);
+                draft
+                    .item(position)
+                    .and_then(|item| floors.in_flight(item.kind, part, &handle, draft.meter()))
             } else {
                 None
             }

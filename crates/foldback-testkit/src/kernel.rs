@@ -20,7 +20,7 @@ pub fn kernel_tokens(transcript: &Transcript, target: Tokens) -> Tokens {
     let units_kept: BTreeSet<usize> = kept.iter().map(|&i| unit_of[i]).collect();
     kept.extend((0..items.len()).filter(|&i| units_kept.contains(&unit_of[i])));
     add_opener(&items, &mut kept);
-    let protected_task = users.last().copied();
+    let newest_user = users.last().copied();
     let scene_end = users.first().copied().unwrap_or_else(|| speaks_first(&items));
     let cost = |&i: &usize| {
         let sets_scene =
@@ -28,12 +28,15 @@ pub fn kernel_tokens(transcript: &Transcript, target: Tokens) -> Tokens {
         if sets_scene && !items[i].is_pinned() && i < in_flight {
             return smallest(transcript, i, |part, handle, meter| floors.of_scene(part, handle, meter));
         }
-        let is_task =
-            users.first() == Some(&i) && protected_task != Some(i) && !items[i].is_pinned() && i < in_flight;
+        let is_begun = items[i..].iter().any(|item| item.kind == ItemKind::Assistant);
+        let is_task = users.first() == Some(&i)
+            && (is_begun || newest_user != Some(i))
+            && !items[i].is_pinned()
+            && i < in_flight;
         let is_in_flight = i >= in_flight && !items[i].is_pinned();
         smallest(transcript, i, |part, handle, meter| match (is_task, is_in_flight) {
             (true, _) => floors.of_task(part, handle, meter),
-            (_, true) => floors.in_flight(part, handle, meter),
+            (_, true) => floors.in_flight(items[i].kind, part, handle, meter),
             _ => None,
         })
     };

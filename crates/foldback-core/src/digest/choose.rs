@@ -12,7 +12,7 @@ use foldhash::{HashSet, HashSetExt};
 use memchr::memmem;
 
 use super::passages::{NameIndex, Passages};
-use super::sources::{Sources, Topic, TopicIndex};
+use super::sources::{Sources, Subject, Topic, TopicIndex};
 use super::weigh;
 use crate::transcript::Meter;
 
@@ -22,9 +22,9 @@ const LINE_TOKENS: f64 = 1.5;
 /// The part of a name's weight that is its context's: a name without it may be found again, but not
 /// what it was about. The fewer of the names there is room for, the more they have to tell.
 const CONTEXT_SHARE: f64 = 0.12;
-const CONTEXT_SHARE_MAX: f64 = 0.42;
+const CONTEXT_SHARE_MAX: f64 = 0.43;
 
-/// A name this long is its own context.
+/// A name this long is its own context; so is a command of the names in it.
 const TELLING_CHARACTERS_MIN: usize = 40;
 
 /// A digest longer than this is not searched for each name: some are then listed that stand in it.
@@ -48,10 +48,11 @@ pub(super) struct Chooser<'c, 's> {
     weights: Vec<f64>,
     /// What each passage that is a candidate costs.
     passage_tokens: Vec<f64>,
-    /// What there is to choose from at the start.
+    /// What there is to choose from at the start, the best first.
     candidates: Vec<Candidate>,
     /// None of them costs less, whatever is chosen before.
     cost_min: f64,
+    context_share: f64,
     name_tokens: Vec<f64>,
     headings: Vec<Heading>,
 }
@@ -60,6 +61,8 @@ pub(super) struct Chooser<'c, 's> {
 struct Heading {
     tokens: f64,
     names: Vec<NameIndex>,
+    /// How its names are seen in it.
+    shown: Shown,
     /// What it is worth to have the heading itself: a command may be run again.
     weight: f64,
 }
@@ -78,6 +81,8 @@ enum Which {
 #[derive(Clone, Copy)]
 struct Candidate {
     ratio: f64,
+    /// It never costs less.
+    cost_min: f64,
     which: Which,
 }
 
@@ -98,6 +103,28 @@ impl PartialEq for Candidate {
 }
 impl Eq for Candidate {}
 
+/// Candidates, the best first: those not looked at yet, and those that lost some of their gain.
+struct Queue<'c> {
+    sorted: &'c [Candidate],
+    waiting: BinaryHeap<Candidate>,
+}
+
+impl Queue<'_> {
+    fn peek(&self) -> Option<&Candidate> {
+        self.sorted.first().max(self.waiting.peek())
+    }
+
+    fn pop(&mut self) -> Option<Candidate> {
+        match self.sorted.split_first() {
+            Some((first, rest)) if Some(first) >= self.waiting.peek() => {
+                self.sorted = rest;
+                Some(*first)
+            }
+            _ => self.waiting.pop(),
+        }
+    }
+}
+
 /// How a name can be seen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Shown {
@@ -115,11 +142,11 @@ struct Run {
     is_open: Vec<bool>,
     passages: Vec<u32>,
     left: f64,
-    context_share: f64,
 }
 
 impl<'c, 's> Chooser<'c, 's> {
-    /// Weighs everything. `weights` has the weight of each name, nothing for what stays visible.
+    /// Weighs everything. `weights` has the weight of each name, nothing for what stays visible;
+    /// `tokens_max` is about how much room there is.
     pub(super) fn new(
         sources: &'c Sources<'s>,
         passages: &'c Passages<'c>,
@@ -127,22 +154,30 @@ impl<'c, 's> Chooser<'c, 's> {
         headings: &[String],
         meter: &Meter,
         now: usize,
+        tokens_max: f64,
     ) -> Self {
         let tokens = |text: &str| meter.text(text) as f64;
         let heading_of = |(text, topic): (&String, &Topic)| {
             let mut names = Vec::new();
             passages.known_in(text, |name| names.push(name));
-            Heading { tokens: tokens(text), names, weight: weigh::topic_weight(topic, now) }
+            let shown = match &topic.subject {
+                Subject::Command(command) if command.len() >= TELLING_CHARACTERS_MIN => Shown::Quoted,
+                _ => Shown::Named,
+            };
+            Heading { tokens: tokens(text), names, shown, weight: weigh::topic_weight(topic, now) }
         };
-        let name_tokens = passages.names.iter().map(|name| tokens(name.text));
+        // With the space before it: some share a token with it, figures do not.
+        let name_tokens: Vec<f64> =
+            passages.names.iter().map(|name| tokens(&format!(" {}", name.text))).collect();
         let mut chooser = Self {
             sources,
             passages,
-            weights,
             passage_tokens: vec![0.0; passages.passages.len()],
             candidates: Vec::new(),
             cost_min: f64::INFINITY,
-            name_tokens: name_tokens.collect(),
+            context_share: context_share(&weights, &name_tokens, tokens_max),
+            weights,
+            name_tokens,
             headings: headings.iter().zip(&sources.topics).map(heading_of).collect(),
         };
         chooser.find_candidates(meter);
@@ -180,13 +215,14 @@ impl<'c, 's> Chooser<'c, 's> {
                 self.passage_tokens[index as usize] = piece_tokens.1 * share + LINE_TOKENS;
             }
             let cost = self.cost(which, &run);
-            let alone = match which {
+            let cost_min = match which {
                 Which::Passage(index) => self.passage_tokens[index as usize],
                 Which::Heading(_) | Which::Name(_) => cost,
             };
-            self.cost_min = self.cost_min.min(alone);
-            candidates.push(Candidate { ratio: gain / cost, which });
+            self.cost_min = self.cost_min.min(cost_min);
+            candidates.push(Candidate { ratio: gain / cost, cost_min, which });
         }
+        candidates.sort_unstable_by(|a, b| b.cmp(a));
         self.candidates = candidates;
     }
 
@@ -198,16 +234,7 @@ impl<'c, 's> Chooser<'c, 's> {
             is_open: vec![false; self.headings.len()],
             passages: Vec::new(),
             left,
-            context_share: self.context_share(left),
         }
-    }
-
-    /// What context is worth where there is so much room.
-    fn context_share(&self, tokens_max: f64) -> f64 {
-        let wanted = self.weights.iter().zip(&self.name_tokens).filter(|(weight, _)| **weight > 0.0);
-        let all_tokens: f64 = wanted.map(|(_, tokens)| tokens).sum();
-        let left_out = 1.0 - (tokens_max / all_tokens.max(1.0)).min(1.0);
-        CONTEXT_SHARE + (CONTEXT_SHARE_MAX - CONTEXT_SHARE) * left_out
     }
 
     /// Chooses within `tokens_max`. Names that stand somewhere in `visible` or in what is quoted are
@@ -215,16 +242,20 @@ impl<'c, 's> Chooser<'c, 's> {
     pub(super) fn choose(&self, tokens_max: f64, visible: &str) -> Choice {
         let mut run = self.start(tokens_max);
         let mut visible = Visible::of(visible);
-        let mut heap: BinaryHeap<Candidate> = self.candidates.iter().copied().collect();
-        while let Some(Candidate { which, .. }) = heap.pop().filter(|_| run.left >= self.cost_min) {
+        let mut queue = Queue { sorted: &self.candidates, waiting: BinaryHeap::new() };
+        while let Some(candidate) = queue.pop().filter(|_| run.left >= self.cost_min) {
+            if candidate.cost_min > run.left {
+                continue;
+            }
+            let which = candidate.which;
             let (gain, cost) = (self.gain(which, &run), self.cost(which, &run));
             if gain <= 0.0 || cost > run.left {
                 continue;
             }
             let ratio = gain / cost;
             // What was chosen since may have taken from it.
-            if heap.peek().is_some_and(|next| next.ratio > ratio) {
-                heap.push(Candidate { ratio, which });
+            if queue.peek().is_some_and(|next| next.ratio > ratio) {
+                queue.waiting.push(Candidate { ratio, ..candidate });
                 continue;
             }
             self.take(which, cost, &mut run, &mut visible);
@@ -270,8 +301,9 @@ impl<'c, 's> Chooser<'c, 's> {
     fn open(&self, topic: TopicIndex, run: &mut Run) {
         let topic = topic.0 as usize;
         if !std::mem::replace(&mut run.is_open[topic], true) {
-            for &name in &self.headings[topic].names {
-                self.show(name, Shown::Named, run);
+            let heading = &self.headings[topic];
+            for &name in &heading.names {
+                self.show(name, heading.shown, run);
             }
         }
     }
@@ -300,8 +332,8 @@ impl<'c, 's> Chooser<'c, 's> {
         let weight = self.weights[name.0 as usize];
         match (run.shown[name.0 as usize], self.shown_as(name, shown)) {
             (Shown::Nowhere, Shown::Quoted) => weight,
-            (Shown::Nowhere, Shown::Named) => weight * (1.0 - run.context_share),
-            (Shown::Named, Shown::Quoted) => weight * run.context_share,
+            (Shown::Nowhere, Shown::Named) => weight * (1.0 - self.context_share),
+            (Shown::Named, Shown::Quoted) => weight * self.context_share,
             (Shown::Quoted, _) | (Shown::Named, Shown::Named) | (_, Shown::Nowhere) => 0.0,
         }
     }
@@ -331,7 +363,7 @@ impl<'c, 's> Chooser<'c, 's> {
             gain += heading.weight;
             for (position, &name) in heading.names.iter().enumerate() {
                 if !heading.names[..position].contains(&name) && !names.contains(&name) {
-                    gain += self.value(name, Shown::Named, run);
+                    gain += self.value(name, heading.shown, run);
                 }
             }
         }
@@ -354,6 +386,14 @@ impl<'c, 's> Chooser<'c, 's> {
             Which::Name(name) => self.name_tokens[name.0 as usize],
         }
     }
+}
+
+/// What context is worth where there is so much room for the names that are wanted.
+fn context_share(weights: &[f64], name_tokens: &[f64], tokens_max: f64) -> f64 {
+    let wanted = weights.iter().zip(name_tokens).filter(|(weight, _)| **weight > 0.0);
+    let all_tokens: f64 = wanted.map(|(_, tokens)| tokens).sum();
+    let left_out = 1.0 - (tokens_max / all_tokens.max(1.0)).min(1.0);
+    CONTEXT_SHARE + (CONTEXT_SHARE_MAX - CONTEXT_SHARE) * left_out
 }
 
 fn text_of<'c>(sources: &'c Sources<'_>, passages: &'c Passages<'_>, passage: u32) -> &'c str {
@@ -437,6 +477,21 @@ impl Grams {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_best_candidate_comes_first_whether_or_not_it_was_looked_at_before() {
+        let candidate =
+            |ratio: f64, name: u32| Candidate { ratio, cost_min: 1.0, which: Which::Name(NameIndex(name)) };
+        let sorted = [candidate(0.9, 0), candidate(0.5, 1), candidate(0.5, 2), candidate(0.1, 3)];
+        let mut queue = Queue { sorted: &sorted, waiting: BinaryHeap::new() };
+        queue.waiting.extend([candidate(0.6, 4), candidate(0.05, 5)]);
+        let mut order = Vec::new();
+        while let Some(best) = queue.pop() {
+            assert!(queue.peek().is_none_or(|next| *next <= best));
+            order.push(best.which);
+        }
+        assert_eq!(order, [0, 4, 1, 2, 3, 5].map(|name| Which::Name(NameIndex(name))));
+    }
 
     #[test]
     fn what_stands_in_a_text_may_be_held_by_its_grams() {

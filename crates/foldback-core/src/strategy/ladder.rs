@@ -27,7 +27,7 @@ use crate::edit::{Reason, SummarySpec};
 use crate::handle::Handle;
 use crate::ids::{Text, Tokens};
 use crate::item::ItemKind;
-use crate::kernel::{Floors, Kernel};
+use crate::kernel::{Floors, Kernel, RESULT_FLOOR_TOKENS_MIN};
 use crate::part::{Part, ResultPart, ToolResult};
 use crate::placeholder::{HeadPercent, is_placeholder, shorten_to_tokens};
 use crate::sequence::Holds;
@@ -50,7 +50,7 @@ const TEXT_TOKENS_MAX: Tokens = Tokens(1_200);
 
 /// Share of what the kernel leaves that a summary may take; the tail has the rest. What stands in
 /// the summary was chosen from the whole past, so it is worth more than as many tokens of tail.
-const SUMMARY_PERCENT: u64 = 90;
+const SUMMARY_PERCENT: u64 = 95;
 
 /// A summary is not asked to be longer than this share of all that it may stand for.
 const SUMMARY_OF_FOLDED_PERCENT_MAX: u64 = 15;
@@ -61,7 +61,7 @@ const GENTLE_PERCENT_MIN: u64 = 35;
 /// What is in flight, the first task, and what set the scene are shortened where they take a larger
 /// share of such a target, so that something is remembered beside them: the digest quotes from what
 /// is cut out.
-const IN_FLIGHT_PERCENT_MAX: u64 = 8;
+const IN_FLIGHT_PERCENT_MAX: u64 = 6;
 const TASK_PERCENT_MAX: u64 = 6;
 const SCENE_PERCENT_MAX: u64 = 4;
 
@@ -317,14 +317,11 @@ impl LadderStrategy {
             return true;
         }
         let keep = |position: usize, _: ItemKind| kernel.contains(position);
-        let hideable = draft.hideable(0..draft.len(), keep);
-        let foldable: Tokens = hideable.iter().map(|&position| draft.tokens_at(position)).sum();
-        let fixed = draft.tokens().saturating_sub(foldable + draft.summary_tokens());
+        let Foldable { hideable, fixed, summary_max } = Foldable::of(draft, kernel);
         let room = target.saturating_sub(fixed);
         if room.0 < SUMMARY_TOKENS_MIN {
             return false;
         }
-        let summary_max = share(foldable + summarised(draft), SUMMARY_OF_FOLDED_PERCENT_MAX);
         let summary_tokens = share(room, SUMMARY_PERCENT).min(summary_max).max(Tokens(SUMMARY_TOKENS_MIN));
         let split_point = tail_start(draft, &hideable, room.saturating_sub(summary_tokens));
         // What the tail leaves because the next unit is too large for it, the summary takes.
@@ -341,17 +338,48 @@ impl LadderStrategy {
     }
 }
 
-/// Shortens what must stay where it would leave too little room for a summary: the first task,
-/// and what is in flight.
+/// What a summary could stand for.
+struct Foldable {
+    hideable: Vec<usize>,
+    /// What the rest costs.
+    fixed: Tokens,
+    /// A longer summary is not asked for.
+    summary_max: Tokens,
+}
+
+impl Foldable {
+    fn of(draft: &Draft<'_>, kernel: &Kernel) -> Self {
+        let hideable = draft.hideable(0..draft.len(), |position, _| kernel.contains(position));
+        let tokens: Tokens = hideable.iter().map(|&position| draft.tokens_at(position)).sum();
+        let fixed = draft.tokens().saturating_sub(tokens + draft.summary_tokens());
+        let summary_max = share(tokens + summarised(draft), SUMMARY_OF_FOLDED_PERCENT_MAX);
+        Self { hideable, fixed, summary_max }
+    }
+}
+
+/// Shortens what must stay where it would leave too little room for a summary: what is in flight,
+/// what set the scene, and the first task.
 fn leave_room(draft: &mut Draft<'_>, target: Tokens) {
     let floors = Floors::for_target(target);
     let kernel = Kernel::of(draft);
-    if kernel.task().is_some_and(|task| draft.tokens_at(task) > share(target, TASK_PERCENT_MAX)) {
-        shorten_task(draft, &kernel, &floors);
+    let lacks_room = |draft: &Draft<'_>| {
+        let foldable = Foldable::of(draft, &kernel);
+        foldable.fixed + foldable.summary_max > target
+    };
+    if lacks_room(draft) {
+        shorten_all_in_flight(draft, target, &floors);
     }
-    if kernel.scene_tokens(draft) > share(target, SCENE_PERCENT_MAX) {
+    if kernel.scene_tokens(draft) > share(target, SCENE_PERCENT_MAX) && lacks_room(draft) {
         shorten_scene(draft, &kernel, &floors);
     }
+    let is_long = |task: usize| draft.tokens_at(task) > share(target, TASK_PERCENT_MAX);
+    if kernel.task().is_some_and(is_long) && lacks_room(draft) {
+        shorten_task(draft, &kernel, &floors);
+    }
+}
+
+/// Shortens what is in flight to its share of the target.
+fn shorten_all_in_flight(draft: &mut Draft<'_>, target: Tokens, floors: &Floors) {
     let room = share(target, IN_FLIGHT_PERCENT_MAX);
     let parts = parts_in_flight(draft);
     let tokens_of = |draft: &Draft<'_>, (position, part_index): (usize, usize)| {
@@ -372,7 +400,9 @@ fn leave_room(draft: &mut Draft<'_>, target: Tokens) {
         }
         left = left.saturating_sub(size);
     }
-    let floors = Floors { result: fair.max(floors.result), input: fair.max(floors.input), ..floors };
+    // Many small answers may be shorter each than one alone.
+    let result = fair.max(RESULT_FLOOR_TOKENS_MIN);
+    let floors = Floors { result, input: fair.max(floors.input), ..*floors };
     for (position, part_index) in parts {
         shorten_in_flight(draft, position, part_index, &floors);
     }
@@ -387,42 +417,47 @@ fn parts_in_flight(draft: &Draft<'_>) -> Vec<(usize, usize)> {
 fn shorten_in_flight(draft: &mut Draft<'_>, position: usize, part_index: usize, floors: &Floors) -> bool {
     let handle = draft.part_handle(position, part_index);
     // From what the view shows, so that a second step comes as far down as a single one.
-    let part = draft.item(position).and_then(|item| item.parts.get(part_index));
-    let Some(floor) = part.and_then(|part| floors.in_flight(part, &handle, draft.meter())) else {
-        return false;
-    };
+    let shortened = draft
+        .item(position)
+        .and_then(|item| floors.in_flight(item.kind, item.parts.get(part_index)?, &handle, draft.meter()));
+    let Some(floor) = shortened else { return false };
     let reason = Reason::new(ID, "in flight, and there is no room for all of it");
     draft.shorten_in_flight(position, part_index, floor, reason)
 }
 
 fn shorten_task(draft: &mut Draft<'_>, kernel: &Kernel, floors: &Floors) {
     let Some(position) = kernel.task() else { return };
-    let reason = "the first task is longer than fits";
-    shorten_kept(draft, position, reason, |part, handle, meter| floors.of_task(part, handle, meter));
+    let reason = Reason::new(ID, "the first task is longer than fits");
+    for (part_index, part) in
+        smallest(draft, position, |part, handle, meter| floors.of_task(part, handle, meter))
+    {
+        draft.shorten_task(position, part_index, part, reason.clone());
+    }
 }
 
 /// Developer items and context before the first user item: rules and beginning stay.
 fn shorten_scene(draft: &mut Draft<'_>, kernel: &Kernel, floors: &Floors) {
     for position in kernel.scene().collect::<Vec<_>>() {
-        let reason = "what set the scene is longer than fits; its rules are kept";
-        shorten_kept(draft, position, reason, |part, handle, meter| floors.of_scene(part, handle, meter));
+        let reason = Reason::new(ID, "what set the scene is longer than fits; its rules are kept");
+        for (part_index, part) in
+            smallest(draft, position, |part, handle, meter| floors.of_scene(part, handle, meter))
+        {
+            draft.rewrite(position, part_index, part, reason.clone());
+        }
     }
 }
 
-fn shorten_kept(
-    draft: &mut Draft<'_>,
+/// The parts at `position` that have something smaller, each with it.
+fn smallest(
+    draft: &Draft<'_>,
     position: usize,
-    reason: &'static str,
     floor: impl Fn(&Part, &Handle, &Meter) -> Option<Part>,
-) {
+) -> Vec<(usize, Part)> {
     let floor = |(part_index, part): (usize, &Part)| {
         let handle = draft.part_handle(position, part_index);
         Some((part_index, floor(part, &handle, draft.meter())?))
     };
-    let floors: Vec<_> = draft.parts(position).filter_map(floor).collect();
-    for (part_index, part) in floors {
-        draft.rewrite(position, part_index, part, Reason::new(ID, reason));
-    }
+    draft.parts(position).filter_map(floor).collect()
 }
 
 #[cfg(test)]
@@ -503,6 +538,45 @@ mod tests {
         };
         assert_eq!(infeasible.kernel[0].id.as_str(), "wall");
         assert!(infeasible.to_string().contains("wall"), "{infeasible}");
+    }
+
+    #[test]
+    fn a_task_that_nobody_followed_up_is_shortened_once_work_on_it_began() {
+        let task = || Item::user("task", "a wall of text ".repeat(2_000));
+        let mut transcript = Transcript::default();
+        transcript.push(task());
+        assert!(climb(&transcript, 1_000).is_err(), "nobody has answered it yet");
+        transcript.push(Item::assistant("a", vec![Part::call("c", "read", &json!({}))]));
+        transcript.push(Item::tool("t", ToolResult::text("c", "a line of output\n".repeat(500))));
+        let compacted = climb(&transcript, 1_000).unwrap().apply_digest();
+        assert!(compacted.view.tokens() <= Tokens(1_000));
+        let first = compacted.view.items().next().unwrap();
+        assert_eq!((first.id.as_str(), first.kind), ("task", ItemKind::User));
+        assert_ne!(first.parts, task().parts);
+    }
+
+    #[test]
+    fn a_long_report_that_just_came_in_is_shortened_like_a_result() {
+        let mut transcript = session(40, 50);
+        transcript.push(Item::assistant("a", vec![Part::call("c", "Task", &json!({}))]));
+        transcript.push(Item::tool("t", ToolResult::text("c", "started")));
+        transcript.push(Item::text("n", ItemKind::Notification, "a line of the report\n".repeat(800)));
+        let compacted = climb(&transcript, 1_200).unwrap().apply_digest();
+        assert!(compacted.view.tokens() <= Tokens(1_200));
+        assert_eq!(compacted.view.items().last().unwrap().kind, ItemKind::Notification);
+    }
+
+    #[test]
+    fn a_long_task_stays_whole_where_a_summary_could_not_use_its_room() {
+        let mut transcript = Transcript::default();
+        let task = Item::user("task", "Make each of the parsers faster. ".repeat(40));
+        transcript.push(task.clone());
+        transcript.push(Item::assistant("a", vec![Part::text("I begin.")]));
+        transcript.push(Item::assistant("b", vec![Part::call("c", "read", &json!({}))]));
+        transcript.push(Item::tool("t", ToolResult::text("c", "a line of output\n".repeat(3_000))));
+        let compacted = climb(&transcript, 1_000).unwrap().apply_digest();
+        assert_eq!(compacted.view.items().next().unwrap().parts, task.parts);
+        assert!(compacted.view.tokens() <= Tokens(1_000));
     }
 
     #[test]

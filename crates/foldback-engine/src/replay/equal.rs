@@ -88,12 +88,13 @@ fn shorten_in_flight(
     for position in draft.unit_in_flight() {
         let parts: Vec<(usize, Part)> =
             draft.parts(position).map(|(index, part)| (index, part.clone())).collect();
+        let Some(kind) = draft.item(position).map(|item| item.kind) else { continue };
         for (part_index, part) in parts {
             if kept(draft) <= room {
                 return;
             }
             let handle = draft.part_handle(position, part_index);
-            if let Some(floor) = floors.in_flight(&part, &handle, draft.meter()) {
+            if let Some(floor) = floors.in_flight(kind, &part, &handle, draft.meter()) {
                 let reason = Reason::new(ID, "in flight, and there is no room for all of it");
                 draft.shorten_in_flight(position, part_index, floor, reason);
             }

@@ -1,10 +1,13 @@
 //! What the store costs: appends beside bare inserts, opening a long session beside a short one,
 //! searching, bytes on disk.
 //!
-//! `cargo run --release --manifest-path benches/Cargo.toml --bin store -- [--quick] [SESSIONS]`
+//! `cargo run --release --manifest-path benches/Cargo.toml --bin store -- [--items N] [--only PART]
+//! [--keep FOLDER] [--postgres URL] [SESSIONS]`
 //!
-//! SESSIONS is a folder of session files; without it, stored size is not measured. Everything is written to
-//! a temporary folder and durable, as in use; TMPDIR names another one, such as one in memory.
+//! The parts are sizes, appends and long. SESSIONS is a folder of session files; without it, stored size is
+//! not measured. Everything is written to a temporary folder and durable, as in use; TMPDIR names another
+//! one, such as one in memory. With --keep, the long stores stay in that folder and are used again. With
+//! --postgres, the long store is made on that server too.
 #![allow(clippy::print_stdout, reason = "it reports by printing")]
 
 use std::error::Error;
@@ -12,11 +15,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use foldback_core::{CompactionBlock, Edit, Handle, Item, LoopId, Metadata, Part, Reason, SessionId, Tokens};
-use foldback_engine::Store;
+use foldback_core::{
+    CompactionBlock, Edit, FactKind, Handle, Item, LoopId, Metadata, Part, Reason, SessionId, Timestamp,
+    Tokens,
+};
 use foldback_engine::store::{At, NewLoop, NewSession, Origin, Retention, SearchQuery, Version};
+use foldback_engine::{Store, StoreError};
 use foldback_formats::Session;
-use foldback_store::SqliteStore;
+use foldback_store::{PostgresOptions, PostgresStore, SqliteStore};
 
 /// Rounds of each comparison; the sides take turns.
 const ROUNDS: usize = 7;
@@ -45,10 +51,13 @@ fn item(number: usize) -> Arc<Item> {
             mixed % 53
         ));
     }
-    Arc::new(match number % 2 {
+    words.push_str(&format!("see src/part_{}.rs", number % 5_003));
+    let mut item = match number % 2 {
         0 => Item::user(format!("u{number}"), words),
         _ => Item::assistant(format!("a{number}"), vec![Part::text(words)]),
-    })
+    };
+    item.created_at = Some(Timestamp(number as i64));
+    Arc::new(item)
 }
 
 fn names() -> (SessionId, LoopId) {
@@ -62,7 +71,7 @@ async fn begin(path: &Path) -> Outcome<(SqliteStore, Version)> {
     Ok((store, version))
 }
 
-async fn append(store: &SqliteStore, version: Version, items: &[Arc<Item>]) -> Outcome<Version> {
+async fn append(store: &dyn Store, version: Version, items: &[Arc<Item>]) -> Outcome<Version> {
     let (session, loop_id) = names();
     Ok(store.append(&At { session: &session, loop_id: &loop_id, version }, items).await?)
 }
@@ -99,8 +108,8 @@ async fn compare_appends(folder: &Path, batch: usize, batches: usize) -> Outcome
     for round in 0..ROUNDS {
         let items: Vec<Arc<Item>> =
             (0..batch * batches).map(|number| item(round * 100_000 + number)).collect();
-        let (store, mut version) = begin(&folder.join(format!("ours-{batch}-{round}.db"))).await?;
-        let mut db = bare(&folder.join(format!("bare-{batch}-{round}.db")))?;
+        let (store, mut version) = begin(&folder.join(format!("ours-{batch}-{batches}-{round}.db"))).await?;
+        let mut db = bare(&folder.join(format!("bare-{batch}-{batches}-{round}.db")))?;
         let (mut our_time, mut bare_time) = (Duration::ZERO, Duration::ZERO);
         for items in items.chunks(batch) {
             let started = Instant::now();
@@ -140,15 +149,19 @@ fn hide(range: std::ops::Range<usize>) -> CompactionBlock {
     }
 }
 
-/// A session of so many items, compacted as it grew, of which the newest stay visible.
-async fn long_session(path: &Path, count: usize) -> Outcome<SqliteStore> {
-    let (store, mut version) = begin(path).await?;
+/// A session of so many items, compacted as it grew, of which the newest stay visible. One that is there
+/// already is left as it is.
+async fn lengthen(store: &dyn Store, count: usize) -> Outcome<()> {
     let (session, loop_id) = names();
+    let mut version = match store.create(&NewSession::new(session.clone(), loop_id.clone())).await {
+        Err(StoreError::Exists { .. }) => return Ok(()),
+        created => created?,
+    };
     let step = (count / 100).max(1_000);
     let mut hidden = 0;
     for start in (0..count).step_by(step) {
         let items: Vec<Arc<Item>> = (start..(start + step).min(count)).map(item).collect();
-        version = append(&store, version, &items).await?;
+        version = append(store, version, &items).await?;
         let end = start + items.len();
         if end > VISIBLE + hidden {
             let at = At { session: &session, loop_id: &loop_id, version };
@@ -156,10 +169,10 @@ async fn long_session(path: &Path, count: usize) -> Outcome<SqliteStore> {
             hidden = end - VISIBLE;
         }
     }
-    Ok(store)
+    Ok(())
 }
 
-async fn timed_contexts(store: &SqliteStore) -> Outcome<f64> {
+async fn timed_contexts(store: &dyn Store) -> Outcome<f64> {
     let (session, loop_id) = names();
     let mut times = Vec::new();
     for _ in 0..ROUNDS * 3 {
@@ -171,42 +184,110 @@ async fn timed_contexts(store: &SqliteStore) -> Outcome<f64> {
     Ok(median(times))
 }
 
-async fn timed_search(store: &SqliteStore, text: &str) -> Outcome<(f64, usize)> {
-    let mut times = Vec::new();
-    let mut hits = 0;
-    for _ in 0..ROUNDS {
-        let started = Instant::now();
-        hits = store.search(&SearchQuery::text(text)).await?.hits.len();
-        times.push(started.elapsed().as_secs_f64() * 1e3);
+/// Nanoseconds that the threads of this process have run.
+fn processor_nanos() -> Outcome<u64> {
+    let mut nanos = 0;
+    for thread in std::fs::read_dir("/proc/self/task")? {
+        let told = std::fs::read_to_string(thread?.path().join("schedstat"))?;
+        nanos += told.split(' ').next().unwrap_or_default().parse::<u64>()?;
     }
-    Ok((median(times), hits))
+    Ok(nanos)
 }
 
-async fn compare_lengths(folder: &Path, long: usize) -> Outcome<()> {
-    let short_store = long_session(&folder.join("short.db"), 10_000).await?;
-    let short = timed_contexts(&short_store).await?;
-    let store = long_session(&folder.join("long.db"), long).await?;
-    let reopened = timed_contexts(&store).await?;
+async fn time_search(store: &dyn Store, name: &str, query: &SearchQuery) -> Outcome<()> {
+    let (mut times, mut busy) = (Vec::new(), Vec::new());
+    let mut answer = store.search(query).await?;
+    for _ in 0..ROUNDS {
+        let (started, ran) = (Instant::now(), processor_nanos()?);
+        answer = store.search(query).await?;
+        times.push(started.elapsed().as_secs_f64() * 1e3);
+        busy.push((processor_nanos()? - ran) as f64 / 1e6);
+    }
+    let least = times.iter().copied().fold(f64::MAX, f64::min);
+    let rest = if answer.is_complete { "everything was looked at" } else { "the newest were looked at" };
     println!(
-        "context items=10000 {short:.1} ms, items={long} {reopened:.1} ms, ratio={:.2}",
-        reopened / short
+        "search {name}: {:.1} ms (least {least:.1}), {:.1} ms of this process, {} hits, {rest}",
+        median(times),
+        median(busy),
+        answer.hits.len()
     );
+    Ok(())
+}
+
+/// Every kind of query: words from rare to common, phrases that occur and that do not, regular expressions,
+/// filters.
+fn queries(long: usize) -> Vec<(&'static str, SearchQuery)> {
+    let rare = format!("\"step 3 of {}\"", long / 2);
+    let words = |name, text: &str| (name, SearchQuery::text(text));
+    let regex =
+        |name, regex: &str| (name, SearchQuery { regex: Some(regex.to_owned()), ..SearchQuery::default() });
+    let kind = |name, kind| (name, SearchQuery { fact_kind: Some(kind), ..SearchQuery::default() });
+    let file =
+        |name, file: &str| (name, SearchQuery { file: Some(file.to_owned()), ..SearchQuery::default() });
+    let old = Some(Timestamp(long as i64 / 1_000));
+    vec![
+        words("a rare phrase", &rare),
+        words("a common word", "step"),
+        words("common words", "module_7 took"),
+        words("a common phrase", "\"took 13 ms in module_5\""),
+        words("a phrase of common words that is nowhere", "\"took step ms of\""),
+        words("a phrase of rarer words that is nowhere", "\"976 975\""),
+        words("three phrases of rarer words", "\"took 976\" \"took 975\" \"took 974\""),
+        words("a word that is nowhere", "zeppelin"),
+        regex("a regular expression that fits often", r"module_1\d;"),
+        regex("a regular expression that fits nowhere", r"[a-z]+ \d+ never \w+"),
+        kind("facts that are everywhere", FactKind::Path),
+        kind("facts that are nowhere", FactKind::Constraint),
+        file("a file", "src/part_77.rs"),
+        file("a file that is nowhere", "step/of/took.ms"),
+        ("an old time", SearchQuery { until: old, ..SearchQuery::default() }),
+        ("words of an old time", SearchQuery { until: old, ..SearchQuery::text("took ms") }),
+        (
+            "words of a session",
+            SearchQuery { session: Some(names().0), ..SearchQuery::text("module_7 took") },
+        ),
+    ]
+}
+
+async fn measure_long(store: &dyn Store, long: usize) -> Outcome<f64> {
+    let started = Instant::now();
+    lengthen(store, long).await?;
+    println!("append items={long} {:.1} s", started.elapsed().as_secs_f64());
     let started = Instant::now();
     while store.index(20_000).await? > 0 {}
     println!("index items={long} {:.1} s", started.elapsed().as_secs_f64());
+    // Once everything is settled, in the short session too: a tail is read faster.
+    let opened = timed_contexts(store).await?;
     let size = store.size().await?;
     println!("size items={long} data={} MB search={} MB", size.data_bytes >> 20, size.search_bytes >> 20);
-    let rare = format!("\"step 3 of {}\"", long / 2);
-    let common = ["module_7 took", "step", "\"took 13 ms in module_5\"", "\"took step ms of\"", "976 975"];
-    for text in [rare.as_str()].into_iter().chain(common) {
-        let (millis, hits) = timed_search(&store, text).await?;
-        println!("search items={long} {text:?} {millis:.1} ms, {hits} hits");
+    for (name, query) in queries(long) {
+        time_search(store, name, &query).await?;
     }
     let handle = Handle::of_item(long / 2, &item(long / 2).id);
     let (session, loop_id) = names();
     let started = Instant::now();
     store.locate(&session, &loop_id, &handle).await?;
     println!("locate items={long} {:.1} ms", started.elapsed().as_secs_f64() * 1e3);
+    Ok(opened)
+}
+
+async fn compare_lengths(folder: &Path, long: usize) -> Outcome<()> {
+    let short_store = SqliteStore::open(folder.join("short.db")).await?;
+    lengthen(&short_store, 10_000).await?;
+    while short_store.index(20_000).await? > 0 {}
+    let short = timed_contexts(&short_store).await?;
+    let store = SqliteStore::open(folder.join(format!("long-{long}.db"))).await?;
+    let opened = measure_long(&store, long).await?;
+    println!("context items=10000 {short:.1} ms, items={long} {opened:.1} ms, ratio={:.2}", opened / short);
+    Ok(())
+}
+
+/// The long session on a server; its tables stay there.
+async fn measure_server(url: &str, long: usize) -> Outcome<()> {
+    let options = PostgresOptions { schema: format!("bench_{long}"), ..PostgresOptions::default() };
+    let store = PostgresStore::open_with(url, options).await?;
+    let opened = measure_long(&store, long).await?;
+    println!("context items={long} {opened:.1} ms on the server");
     Ok(())
 }
 
@@ -263,22 +344,62 @@ async fn measure_size(folder: &Path, sessions: &Path) -> Outcome<()> {
     Ok(())
 }
 
+#[derive(Debug, Default)]
+struct Arguments {
+    items: Option<usize>,
+    only: Option<String>,
+    keep: Option<PathBuf>,
+    postgres: Option<String>,
+    sessions: Option<PathBuf>,
+}
+
+impl Arguments {
+    fn read() -> Outcome<Self> {
+        let mut read = Self::default();
+        let mut words = std::env::args().skip(1);
+        while let Some(word) = words.next() {
+            let mut value = || words.next().ok_or_else(|| format!("{word} wants a value"));
+            match word.as_str() {
+                "--items" => read.items = Some(value()?.parse()?),
+                "--only" => read.only = Some(value()?),
+                "--keep" => read.keep = Some(value()?.into()),
+                "--postgres" => read.postgres = Some(value()?),
+                sessions => read.sessions = Some(sessions.into()),
+            }
+        }
+        Ok(read)
+    }
+
+    fn wants(&self, part: &str) -> bool {
+        self.only.as_deref().is_none_or(|only| only == part)
+    }
+}
+
+async fn measure(folder: &Path, arguments: &Arguments) -> Outcome<()> {
+    if let Some(sessions) = arguments.sessions.as_ref().filter(|_| arguments.wants("sizes")) {
+        measure_size(folder, sessions).await?;
+    }
+    if arguments.wants("appends") {
+        compare_appends(folder, BATCH, BATCHES).await?;
+        compare_appends(folder, BATCH, BATCHES_MANY).await?;
+        compare_appends(folder, 1, SINGLES).await?;
+    }
+    if arguments.wants("long") {
+        let long = arguments.items.unwrap_or(1_000_000);
+        compare_lengths(arguments.keep.as_deref().unwrap_or(folder), long).await?;
+        if let Some(url) = &arguments.postgres {
+            measure_server(url, long).await?;
+        }
+    }
+    Ok(())
+}
+
 fn main() -> Outcome<()> {
-    let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let is_quick = arguments.iter().any(|argument| argument == "--quick");
-    let sessions = arguments.iter().find(|argument| !argument.starts_with("--"));
+    let arguments = Arguments::read()?;
     let folder = std::env::temp_dir().join(format!("foldback-bench-{}", std::process::id()));
     std::fs::create_dir_all(&folder)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
-    let done = runtime.block_on(async {
-        if let Some(sessions) = sessions {
-            measure_size(&folder, Path::new(sessions)).await?;
-        }
-        compare_appends(&folder, BATCH, BATCHES).await?;
-        compare_appends(&folder, BATCH, BATCHES_MANY).await?;
-        compare_appends(&folder, 1, SINGLES).await?;
-        compare_lengths(&folder, if is_quick { 100_000 } else { 1_000_000 }).await
-    });
+    let done = runtime.block_on(measure(&folder, &arguments));
     std::fs::remove_dir_all(&folder)?;
     done
 }

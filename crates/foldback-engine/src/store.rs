@@ -27,7 +27,7 @@ pub use records::{
     At, BlockNumber, Head, LoopInfo, NewLoop, NewSession, Origin, Page, SessionInfo, StackPoint, StoredBlock,
     Version,
 };
-pub use search::{Place, SearchAnswer, SearchHit, SearchQuery};
+pub use search::{Place, SearchAnswer, SearchCursor, SearchHit, SearchQuery};
 
 /// Items that are looked at, at first, to find the end of a unit.
 const UNIT_ITEMS_FIRST: usize = 64;

@@ -56,13 +56,6 @@ pub(crate) fn prefix(hash: &BodyHash) -> i64 {
     i64::from_le_bytes(*first)
 }
 
-/// What is stored of an item.
-pub(crate) fn encode_item(item: &Item) -> Result<Vec<u8>, StoreError> {
-    let mut bytes = Vec::new();
-    write_item(&mut bytes, item)?;
-    Ok(bytes)
-}
-
 /// Adds what is stored of an item.
 pub(crate) fn write_item(target: &mut Vec<u8>, item: &Item) -> Result<(), StoreError> {
     let before = target.len();
@@ -274,6 +267,11 @@ mod tests {
                 prop_assert_eq!(matches!(error, StoreError::Corrupt { .. }), true);
             }
         }
+    }
+
+    fn encode_item(item: &Item) -> Result<Vec<u8>, StoreError> {
+        let mut bytes = Vec::new();
+        write_item(&mut bytes, item).map(|()| bytes)
     }
 
     #[test]

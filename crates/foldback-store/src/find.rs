@@ -10,7 +10,7 @@ use std::ops::Range;
 use foldback_core::reading::text_of;
 use foldback_core::{Edit, FactKind, Handle, Item, Ledger, Text, Timestamp};
 use foldback_engine::StoreError;
-use foldback_engine::store::{Place, SearchQuery};
+use foldback_engine::store::{Place, SearchAnswer, SearchCursor, SearchHit, SearchQuery};
 use regex::{Regex, RegexBuilder};
 
 /// Bytes of an item that are indexed and searched.
@@ -19,16 +19,26 @@ pub(crate) const SEARCHED_BYTES_MAX: usize = 512 * 1024;
 /// Items that are looked at, at a time.
 pub(crate) const BATCH_ITEMS: usize = 200;
 
-/// Items that are looked at for one query, where it leaves many out after the index found them.
-pub(crate) const EXAMINED_ITEMS_MAX: usize = 20_000;
+/// Items and bytes of them that are looked at for one query: what a regular expression or a filter leaves
+/// out, and what an index found that lacks the order of the words. The answer says where to go on.
+pub(crate) const EXAMINED_ITEMS_MAX: usize = 4_000;
+pub(crate) const EXAMINED_BYTES_MAX: usize = 4 * 1024 * 1024;
 
-/// Items that are looked at for one query, where the index was asked for the rare words of it only.
-pub(crate) const VERIFIED_ITEMS_MAX: usize = 3_000;
+/// What unpacking counts for beside the bytes of an item, once for each pack: items with rare words lie in
+/// a pack each.
+pub(crate) const PACK_COST_BYTES: usize = 8 * 1024;
 
-/// Items in which the index compares where words stand, for one query, by estimate: a phrase of words
-/// that are in every item is looked for in the newest so many. What has a rare word is found wherever
-/// it is, and costs none of them.
-pub(crate) const COMPARED_ITEMS_MAX: usize = 16_384;
+/// How many times more than reading an item finding its facts takes.
+const FACTS_COST: usize = 6;
+
+/// Items with the rare words of a query that are read, rather than left to the index to compare.
+pub(crate) const RARE_ITEMS_MAX: usize = 500;
+
+/// How many words an index passes over in the time in which it compares where words stand, in one body.
+pub(crate) const PASSED_WORDS: i64 = 32;
+
+/// Items of a session among which its first and its last are looked for.
+pub(crate) const SESSION_ITEMS_MAX: usize = 20_000;
 
 /// New items that a search takes into the index first; many more are for `index`, which nobody waits
 /// for.
@@ -126,8 +136,12 @@ impl Search {
     /// Whether every phrase stands in an item word for word: for indices that do not know which word
     /// follows which.
     pub(crate) fn holds_phrases(&self, item: &Item) -> bool {
-        let text = format!(" {}", words_of(&searchable(item)));
-        self.phrases.iter().all(|phrase| text.contains(&format!(" {}", words_of(phrase))))
+        let words = words_of(&searchable(item));
+        let stands = |phrase: &String| {
+            let phrase = words_of(phrase);
+            words.starts_with(&phrase) || words.contains(&format!(" {phrase}"))
+        };
+        self.phrases.iter().all(stands)
     }
 
     /// Whether the index may know words of an item that [`Self::holds_phrases`] does not: it leaves
@@ -135,6 +149,11 @@ impl Search {
     pub(crate) fn may_be_spelled_otherwise(item: &Item) -> bool {
         let is_accented = |c: char| !c.is_ascii() && c.is_alphabetic() && !is_written_without_spaces(c);
         searchable(item).contains(is_accented)
+    }
+
+    /// What looking at an item of so many bytes counts for.
+    pub(crate) fn cost(&self, bytes: usize) -> usize {
+        if self.fact_kind.is_some() { bytes.saturating_mul(FACTS_COST) } else { bytes }
     }
 
     /// How well an item fits, and the text around the first place; nothing where it does not.
@@ -179,11 +198,31 @@ impl Search {
     }
 }
 
+/// The best of what was found, and where older items are that were not looked at.
+pub(crate) fn answer(mut hits: Vec<SearchHit>, hits_max: usize, next: Option<SearchCursor>) -> SearchAnswer {
+    hits.sort_by(|one, other| other.score.total_cmp(&one.score));
+    let is_complete = next.is_none() && hits.len() <= hits_max;
+    hits.truncate(hits_max);
+    SearchAnswer { hits, is_complete, next }
+}
+
 /// Text as an index of whole words sees it: letters and digits in lower case, single spaces between.
 pub(crate) fn words_of(text: &str) -> String {
     let text = separated(text);
-    let words = text.split(|character: char| !character.is_alphanumeric()).filter(|word| !word.is_empty());
-    words.flat_map(|word| [word.to_lowercase(), " ".to_owned()]).collect()
+    let mut words = String::with_capacity(text.len() + 1);
+    let pieces = text.split(|character: char| !character.is_alphanumeric());
+    for word in pieces.filter(|word| !word.is_empty()) {
+        let start = words.len();
+        match word.is_ascii() {
+            true => {
+                words.push_str(word);
+                words[start..].make_ascii_lowercase();
+            }
+            false => words.push_str(&word.to_lowercase()),
+        }
+        words.push(' ');
+    }
+    words
 }
 
 /// Text in which each sign of a writing without spaces stands alone, so that an index of words knows

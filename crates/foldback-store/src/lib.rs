@@ -11,6 +11,8 @@ mod find;
 mod postgres;
 mod rows;
 mod sqlite;
+mod tail;
+mod walk;
 
 pub use postgres::{PostgresOptions, PostgresStore};
 pub use sqlite::{Access, SqliteOptions, SqliteStore};

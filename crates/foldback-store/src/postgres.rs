@@ -7,17 +7,20 @@
 mod append;
 mod blocks;
 mod care;
+mod change;
 mod error;
 mod find;
 mod jobs;
 mod read;
 mod schema;
 mod sessions;
+mod tail;
 mod verify;
 
 use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -36,6 +39,8 @@ use tokio_postgres::{Config, IsolationLevel, NoTls, Row};
 
 use crate::find::CATCH_UP_ITEMS;
 use crate::rows::{LoopRow, SessionRow, write_metadata};
+use crate::tail::TAIL_BYTES_MAX;
+use change::Bodies;
 use error::Fault;
 
 /// Names the lock that gc holds alone and writers of bodies hold together: "body".
@@ -75,6 +80,15 @@ pub struct PostgresStore {
     pool: Pool,
     options: PostgresOptions,
     location: String,
+    tail: Arc<Tail>,
+}
+
+/// What this process knows of the tail.
+#[derive(Debug, Default)]
+struct Tail {
+    /// Bytes that this process and those before it appended and nobody settled, at most.
+    bytes: AtomicU64,
+    is_settling: AtomicBool,
 }
 
 impl fmt::Debug for PostgresStore {
@@ -149,12 +163,14 @@ impl PostgresStore {
             .wait_timeout(Some(CONNECTION_WAIT))
             .build()
             .map_err(|error| unreadable(error.to_string()))?;
-        let store = Self { pool, options, location };
+        let store = Self { pool, options, location, tail: Arc::default() };
         let opened = async {
             let mut connection = store.pool.get().await?;
-            schema::migrate(&mut connection, &store.options.schema, schema::VERSION).await
+            schema::migrate(&mut connection, &store.options.schema, schema::VERSION).await?;
+            store.tail.bytes.store(tail::bytes(&connection).await?, Ordering::Relaxed);
+            Ok(())
         };
-        opened.await.map_err(|fault| fault.at("opening", &store.location))?;
+        opened.await.map_err(|fault: Fault| fault.at("opening", &store.location))?;
         Ok(store)
     }
 
@@ -164,83 +180,6 @@ impl PostgresStore {
 
     async fn connection(&self) -> Result<Object, Fault> {
         Ok(self.pool.get().await?)
-    }
-
-    /// Changes a session at the version that the writer has seen: all of it or nothing.
-    async fn change(
-        &self,
-        operation: &'static str,
-        session: &SessionId,
-        seen: Version,
-        work: impl AsyncFnOnce(&Transaction<'_>, &SessionRow) -> Result<(), Fault>,
-    ) -> Result<Version, StoreError> {
-        let now = self.options.clock.now();
-        let changed = async {
-            let mut connection = self.connection().await?;
-            let change = connection.transaction().await?;
-            let row = sessions::lock(&change, session).await?;
-            if row.version != seen {
-                let (expected, actual) = (seen, row.version);
-                return Err(StoreError::Conflict { session: session.clone(), expected, actual }.into());
-            }
-            work(&change, &row).await?;
-            let sql = "UPDATE sessions SET version = version + 1, updated_at = greatest(updated_at, $2) WHERE id = $1";
-            query(&change, sql, &[&row.key, &now.0]).await?;
-            change.commit().await?;
-            Ok(Version(row.version.0 + 1))
-        };
-        changed.await.map_err(self.at(operation))
-    }
-
-    /// Changes a loop of a session, likewise.
-    async fn change_loop(
-        &self,
-        operation: &'static str,
-        at: &At<'_>,
-        work: impl AsyncFnOnce(&Transaction<'_>, &SessionRow, &LoopRow) -> Result<(), Fault>,
-    ) -> Result<Version, StoreError> {
-        let find = async |db: &Transaction<'_>, session: &SessionRow| {
-            let target = sessions::find_loop(db, session, at.loop_id).await?;
-            work(db, session, &target).await
-        };
-        self.change(operation, at.session, at.version, find).await
-    }
-
-    /// Changes what belongs to no version.
-    async fn write<T>(
-        &self,
-        operation: &'static str,
-        work: impl AsyncFnOnce(&Transaction<'_>) -> Result<T, Fault>,
-    ) -> Result<T, StoreError> {
-        let written = async {
-            let mut connection = self.connection().await?;
-            let change = connection.transaction().await?;
-            let answer = work(&change).await?;
-            change.commit().await?;
-            Ok(answer)
-        };
-        written.await.map_err(self.at(operation))
-    }
-
-    /// Reads, all of one moment.
-    async fn read<T>(
-        &self,
-        operation: &'static str,
-        work: impl AsyncFnOnce(&Transaction<'_>) -> Result<T, Fault>,
-    ) -> Result<T, StoreError> {
-        let answered = async {
-            let mut connection = self.connection().await?;
-            let read = connection
-                .build_transaction()
-                .isolation_level(IsolationLevel::RepeatableRead)
-                .read_only(true)
-                .start()
-                .await?;
-            let answer = work(&read).await?;
-            read.commit().await?;
-            Ok(answer)
-        };
-        answered.await.map_err(self.at(operation))
     }
 }
 
@@ -331,7 +270,14 @@ impl Store for PostgresStore {
 
     async fn append(&self, at: &At<'_>, items: &[Arc<Item>]) -> Result<Version, StoreError> {
         let now = self.options.clock.now();
-        self.write("appending", async |db| append::append(db, at, items, now).await).await?;
+        let appended = async {
+            if self.tail.bytes.load(Ordering::Relaxed) >= TAIL_BYTES_MAX {
+                self.settle_some().await?;
+            }
+            tail::append(&mut self.connection().await?, at, items, now).await
+        };
+        let bytes = appended.await.map_err(self.at("appending"))?;
+        self.lengthen_tail(bytes);
         Ok(Version(at.version.0 + 1))
     }
 
@@ -389,10 +335,12 @@ impl Store for PostgresStore {
     }
 
     async fn append_original(&self, at: &At<'_>, offset: u64, bytes: &[u8]) -> Result<Version, StoreError> {
-        self.change_loop("storing a file", at, async |db, _, target| {
-            append::append_original(db, target, offset, bytes).await
-        })
-        .await
+        // The lock on bodies comes first, as in gc: so neither can wait for the other for ever.
+        let stored = async |db: &Transaction<'_>, session: &SessionRow| {
+            let target = sessions::find_loop(db, session, at.loop_id).await?;
+            append::append_original(db, &target, offset, bytes).await
+        };
+        self.change_with("storing a file", at.session, at.version, Bodies::Stored, stored).await
     }
 
     async fn original(
@@ -419,6 +367,7 @@ impl Store for PostgresStore {
     }
 
     async fn index(&self, items_max: usize) -> Result<usize, StoreError> {
+        self.settle(items_max).await.map_err(self.at("indexing"))?;
         self.write("indexing", async |db| find::index(db, items_max).await).await
     }
 
@@ -444,7 +393,9 @@ impl Store for PostgresStore {
 
     async fn gc(&self, retention: &Retention) -> Result<GcReport, StoreError> {
         let operation = "collecting garbage";
+        let packed_count = self.settle(usize::MAX).await.map_err(self.at(operation))?;
         let mut report = self.write(operation, async |db| care::sweep(db, retention).await).await?;
+        report.packed_count += packed_count;
         let last = self.read(operation, async |db| care::last_pack(db).await).await?;
         let mut after = 0;
         while after < last {
@@ -459,7 +410,12 @@ impl Store for PostgresStore {
     async fn verify(&self, repairs: Repairs) -> Result<VerifyReport, StoreError> {
         let verified = async {
             let mut connection = self.connection().await?;
-            let change = connection.transaction().await?;
+            // Of one moment: items are appended meanwhile.
+            let change = connection
+                .build_transaction()
+                .isolation_level(IsolationLevel::RepeatableRead)
+                .start()
+                .await?;
             let report = verify::verify(&change, repairs).await?;
             match repairs {
                 Repairs::None => change.rollback().await?,

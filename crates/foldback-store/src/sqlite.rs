@@ -17,13 +17,13 @@ mod schema;
 mod sessions;
 mod tail;
 mod verify;
-mod walk;
+mod words;
 
 use std::fmt;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -35,10 +35,12 @@ use foldback_engine::store::{
 };
 use foldback_engine::{Clock, Store, StoreError, SystemClock};
 use rusqlite::Connection;
+use tokio::runtime::{Handle as Runtime, RuntimeFlavor};
 use tokio::sync::Semaphore;
 
 use crate::find::CATCH_UP_ITEMS;
-use connect::{connect, reading_connection};
+use crate::tail::{TAIL_BYTES, TAIL_BYTES_MAX};
+use connect::{connect, reading_connection, without_waiting};
 use error::Fault;
 
 /// Connections that read at the same time.
@@ -143,6 +145,29 @@ impl SqliteStore {
         .await
     }
 
+    /// Appends on this thread, where the runtime can do without it and nobody else is writing: going to
+    /// another thread and back takes longer than the append itself, unless the disk is slow. Nothing where
+    /// that is not so, and nothing was done then.
+    fn append_here(&self, at: &Spot, items: &[Arc<Item>]) -> Option<Result<(Version, usize), StoreError>> {
+        if Runtime::current().runtime_flavor() != RuntimeFlavor::MultiThread {
+            return None;
+        }
+        let shared = &self.shared;
+        let append = || {
+            let mut writer = match shared.writer.try_lock() {
+                Ok(writer) => writer,
+                Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+                Err(TryLockError::WouldBlock) => return None,
+            };
+            let now = shared.options.clock.now();
+            let appended = without_waiting(&mut writer, |writer| append::append(writer, at, items, now));
+            let appended = appended.map_err(|fault| fault.at("appending", &shared.location()));
+            // Another process is writing.
+            (!matches!(appended, Err(StoreError::Busy { .. }))).then_some(appended)
+        };
+        tokio::task::block_in_place(append)
+    }
+
     async fn read<T: Send + 'static>(
         &self,
         operation: &'static str,
@@ -169,7 +194,7 @@ impl Shared {
     /// Settles a tail that has become long, in the background and a little at a time.
     fn lengthen_tail(self: &Arc<Self>, bytes: u64) {
         let length = self.tail_bytes.fetch_add(bytes, Ordering::Relaxed) + bytes;
-        if length < tail::TAIL_BYTES || self.is_settling.swap(true, Ordering::AcqRel) {
+        if length < TAIL_BYTES || self.is_settling.swap(true, Ordering::AcqRel) {
             return;
         }
         let shared = Arc::clone(self);
@@ -273,15 +298,22 @@ impl Store for SqliteStore {
     }
 
     async fn append(&self, at: &At<'_>, items: &[Arc<Item>]) -> Result<Version, StoreError> {
-        let (at, items) = (Spot::of(at), items.to_vec());
-        let is_full = self.shared.tail_bytes.load(Ordering::Relaxed) >= tail::TAIL_BYTES_MAX;
-        let append = move |db: &mut Connection, now| {
-            if is_full {
-                tail::settle_some(db)?;
+        let at = Spot::of(at);
+        let is_full = self.shared.tail_bytes.load(Ordering::Relaxed) >= TAIL_BYTES_MAX;
+        let here = if is_full { None } else { self.append_here(&at, items) };
+        let (version, bytes) = match here {
+            Some(appended) => appended?,
+            None => {
+                let items = items.to_vec();
+                let append = move |db: &mut Connection, now| {
+                    if is_full {
+                        tail::settle_some(db)?;
+                    }
+                    append::append(db, &at, &items, now)
+                };
+                self.write("appending", append).await?
             }
-            append::append(db, &at, &items, now)
         };
-        let (version, bytes) = self.write("appending", append).await?;
         self.shared.lengthen_tail(bytes as u64);
         Ok(version)
     }

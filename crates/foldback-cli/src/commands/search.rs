@@ -2,7 +2,7 @@
 
 use foldback_core::SessionId;
 use foldback_engine::session::{Secrets, search};
-use foldback_engine::store::{SearchHit, SearchQuery};
+use foldback_engine::store::{SearchAnswer, SearchCursor, SearchHit, SearchQuery};
 use foldback_engine::{Store, StoreError};
 use serde::Serialize;
 
@@ -47,10 +47,25 @@ pub(crate) fn run(shared: &Shared, arguments: &Search) -> Result<Exit, Failure> 
         }
     }
     output::print(&text)?;
-    if !answer.is_complete && !shared.quiet {
-        note("there is more than was looked at; search for something rarer, or in one session");
+    if !shared.quiet
+        && let Some(rest) = rest(&answer)
+    {
+        note(&rest);
     }
     Ok(if answer.hits.is_empty() { Exit::Found } else { Exit::Success })
+}
+
+/// What there may be beside what was found, and how to come to it.
+fn rest(answer: &SearchAnswer) -> Option<String> {
+    match (answer.is_complete, answer.next) {
+        (true, _) => None,
+        (false, Some(next)) => Some(format!(
+            "only the newest items were looked at; go on with --before {next}, search for something rarer, or in one session"
+        )),
+        (false, None) => {
+            Some("there is more than is shown; raise --limit, or search for something rarer".to_owned())
+        }
+    }
 }
 
 /// Takes what is new into the index: a person waits for it once, and then finds everything.
@@ -85,6 +100,7 @@ fn query(arguments: &Search) -> Result<SearchQuery, Failure> {
         since: arguments.since,
         until: arguments.until,
         session: arguments.session.as_deref().map(SessionId::from),
+        before: arguments.before.map(SearchCursor),
         limit: arguments.limit,
     })
 }

@@ -1,5 +1,6 @@
 //! What is looked for in a store, and what is found.
 
+use std::fmt;
 use std::ops::Range;
 
 use foldback_core::{FactKind, Handle, ItemId, ItemKind, LoopId, SessionId, Text, Timestamp};
@@ -40,8 +41,21 @@ pub struct SearchQuery {
     pub until: Option<Timestamp>,
     /// Only in this session.
     pub session: Option<SessionId>,
+    /// Only what an earlier answer did not come to: its [`SearchAnswer::next`].
+    pub before: Option<SearchCursor>,
     /// How many hits at most.
     pub limit: usize,
+}
+
+/// How far a search came, from the newest items to the oldest. It means something to the store that gave it
+/// only, and may be written down in between.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct SearchCursor(pub u64);
+
+impl fmt::Display for SearchCursor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
 }
 
 impl SearchQuery {
@@ -64,6 +78,7 @@ impl Default for SearchQuery {
             since: None,
             until: None,
             session: None,
+            before: None,
             limit: Self::LIMIT_DEFAULT,
         }
     }
@@ -74,9 +89,11 @@ impl Default for SearchQuery {
 pub struct SearchAnswer {
     /// The best first.
     pub hits: Vec<SearchHit>,
-    /// Whether everything was looked at: common words, or a regular expression over a large store,
-    /// reach the cap first. The newest items are looked at first.
+    /// Whether everything was looked at, and everything that was found is given: common words, or a regular
+    /// expression over a large store, reach a cap first. The newest items are looked at first.
     pub is_complete: bool,
+    /// Where older items are that were not looked at: [`SearchQuery::before`] goes on there.
+    pub next: Option<SearchCursor>,
 }
 
 /// An item in which it was found.

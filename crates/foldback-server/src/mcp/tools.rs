@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use foldback_core::{FactKind, Handle, SessionId, Timestamp};
 use foldback_engine::session::{recollect, search};
-use foldback_engine::store::{SearchHit, SearchQuery};
+use foldback_engine::store::{SearchCursor, SearchHit, SearchQuery};
 use rmcp::model::{Tool, ToolAnnotations};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -45,6 +45,7 @@ struct Search {
     since_ms: Option<i64>,
     until_ms: Option<i64>,
     session: Option<String>,
+    before: Option<u64>,
     limit: Option<usize>,
 }
 
@@ -72,6 +73,7 @@ pub(super) fn all() -> Vec<Tool> {
             "since_ms": {"type": "integer", "description": "Recorded at or after, in milliseconds since 1970"},
             "until_ms": {"type": "integer", "description": "Recorded before, in milliseconds since 1970"},
             "session": text("Only in this session"),
+            "before": {"type": "integer", "minimum": 0, "description": "Go on where an earlier search stopped, which says this number"},
             "limit": {"type": "integer", "minimum": 1, "maximum": HITS_MAX},
         },
         "additionalProperties": false,
@@ -136,6 +138,7 @@ impl McpServer {
             since: asked.since_ms.map(Timestamp),
             until: asked.until_ms.map(Timestamp),
             session: self.served(asked.session.as_deref())?,
+            before: asked.before.map(SearchCursor),
             limit: asked.limit.unwrap_or(HITS_DEFAULT).clamp(1, HITS_MAX),
         };
         let answer = search(&*self.store, &query, self.secrets).await.map_err(|error| error.to_string())?;
@@ -144,8 +147,14 @@ impl McpServer {
         if answer.hits.is_empty() {
             text.push_str("nothing was found\n");
         }
-        if !answer.is_complete {
-            text.push_str("there is more than was looked at; look for something rarer\n");
+        match (answer.is_complete, answer.next) {
+            (true, _) => {}
+            (false, Some(next)) => writeln!(
+                text,
+                "only the newest items were looked at; search again with before {next} for older ones, or for something rarer"
+            )
+            .expect("a string takes what is written"),
+            (false, None) => text.push_str("there is more than is shown; raise limit, or look for something rarer\n"),
         }
         Ok(text)
     }

@@ -1,21 +1,47 @@
 //! Finding things: by handle, and by what they say.
 
 use std::collections::HashMap;
+use std::ops::Range;
 
 use deadpool_postgres::Transaction;
-use foldback_core::{Handle, Item, LoopId, SessionId};
+use foldback_core::{Handle, Item, LoopId, SessionId, Text};
 use foldback_engine::StoreError;
 use foldback_engine::store::{Layout, Place, SearchAnswer, SearchHit, SearchQuery};
+use tokio_postgres::Row;
 
 use super::error::Fault;
 use super::read::{BodyRow, layout, open, with_bodies};
 use super::sessions::{all_blocks, find};
-use super::{query, query_opt};
+use super::{Parameters, query, query_opt, tail};
 use crate::body;
 use crate::find::{
-    BATCH_ITEMS, EXAMINED_ITEMS_MAX, Search, VERIFIED_ITEMS_MAX, place_in, searchable, words_of,
+    BATCH_ITEMS, EXAMINED_ITEMS_MAX, PACK_COST_BYTES, SESSION_ITEMS_MAX, Search, answer, place_in,
+    searchable, words_of,
 };
 use crate::rows::{SessionRow, as_row, chain, index as as_index, segments, version};
+use crate::walk::{
+    Bucket, COMMON_PER_MILLE, Density, Led, Stretch, Terrain, Walk, bucket_words, counted_words, samples,
+};
+
+/// The sizes of buckets: the more bodies have a word, the smaller. The server reads all of a bucket that
+/// have the words before it orders them. A text may have such a word too: the bounds on numbers hold beside
+/// it.
+const BUCKETS: [Bucket; 2] = [
+    Bucket { bits: 10, sign: "foldbackten", per_mille_min: COMMON_PER_MILLE },
+    Bucket { bits: 13, sign: "foldbackthirteen", per_mille_min: 0 },
+];
+
+const TERRAIN: Terrain = Terrain { buckets: &BUCKETS, passed_max: 5_000 };
+
+/// Bodies with the rarest of some words among which the server finds those with all of them at once.
+const LED_BODIES_MAX: i64 = 32_768;
+
+/// How many places the server keeps of one word, and up to which place.
+const PLACES_MAX: usize = 255;
+const PLACE_MAX: usize = 16_000;
+
+/// How much more is asked for with each batch.
+const BATCH_GROWTH: usize = 4;
 
 /// Bytes of an item's words that are indexed: the server refuses more than a megabyte of words with
 /// their places.
@@ -43,8 +69,12 @@ pub(super) async fn locate(
         WHERE loop = $1 AND position >= $2 AND position < $3 AND handle = $4 LIMIT 1";
     for (holder, part) in segments(&opened.loops, &opened.row, &(0..usize::MAX))? {
         let row = query_opt(db, sql, &[&holder, &part.start, &part.end, &handle.as_str()]).await?;
-        if let Some(row) = row {
-            return Ok(Place::Unit { item_index: as_index(row.get(0)) });
+        let position = match row {
+            Some(row) => Some(row.get(0)),
+            None => tail::locate(db, holder, &part, handle).await?,
+        };
+        if let Some(position) = position {
+            return Ok(Place::Unit { item_index: as_index(position) });
         }
     }
     Err(StoreError::NotFound { what: "content behind handle", id: handle.to_string() }.into())
@@ -52,8 +82,10 @@ pub(super) async fn locate(
 
 /// Whether there are bodies that the index does not have.
 pub(super) async fn is_behind(db: &Transaction<'_>) -> Result<bool, Fault> {
-    let sql = "SELECT EXISTS (SELECT 1 FROM bodies WHERE kind = 0 AND NOT is_indexed)";
-    Ok(query_opt(db, sql, &[]).await?.is_some_and(|row| row.get(0)))
+    // In order, because then the server reads the index of those that wait, which is short.
+    let sql = "(SELECT 0::BIGINT FROM tail LIMIT 1) UNION ALL
+        (SELECT id FROM bodies WHERE kind = 0 AND NOT is_indexed ORDER BY id LIMIT 1)";
+    Ok(!query(db, sql, &[]).await?.is_empty())
 }
 
 /// Takes new bodies into the index, at most so many; answers how many are left.
@@ -63,24 +95,39 @@ pub(super) async fn index(db: &Transaction<'_>, items_max: usize) -> Result<usiz
     let rows = query(db, sql, &[&as_row(items_max)]).await?;
     let ids: Vec<i64> = rows.iter().map(|row| row.get(0)).collect();
     let bodies: Vec<BodyRow> = rows.iter().map(|row| BodyRow::of(row, 1)).collect();
-    let mut texts = Vec::with_capacity(bodies.len());
+    let (mut texts, mut exact) = (Vec::with_capacity(bodies.len()), Vec::with_capacity(bodies.len()));
     with_bodies(db, &bodies, |_, bytes, hash| {
         let mut words = words_of(&searchable(&body::decode_item(bytes, hash)?));
         if words.len() > INDEXED_BYTES_MAX {
             let end = (0..=INDEXED_BYTES_MAX).rev().find(|&end| words.is_char_boundary(end)).unwrap_or(0);
             words.truncate(end);
         }
+        exact.push(are_places_known(&words));
+        words.push(' ');
+        words.push_str(&bucket_words(&BUCKETS, ids[texts.len()]));
         texts.push(words);
         Ok(())
     })
     .await?;
-    let sql = "INSERT INTO search (body, words)
-        SELECT u.body, to_tsvector('simple', u.text) FROM unnest($1::BIGINT[], $2::TEXT[]) u (body, text)
+    let sql = "INSERT INTO search (body, words, is_exact)
+        SELECT u.body, to_tsvector('simple', u.text), u.is_exact
+        FROM unnest($1::BIGINT[], $2::TEXT[], $3::BOOLEAN[]) u (body, text, is_exact)
         ON CONFLICT (body) DO NOTHING";
-    query(db, sql, &[&ids, &texts]).await?;
+    query(db, sql, &[&ids, &texts, &exact]).await?;
     query(db, "UPDATE bodies SET is_indexed = true WHERE id = ANY ($1)", &[&ids]).await?;
     let left = query_opt(db, "SELECT count(*) FROM bodies WHERE kind = 0 AND NOT is_indexed", &[]).await?;
-    Ok(left.map_or(0, |row| as_index(row.get(0))))
+    Ok(left.map_or(0, |row| as_index(row.get(0))) + tail::item_count(db).await?)
+}
+
+/// Whether the server keeps every place of every word of a text.
+fn are_places_known(words: &str) -> bool {
+    let mut counts: HashMap<&str, usize> = HashMap::new();
+    let are_few = words.split(' ').all(|word| {
+        let count = counts.entry(word).or_default();
+        *count += 1;
+        *count <= PLACES_MAX
+    });
+    are_few && words.split(' ').count() <= PLACE_MAX
 }
 
 pub(super) async fn search(db: &Transaction<'_>, asked: &SearchQuery) -> Result<SearchAnswer, Fault> {
@@ -89,62 +136,163 @@ pub(super) async fn search(db: &Transaction<'_>, asked: &SearchQuery) -> Result<
         Some(session) => Some(find(db, session).await?.key),
         None => None,
     };
+    let phrases: Vec<String> = search.phrases.iter().map(|phrase| words_of(phrase)).collect();
+    let mut walk = begin(db, &search, asked, session).await?;
     let mut places = Places { db, session, layouts: HashMap::new() };
     let mut hits = Vec::new();
-    let (mut before, mut examined) = (i64::MAX, 0);
-    let mut is_complete = false;
-    // Which word follows which is seen in the items only: each is read and looked at.
-    let examined_max = if search.phrases.is_empty() { EXAMINED_ITEMS_MAX } else { VERIFIED_ITEMS_MAX };
-    while examined < examined_max && hits.len() < search.hits_max {
-        let batch = candidates(db, &search, before, session).await?;
-        examined += batch.len();
-        is_complete = batch.len() < BATCH_ITEMS;
-        let bodies: Vec<BodyRow> = batch.iter().map(|(_, body)| body.clone()).collect();
-        let mut fitting = Vec::new();
-        with_bodies(db, &bodies, |number, bytes, hash| {
-            let item = body::decode_item(bytes, hash)?;
-            let judged = search.judge(&item).filter(|_| search.holds_phrases(&item));
-            fitting.extend(judged.map(|judged| (batch[number].0, item, judged)));
-            Ok(())
-        })
-        .await?;
-        for (id, item, (score, excerpt)) in fitting {
-            hits.extend(places.hit(id, &item).await?.map(|hit| SearchHit { score, excerpt, ..hit }));
+    let mut limit = BATCH_ITEMS;
+    while hits.len() < search.hits_max
+        && let Some(stretch) = walk.next_stretch()
+    {
+        let batch = candidates(db, &stretch, &phrases, session, limit).await?;
+        let mut rest = batch.as_slice();
+        while !rest.is_empty() && walk.may_look() && hits.len() < search.hits_max {
+            let (mut count, mut pack) = (0, None);
+            while count < rest.len().min(BATCH_ITEMS) && walk.may_look() {
+                let BodyRow { length, pack: own, .. } = rest[count].1;
+                let unpacked = if pack == Some(own) { 0 } else { PACK_COST_BYTES };
+                walk.look(search.cost(as_index(length)) + unpacked);
+                (count, pack) = (count + 1, Some(own));
+            }
+            let (looked_at, left) = rest.split_at(count);
+            hits.extend(places.hits(fitting(db, &search, looked_at).await?).await?);
+            rest = left;
         }
-        match batch.last() {
-            Some((id, _)) if !is_complete => before = *id,
-            Some(_) | None => break,
-        }
+        walk.advance(match (rest.first(), batch.last()) {
+            (Some((id, _)), _) => id + 1,
+            (None, Some((id, _))) if batch.len() == limit => *id,
+            (None, _) => stretch.range.start,
+        });
+        // The index finds all of a stretch again for each batch.
+        limit = (limit * BATCH_GROWTH).min(EXAMINED_ITEMS_MAX);
     }
-    hits.sort_by(|one, other| other.score.total_cmp(&one.score));
-    is_complete &= hits.len() <= search.hits_max;
-    hits.truncate(search.hits_max);
-    Ok(SearchAnswer { hits, is_complete })
+    Ok(answer(hits, search.hits_max, walk.next()))
 }
 
-/// The newest bodies before one that have all the words.
-async fn candidates(
+/// Decides which way to go.
+async fn begin(
     db: &Transaction<'_>,
     search: &Search,
-    before: i64,
+    asked: &SearchQuery,
     session: Option<i64>,
+) -> Result<Walk, Fault> {
+    let bodies = bounds(db, session).await?;
+    let words = counted_words(search);
+    let led = match (words.is_empty(), session) {
+        (false, _) => Led::Words,
+        (true, None) => Led::Numbers,
+        (true, Some(_)) => Led::NumbersInSession,
+    };
+    let density = density(db, &words, &bodies).await?;
+    Ok(Walk::new(TERRAIN, led, bodies, asked.before, density))
+}
+
+/// How often words occur, by a few samples; nothing where the server can find all bodies that have them at
+/// once.
+async fn density(
+    db: &Transaction<'_>,
+    words: &[String],
+    bodies: &Range<i64>,
+) -> Result<Option<Density>, Fault> {
+    if words.is_empty() {
+        return Ok(None);
+    }
+    let sampled: Vec<i64> = samples(bodies).into_iter().flatten().collect();
+    let sql = "WITH asked AS MATERIALIZED (
+          SELECT plainto_tsquery('simple', u.word) AS word FROM unnest($1::TEXT[]) u (word)),
+        sampled AS MATERIALIZED (SELECT words FROM search WHERE body = ANY ($2))
+        SELECT (SELECT min((SELECT count(*) FROM sampled WHERE sampled.words @@ asked.word)) FROM asked),
+          (SELECT count(*) FROM sampled WHERE sampled.words @@ plainto_tsquery('simple', $3))";
+    let row = query_opt(db, sql, &[&words, &sampled, &words.join(" ")]).await?;
+    let (rarest, all): (Option<i64>, i64) = row.map_or((None, 0), |row| (row.get(0), row.get(1)));
+    let per_mille = |found: i64| found * 1_000 / as_row(sampled.len()).max(1);
+    let estimate = |found: i64| per_mille(found).saturating_mul(bodies.end - bodies.start) / 1_000;
+    let rarest = rarest.unwrap_or(0);
+    let is_costly = estimate(rarest) > LED_BODIES_MAX || estimate(all) > TERRAIN.passed_max;
+    let density = Density { per_mille: per_mille(rarest), passed_words: as_row(words.len()) };
+    Ok(is_costly.then_some(density))
+}
+
+/// The bodies that can be found: all, or those between the first and the last of a session. A session
+/// with very many items is most of the store, and looking for its first would take longer than it saves.
+async fn bounds(db: &Transaction<'_>, session: Option<i64>) -> Result<Range<i64>, Fault> {
+    let range = |row: Option<Row>| row.map_or(1..1, |row| row.get(0)..row.get(1));
+    if let Some(session) = session {
+        let sql = "SELECT coalesce(sum(item_count - shared), 0)::BIGINT FROM loops WHERE session = $1";
+        let count: i64 = query_opt(db, sql, &[&session]).await?.map_or(0, |row| row.get(0));
+        if count <= as_row(SESSION_ITEMS_MAX) {
+            let sql = "SELECT coalesce(min(i.body), 1), coalesce(max(i.body), 0) + 1 FROM items i
+                WHERE i.loop = ANY (ARRAY (SELECT id FROM loops WHERE session = $1))";
+            return Ok(range(query_opt(db, sql, &[&session]).await?));
+        }
+    }
+    let sql = "SELECT 1::BIGINT, coalesce(max(id), 0) + 1 FROM bodies";
+    Ok(range(query_opt(db, sql, &[]).await?))
+}
+
+/// The newest bodies of a stretch that have all the words. How they are found is not left to the server,
+/// which does not know how common words are: by the index of words, or by number.
+async fn candidates(
+    db: &Transaction<'_>,
+    stretch: &Stretch,
+    phrases: &[String],
+    session: Option<i64>,
+    limit: usize,
 ) -> Result<Vec<(i64, BodyRow)>, Fault> {
-    let words: String = search.phrases.iter().map(|phrase| words_of(phrase)).collect();
-    let indexed = match words.is_empty() {
-        true => "$4 = ''",
+    let Stretch { range, bucket } = stretch;
+    let words = format!("{}{}", phrases.concat(), bucket.as_deref().unwrap_or_default());
+    let in_session = "($4::BIGINT IS NULL OR (SELECT true FROM items i JOIN loops l ON l.id = i.loop
+        WHERE i.body = f.body AND l.session = $4 LIMIT 1))";
+    let found = match words.is_empty() {
+        true => {
+            "SELECT id AS body FROM bodies WHERE $5 = '' AND kind = 0 AND id >= $1 AND id < $2 ORDER BY id DESC"
+        }
         false => {
-            "EXISTS (SELECT 1 FROM search s WHERE s.body = b.id AND s.words @@ plainto_tsquery('simple', $4))"
+            "SELECT body FROM search WHERE words @@ plainto_tsquery('simple', $5)
+               AND (NOT is_exact OR coalesce(words @@ (SELECT phrases FROM asked), true))"
         }
     };
+    let form = if words.is_empty() { "NOT MATERIALIZED" } else { "MATERIALIZED" };
     let sql = format!(
-        "SELECT b.id, b.pack, b.start, b.length, b.hash FROM bodies b
-         WHERE b.kind = 0 AND b.id < $1 AND {indexed}
-           AND ($3::BIGINT IS NULL OR EXISTS (
-             SELECT 1 FROM items i JOIN loops l ON l.id = i.loop WHERE i.body = b.id AND l.session = $3))
-         ORDER BY b.id DESC LIMIT $2"
+        "SELECT b.id, b.pack, b.start, b.length, b.hash FROM bodies b WHERE b.id = ANY (ARRAY (
+           WITH asked AS MATERIALIZED (
+             SELECT string_agg('(' || phraseto_tsquery('simple', p)::TEXT || ')', ' & ')::TSQUERY AS phrases
+             FROM unnest($6::TEXT[]) p WHERE numnode(phraseto_tsquery('simple', p)) > 1),
+           f AS {form} ({found})
+           SELECT f.body FROM f WHERE f.body >= $1 AND f.body < $2 AND {in_session}
+           ORDER BY f.body DESC LIMIT $3))
+         ORDER BY b.id DESC"
     );
-    let rows = query(db, &sql, &[&before, &as_row(BATCH_ITEMS), &session, &words]).await?;
+    let parameters: &Parameters<'_> = &[&range.start, &range.end, &as_row(limit), &session, &words, &phrases];
+    let rows = query(db, &sql, parameters).await?;
     Ok(rows.iter().map(|row| (row.get(0), BodyRow::of(row, 1))).collect())
+}
+
+/// An item that fits: its body, how well, and the text around the first place.
+type Fitting = (i64, Item, f64, Text);
+
+/// Those of some bodies that have everything that is looked for. Which word follows which is seen in the
+/// items only: each is read.
+async fn fitting(
+    db: &Transaction<'_>,
+    search: &Search,
+    batch: &[(i64, BodyRow)],
+) -> Result<Vec<Fitting>, Fault> {
+    let bodies: Vec<BodyRow> = batch.iter().map(|(_, body)| body.clone()).collect();
+    let mut fitting = Vec::new();
+    with_bodies(db, &bodies, |number, bytes, hash| {
+        // Checked only where it is given out: most are not.
+        let item = body::parse_item(bytes)?;
+        if search.holds_phrases(&item)
+            && let Some((score, excerpt)) = search.judge(&item)
+        {
+            body::check(bytes, hash)?;
+            fitting.push((batch[number].0, item, score, excerpt));
+        }
+        Ok(())
+    })
+    .await?;
+    Ok(fitting)
 }
 
 /// Where bodies stand, and whether the model sees them there.
@@ -155,22 +303,37 @@ struct Places<'c> {
 }
 
 impl Places<'_> {
-    /// The newest item with this body; nothing where it is garbage.
-    async fn hit(&mut self, body: i64, item: &Item) -> Result<Option<SearchHit>, Fault> {
-        let sql = "SELECT s.name, s.id, s.version, l.id, l.name, l.top, i.position FROM items i
+    /// The newest item with each body; nothing where it is garbage.
+    async fn hits(&mut self, found: Vec<Fitting>) -> Result<Vec<SearchHit>, Fault> {
+        if found.is_empty() {
+            return Ok(Vec::new());
+        }
+        let sql = "SELECT DISTINCT ON (i.body)
+              i.body, s.name, s.id, s.version, l.id, l.name, l.top, i.position FROM items i
             JOIN loops l ON l.id = i.loop JOIN sessions s ON s.id = l.session
-            WHERE i.body = $1 AND ($2::BIGINT IS NULL OR s.id = $2)
-            ORDER BY i.loop DESC, i.position DESC LIMIT 1";
-        let Some(row) = query_opt(self.db, sql, &[&body, &self.session]).await? else { return Ok(None) };
-        let session = SessionRow { key: row.get(1), version: version(row.get(2)) };
-        let (loop_key, position): (i64, usize) = (row.get(3), as_index(row.get(6)));
+            WHERE i.body = ANY ($1) AND ($2::BIGINT IS NULL OR s.id = $2)
+            ORDER BY i.body, i.loop DESC, i.position DESC";
+        let bodies: Vec<i64> = found.iter().map(|(body, ..)| *body).collect();
+        let rows = query(self.db, sql, &[&bodies, &self.session]).await?;
+        let rows: HashMap<i64, Row> = rows.into_iter().map(|row| (row.get(0), row)).collect();
+        let mut hits = Vec::new();
+        for (body, item, score, excerpt) in found {
+            let Some(row) = rows.get(&body) else { continue };
+            hits.push(SearchHit { score, excerpt, ..self.hit(row, &item).await? });
+        }
+        Ok(hits)
+    }
+
+    async fn hit(&mut self, row: &Row, item: &Item) -> Result<SearchHit, Fault> {
+        let session = SessionRow { key: row.get(2), version: version(row.get(3)) };
+        let (loop_key, position): (i64, usize) = (row.get(4), as_index(row.get(7)));
         if !self.layouts.contains_key(&loop_key) {
-            self.layouts.insert(loop_key, layout(self.db, &session, row.get(5)).await?);
+            self.layouts.insert(loop_key, layout(self.db, &session, row.get(6)).await?);
         }
         let is_visible = self.layouts.get(&loop_key).is_none_or(|layout| layout.is_visible(position));
-        Ok(Some(SearchHit {
-            session: row.get::<_, String>(0).into(),
-            loop_id: row.get::<_, String>(4).into(),
+        Ok(SearchHit {
+            session: row.get::<_, String>(1).into(),
+            loop_id: row.get::<_, String>(5).into(),
             item_index: position,
             item_id: item.id.clone(),
             kind: item.kind,
@@ -179,6 +342,6 @@ impl Places<'_> {
             is_visible,
             score: 0.0,
             excerpt: "".into(),
-        }))
+        })
     }
 }

@@ -12,7 +12,7 @@ use tokio_postgres::Row;
 
 use super::error::Fault;
 use super::sessions::{all_loops, find};
-use super::{query, query_opt};
+use super::{query, query_opt, tail};
 use crate::body::{self, corrupt};
 use crate::rows::{LoopRow, Loops, SessionRow, index, segments};
 
@@ -88,32 +88,52 @@ pub(super) async fn load(
     opened: &Opened,
     ranges: &[Range<usize>],
 ) -> Result<Vec<Arc<Item>>, Fault> {
-    let mut bodies = Vec::new();
+    let mut items = Vec::new();
     let sql = "SELECT i.position, b.pack, b.start, b.length, b.hash
         FROM items i LEFT JOIN bodies b ON b.id = i.body
         WHERE i.loop = $1 AND i.position >= $2 AND i.position < $3 ORDER BY i.position";
+    // Bodies of neighbouring ranges lie in the same packs: they are read together, as far as they go.
+    let mut bodies = Vec::new();
     for range in ranges {
         for (holder, part) in segments(&opened.loops, &opened.row, range)? {
             let rows = query(db, sql, &[&holder, &part.start, &part.end]).await?;
-            for (row, expected) in rows.iter().zip(part.clone()) {
-                let missing = || corrupt(format!("item {expected} of loop {} is missing", opened.row.name));
-                if row.get::<_, i64>(0) != expected || row.get::<_, Option<i64>>(1).is_none() {
-                    return Err(missing().into());
+            let settled = rows.iter().zip(part.clone()).take_while(|(row, at)| row.get::<_, i64>(0) == *at);
+            let mut expected = part.start;
+            for (row, _) in settled {
+                if row.get::<_, Option<i64>>(1).is_none() {
+                    return Err(corrupt(format!("the body of item {expected} is missing")).into());
                 }
                 bodies.push(BodyRow::of(row, 1));
+                expected += 1;
             }
-            if (rows.len() as i64) < part.end - part.start {
-                return Err(corrupt(format!("items of loop {} are missing", opened.row.name)).into());
+            if expected < part.end {
+                read_into(&mut items, db, &std::mem::take(&mut bodies)).await?;
+                expected = tail::each(db, holder, expected..part.end, |_, body| {
+                    items.push(Arc::new(body::parse_item(body)?));
+                    Ok(())
+                })
+                .await?;
+            }
+            if expected != part.end {
+                let what = format!("item {expected} of loop {} is missing", opened.row.name);
+                return Err(corrupt(what).into());
             }
         }
     }
-    let mut items = Vec::with_capacity(bodies.len());
-    with_bodies(db, &bodies, |_, bytes, hash| {
+    read_into(&mut items, db, &bodies).await?;
+    Ok(items)
+}
+
+async fn read_into(
+    items: &mut Vec<Arc<Item>>,
+    db: &Transaction<'_>,
+    bodies: &[BodyRow],
+) -> Result<(), Fault> {
+    with_bodies(db, bodies, |_, bytes, hash| {
         items.push(Arc::new(body::decode_item(bytes, hash)?));
         Ok(())
     })
-    .await?;
-    Ok(items)
+    .await
 }
 
 /// Gives the bytes of bodies to `use_bytes`, in order, with their number in the list.

@@ -178,7 +178,8 @@ pub(super) async fn list(db: &Transaction<'_>, page: Page) -> Result<Vec<Session
 
 /// Takes a session's rows away; bodies that nothing refers to any more go with the next gc.
 pub(super) async fn remove(db: &Transaction<'_>, session: i64) -> Result<(), Fault> {
-    for table in ["items", "originals"] {
+    // The tail first: whoever settles it right now is waited for, and what it made is seen afterwards.
+    for table in ["tail", "items", "originals"] {
         let sql = format!("DELETE FROM {table} WHERE loop IN (SELECT id FROM loops WHERE session = $1)");
         query(db, &sql, &[&session]).await?;
     }

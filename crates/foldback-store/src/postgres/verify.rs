@@ -4,14 +4,15 @@ use std::collections::HashMap;
 
 use deadpool_postgres::Transaction;
 use foldback_core::Handle;
+use foldback_engine::StoreError;
 use foldback_engine::store::{Layout, Problem, ProblemKind, Repairs, VerifyReport};
 
 use super::blocks::list_handles;
 use super::error::Fault;
 use super::read::{BodyRow, with_bodies};
 use super::sessions::all_loops;
-use super::{BODY_LOCK, query};
-use crate::body;
+use super::{BODY_LOCK, query, tail};
+use crate::body::{self, corrupt};
 use crate::rows::{LoopRow, SessionRow, chain, index, segments, version};
 
 /// Problems that are listed; a store with more has one cause.
@@ -179,6 +180,20 @@ impl Inspection<'_> {
                 break;
             }
         }
+        let settled = expected;
+        let read = tail::each(self.db, row.key, expected..row.item_count, |position, body| {
+            body::parse_item(body).map_err(|error| corrupt(format!("item {position}: {error}")))?;
+            Ok(())
+        });
+        match read.await {
+            Ok(reached) => expected = reached,
+            Err(Fault::Store(StoreError::Corrupt { what })) => {
+                self.found(ProblemKind::Body, format!("{place}: {what}"), false);
+                return Ok(());
+            }
+            Err(fault) => return Err(fault),
+        }
+        self.report.item_count += index(expected - settled);
         if expected != row.item_count {
             // Missing bodies are no reason to forget the items behind them.
             let what = format!("{place} says {} items and has {expected} without a gap", row.item_count);

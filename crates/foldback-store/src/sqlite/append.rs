@@ -2,37 +2,55 @@
 
 use std::sync::Arc;
 
-use foldback_core::{Item, Timestamp};
+use foldback_core::{Item, LoopId, Timestamp};
 use foldback_engine::StoreError;
 use foldback_engine::store::Version;
-use rusqlite::{Connection, OptionalExtension, params};
+use rusqlite::{Connection, OptionalExtension, Transaction, TransactionBehavior, params};
 
 use super::error::Fault;
 use super::packs::BodyWriter;
-use super::sessions::{change, find_loop};
+use super::sessions::{change, find, find_loop};
+use super::tail::Stamp;
 use super::{Spot, tail};
 use crate::body::{BodyKind, ORIGINAL_BYTES};
-use crate::rows::as_row;
+use crate::rows::{SessionRow, as_row};
+use crate::tail::pieces;
 
-/// Adds items to the tail. Answers how many bytes that takes.
+/// Adds items to the tail, and writes nothing else: what follows from it for the session and the loop is
+/// read from there until it is settled. Answers how many bytes that takes.
 pub(super) fn append(
     db: &mut Connection,
     at: &Spot,
     items: &[Arc<Item>],
     now: Timestamp,
 ) -> Result<(Version, usize), Fault> {
-    change(db, &at.session, at.version, now, |change, session| {
-        let sql = "UPDATE loops SET item_count = item_count + ?3 WHERE session = ?1 AND name = ?2
-            RETURNING id, item_count";
-        let (holder, item_count): (i64, i64) = change
-            .prepare_cached(sql)?
-            .query_row(params![session.key, at.loop_id.as_str(), as_row(items.len())], |row| {
-                Ok((row.get(0)?, row.get(1)?))
-            })
-            .optional()?
-            .ok_or_else(|| StoreError::NotFound { what: "loop", id: at.loop_id.to_string() })?;
-        tail::append(change, holder, item_count - as_row(items.len()), items)
-    })
+    if items.is_empty() {
+        let find = |change: &Transaction<'_>, session: &SessionRow| find_loop(change, session, &at.loop_id);
+        return Ok((self::change(db, &at.session, at.version, now, find)?.0, 0));
+    }
+    let pieces = pieces(items)?;
+    let change = db.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    let session = find(&change, &at.session)?;
+    let actual = session.version;
+    if actual != at.version {
+        let (session, expected) = (at.session.clone(), at.version);
+        return Err(StoreError::Conflict { session, expected, actual }.into());
+    }
+    let place = place(&change, &session, &at.loop_id)?;
+    let next = Version(actual.0 + 1);
+    let bytes = tail::append(&change, place, &pieces, &Stamp { version: next, at: now })?;
+    change.commit()?;
+    Ok((next, bytes))
+}
+
+/// A loop, and how many items it has.
+fn place(db: &Connection, session: &SessionRow, loop_id: &LoopId) -> Result<(i64, i64), Fault> {
+    let sql = "SELECT id, item_count FROM live_loops WHERE session = ?1 AND name = ?2";
+    let place = db
+        .prepare_cached(sql)?
+        .query_row(params![session.key, loop_id.as_str()], |row| Ok((row.get(0)?, row.get(1)?)))
+        .optional()?;
+    place.ok_or_else(|| StoreError::NotFound { what: "loop", id: loop_id.to_string() }.into())
 }
 
 pub(super) fn append_original(

@@ -45,7 +45,7 @@ fn remove_sessions(
 ) -> Result<(), Fault> {
     let Some(changed_before) = retention.changed_before else { return Ok(()) };
     let mut statement = change.prepare(
-        "SELECT s.id, s.name FROM sessions s WHERE s.updated_at < ?1 AND NOT EXISTS (
+        "SELECT s.id, s.name FROM live_sessions s WHERE s.updated_at < ?1 AND NOT EXISTS (
            SELECT 1 FROM jobs j WHERE j.session = s.id AND j.state = ?2 AND j.lease_until > ?3)",
     )?;
     let rows = statement.query_map(params![changed_before.0, JOB_RUNNING, now.0], |row| {

@@ -54,6 +54,17 @@ fn connect_to_write(path: &Path, options: &SqliteOptions) -> Result<Connection, 
     Ok(connection)
 }
 
+/// Works on a connection that gives up at once where another process writes.
+pub(super) fn without_waiting<T>(
+    connection: &mut Connection,
+    work: impl FnOnce(&mut Connection) -> Result<T, Fault>,
+) -> Result<T, Fault> {
+    connection.busy_timeout(Duration::ZERO)?;
+    let worked = work(connection);
+    connection.busy_timeout(BUSY_TIMEOUT)?;
+    worked
+}
+
 /// Opens the file to read.
 pub(super) fn reading_connection(path: &Path) -> Result<Connection, Fault> {
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;

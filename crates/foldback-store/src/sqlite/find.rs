@@ -12,10 +12,11 @@ use super::packs::{BodyReader, BodyRow};
 use super::read::{layout, open};
 use super::sessions::{all_blocks, find};
 use super::tail;
-use super::walk::{Stretch, Walk, indexed as indexed_text};
+use super::words::{Asked, indexed as indexed_text};
 use crate::body::{self, BodyKind};
-use crate::find::{BATCH_ITEMS, EXAMINED_ITEMS_MAX, Search, VERIFIED_ITEMS_MAX, place_in, searchable};
+use crate::find::{BATCH_ITEMS, PACK_COST_BYTES, Search, answer, place_in, searchable};
 use crate::rows::{SessionRow, as_row, chain, index as as_index, segments, version};
+use crate::walk::Stretch;
 
 pub(super) fn locate(
     db: &mut Connection,
@@ -107,34 +108,38 @@ pub(super) fn search(db: &mut Connection, query: &SearchQuery) -> Result<SearchA
         Places { db: &read, session: session.as_ref().map(|row| row.key), layouts: HashMap::new() };
     let mut reader = BodyReader::new(&read);
     let mut hits = Vec::new();
-    let mut examined = 0;
-    let mut walk = Walk::new(&read, &search, session.as_ref())?;
-    let examined_max = if walk.is_partial() { VERIFIED_ITEMS_MAX } else { EXAMINED_ITEMS_MAX };
-    while examined < examined_max && hits.len() < search.hits_max {
-        let Some(stretch) = walk.next_stretch() else { break };
-        let batch = candidates(&read, &stretch, session.as_ref())?;
-        examined += batch.len();
+    let (asked, mut walk) = Asked::new(&read, &search, query, session.as_ref())?;
+    while hits.len() < search.hits_max
+        && let Some(stretch) = walk.next_stretch()
+    {
+        let batch = candidates(&read, &stretch, &asked.within(&stretch), session.as_ref())?;
+        let mut reached = if batch.len() < BATCH_ITEMS { stretch.range.start } else { stretch.range.end };
         for (id, body) in &batch {
-            let item = reader.with(body, |bytes| body::decode_item(bytes, &body.hash))?;
-            if let Some((score, excerpt)) = search.judge(&item)
-                && walk.fits(&read, &search, *id, &item)?
-            {
+            if !walk.may_look() {
+                reached = id + 1;
+                break;
+            }
+            let unpacked = if reader.is_open(body.pack) { 0 } else { PACK_COST_BYTES };
+            walk.look(search.cost(as_index(body.length)) + unpacked);
+            reached = reached.min(*id);
+            // Checked only where it is given out: most are not.
+            let item = reader.with(body, body::parse_item)?;
+            let Some((score, excerpt)) = search.judge(&item) else { continue };
+            if asked.fits(&read, &search, *id, &item)? {
+                reader.with(body, |bytes| body::check(bytes, &body.hash))?;
                 hits.extend(places.hit(*id, &item)?.map(|hit| SearchHit { score, excerpt, ..hit }));
             }
         }
-        let reached = batch.last().filter(|_| batch.len() == BATCH_ITEMS).map(|(id, _)| *id);
-        walk.advance(reached.unwrap_or(stretch.range.start));
+        walk.advance(reached);
     }
-    hits.sort_by(|one, other| other.score.total_cmp(&one.score));
-    let is_complete = walk.is_at_end() && hits.len() <= search.hits_max;
-    hits.truncate(search.hits_max);
-    Ok(SearchAnswer { hits, is_complete })
+    Ok(answer(hits, search.hits_max, walk.next()))
 }
 
 /// The newest bodies of a stretch that have all the words.
 fn candidates(
     db: &Connection,
     stretch: &Stretch,
+    words: &str,
     session: Option<&SessionRow>,
 ) -> Result<Vec<(i64, BodyRow)>, Fault> {
     let columns = "SELECT b.id, b.pack, b.start, b.length, b.hash";
@@ -145,7 +150,7 @@ fn candidates(
              WHERE i.body = b.id AND l.session = ?5)"
         }
     };
-    let sql = if stretch.words.is_empty() {
+    let sql = if words.is_empty() {
         format!(
             "{columns} FROM bodies b WHERE ?1 = '' AND b.kind = 0 AND b.id < ?2 AND b.id >= ?3 {in_session} ORDER BY b.id DESC LIMIT ?4"
         )
@@ -158,7 +163,7 @@ fn candidates(
         )
     };
     let mut statement = db.prepare_cached(&sql)?;
-    let Stretch { range, words } = stretch;
+    let Stretch { range, bucket: _ } = stretch;
     let read = |row: &rusqlite::Row<'_>| {
         let body = BodyRow { pack: row.get(1)?, start: row.get(2)?, length: row.get(3)?, hash: row.get(4)? };
         Ok((row.get(0)?, body))

@@ -121,6 +121,11 @@ impl<'c> BodyReader<'c> {
         Ok(use_bytes(body::slice(&pack, row.start, row.length)?)?)
     }
 
+    /// Whether a pack need not be unpacked to read from it.
+    pub(super) fn is_open(&self, pack: i64) -> bool {
+        self.open.contains_key(&pack)
+    }
+
     fn pack(&mut self, id: i64) -> Result<Rc<Vec<u8>>, Fault> {
         if let Some(pack) = self.open.get(&id) {
             return Ok(Rc::clone(pack));

@@ -32,19 +32,18 @@ pub(super) fn change<T>(
         return Err(StoreError::Conflict { session: session.clone(), expected: seen, actual }.into());
     }
     let answer = work(&change, &row)?;
+    let next = Version(row.version.0 + 1);
     change
-        .prepare_cached(
-            "UPDATE sessions SET version = version + 1, updated_at = max(updated_at, ?2) WHERE id = ?1",
-        )?
-        .execute(params![row.key, now.0])?;
+        .prepare_cached("UPDATE sessions SET version = ?3, updated_at = max(updated_at, ?2) WHERE id = ?1")?
+        .execute(params![row.key, now.0, as_row(next.0 as usize)])?;
     change.commit()?;
-    Ok((Version(row.version.0 + 1), answer))
+    Ok((next, answer))
 }
 
 /// A session by its name.
 pub(super) fn find(db: &Connection, session: &SessionId) -> Result<SessionRow, Fault> {
     let row = db
-        .prepare_cached("SELECT id, version FROM sessions WHERE name = ?1")?
+        .prepare_cached("SELECT id, version FROM live_sessions WHERE name = ?1")?
         .query_row([session.as_str()], |row| {
             Ok(SessionRow { key: row.get(0)?, version: version(row.get(1)?) })
         })
@@ -55,7 +54,7 @@ pub(super) fn find(db: &Connection, session: &SessionId) -> Result<SessionRow, F
 /// A loop by its name.
 pub(super) fn find_loop(db: &Connection, session: &SessionRow, loop_id: &LoopId) -> Result<LoopRow, Fault> {
     let row = db
-        .prepare_cached(&format!("SELECT {LOOP_COLUMNS} FROM loops WHERE session = ?1 AND name = ?2"))?
+        .prepare_cached(&format!("SELECT {LOOP_COLUMNS} FROM live_loops WHERE session = ?1 AND name = ?2"))?
         .query_row(params![session.key, loop_id.as_str()], loop_row)
         .optional()?;
     row.ok_or_else(|| StoreError::NotFound { what: "loop", id: loop_id.to_string() }.into())
@@ -63,7 +62,8 @@ pub(super) fn find_loop(db: &Connection, session: &SessionRow, loop_id: &LoopId)
 
 /// All loops of a session.
 pub(super) fn all_loops(db: &Connection, session: &SessionRow) -> Result<Loops, Fault> {
-    let mut statement = db.prepare_cached(&format!("SELECT {LOOP_COLUMNS} FROM loops WHERE session = ?1"))?;
+    let mut statement =
+        db.prepare_cached(&format!("SELECT {LOOP_COLUMNS} FROM live_loops WHERE session = ?1"))?;
     let rows = statement.query_map([session.key], loop_row)?;
     let rows = rows.map(|row| row.map(|row| (row.key, row)));
     Ok(rows.collect::<Result<HashMap<_, _>, _>>()?)
@@ -219,7 +219,7 @@ pub(super) fn annotate_loop(
 }
 
 const INFO: &str = "SELECT s.name, s.version, l.name, s.created_at, s.updated_at, s.metadata
-    FROM sessions s JOIN loops l ON l.id = s.current_loop";
+    FROM live_sessions s JOIN loops l ON l.id = s.current_loop";
 
 type InfoRow = (String, i64, String, i64, i64, String);
 

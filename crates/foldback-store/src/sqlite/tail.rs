@@ -1,42 +1,24 @@
-//! The tail: items as they were appended, one row for each append, until they are settled.
-//!
-//! An append is waited for, so it writes as little as can be: the items, once. Settling gives them
-//! their names, compresses them and lists them one by one; whoever needs that (the index, gc) does it
-//! first, and a long tail is settled in the background.
+//! The tail in the file: one row for each piece of an append.
 
 use std::ops::Range;
-use std::sync::Arc;
 use std::time::Duration;
 
-use foldback_core::{Handle, Item, ItemId};
+use foldback_core::{Handle, Item, Timestamp};
 use foldback_engine::StoreError;
-use rusqlite::{Connection, Transaction, TransactionBehavior, params};
-use serde::Deserialize;
+use foldback_engine::store::Version;
+use rusqlite::{Connection, OptionalExtension, Transaction, TransactionBehavior, params};
 
 use super::error::Fault;
 use super::packs::BodyWriter;
-use crate::body::{self, BODY_BYTES_MAX, BodyKind, PACK_BYTES, corrupt};
-use crate::rows::index;
-
-/// Bytes at which a tail is settled in the background.
-pub(super) const TAIL_BYTES: u64 = 16 * 1024 * 1024;
-
-/// Bytes at which an append settles some of it first: what is appended faster than it is settled must
-/// not grow for ever.
-pub(super) const TAIL_BYTES_MAX: u64 = 4 * TAIL_BYTES;
+use crate::body::{self, BodyKind, corrupt};
+use crate::rows::{as_row, index};
+use crate::tail::{Piece, SETTLED_BYTES, SETTLED_ITEMS, bodies, id_in};
 
 /// How long the background leaves the file to others between two changes.
 pub(super) const SETTLING_PAUSE: Duration = Duration::from_millis(2);
 
-/// Items and bytes that are settled in one change, so that nobody waits long for it.
-const SETTLED_ITEMS: usize = 200;
-const SETTLED_BYTES: usize = 256 * 1024;
-
-/// Bits of a row's number that are the position; the others are the loop.
+/// Bits of a row's number that are the position; the others are the loop. The views count on it.
 const POSITION_BITS: u32 = 36;
-
-/// Bytes of the length that precedes each item.
-const LENGTH_BYTES: usize = 4;
 
 /// The number of the row that begins with this item.
 fn row_of(holder: i64, position: i64) -> Result<i64, StoreError> {
@@ -55,54 +37,30 @@ fn position_of(row: i64) -> i64 {
     row & ((1 << POSITION_BITS) - 1)
 }
 
+/// What an append makes of its session.
+#[derive(Debug)]
+pub(super) struct Stamp {
+    pub(super) version: Version,
+    pub(super) at: Timestamp,
+}
+
 /// Writes items behind those that a loop has. Answers how many bytes that takes.
 pub(super) fn append(
     change: &Transaction<'_>,
-    holder: i64,
-    position: i64,
-    items: &[Arc<Item>],
+    (holder, position): (i64, i64),
+    pieces: &[Piece],
+    stamp: &Stamp,
 ) -> Result<usize, Fault> {
-    let mut insert =
-        change.prepare_cached("INSERT INTO tail (id, count, hash, data) VALUES (?1, ?2, ?3, ?4)")?;
-    let (mut start, mut count, mut written) = (position, 0, 0);
-    let mut data = Vec::new();
-    for (number, item) in items.iter().enumerate() {
-        push(&mut data, item)?;
-        count += 1;
-        if data.len() >= PACK_BYTES || number + 1 == items.len() {
-            insert.execute(params![row_of(holder, start)?, count, body::hash(&data), data])?;
-            written += data.len();
-            start += count;
-            count = 0;
-            data.clear();
-        }
+    let mut insert = change.prepare_cached(
+        "INSERT INTO tail (id, count, hash, data, version, appended_at) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+    )?;
+    let (version, at) = (as_row(stamp.version.0 as usize), stamp.at.0);
+    let mut written = 0;
+    for Piece { start, count, hash, data } in pieces {
+        insert.execute(params![row_of(holder, position + start)?, count, hash, data, version, at])?;
+        written += data.len();
     }
     Ok(written)
-}
-
-/// Adds the length of an item and what is stored of it.
-fn push(data: &mut Vec<u8>, item: &Item) -> Result<(), StoreError> {
-    let before = data.len();
-    data.extend_from_slice(&[0; LENGTH_BYTES]);
-    body::write_item(data, item)?;
-    let length = data.len() - before - LENGTH_BYTES;
-    let length = u32::try_from(length).map_err(|error| body::failed("storing", &error))?;
-    data[before..before + LENGTH_BYTES].copy_from_slice(&length.to_le_bytes());
-    Ok(())
-}
-
-/// What is stored of each item of a row.
-fn bodies(data: &[u8], count: i64) -> Result<Vec<&[u8]>, StoreError> {
-    let cut_off = || corrupt("items that were appended are cut off".to_owned());
-    let mut bodies = Vec::new();
-    let mut rest = data;
-    while let Some((length, behind)) = rest.split_first_chunk::<LENGTH_BYTES>() {
-        let length = u32::from_le_bytes(*length) as usize;
-        let (body, behind) = behind.split_at_checked(length.min(BODY_BYTES_MAX)).ok_or_else(cut_off)?;
-        bodies.push(body);
-        rest = behind;
-    }
-    if rest.is_empty() && bodies.len() == index(count) { Ok(bodies) } else { Err(cut_off()) }
 }
 
 /// Gives what is stored of the items in a range to `take`, in order and checked, up to the first that is
@@ -163,17 +121,6 @@ pub(super) fn locate(
     Ok(found)
 }
 
-/// The id of an item, without the rest of it.
-fn id_in(body: &[u8]) -> Result<ItemId, StoreError> {
-    #[derive(Deserialize)]
-    struct Named {
-        id: ItemId,
-    }
-    let named: Named =
-        serde_json::from_slice(body).map_err(|error| corrupt(format!("an item cannot be read ({error})")))?;
-    Ok(named.id)
-}
-
 /// Takes the tails of a session's loops away.
 pub(super) fn remove(change: &Transaction<'_>, session: i64) -> Result<(), Fault> {
     let mut loops = change.prepare_cached("SELECT id FROM loops WHERE session = ?1")?;
@@ -220,12 +167,28 @@ pub(super) fn settle_some(db: &mut Connection) -> Result<usize, Fault> {
         let mut insert = change
             .prepare_cached("INSERT INTO items (loop, position, body, handle) VALUES (?1, ?2, ?3, ?4)")?;
         let mut delete = change.prepare_cached("DELETE FROM tail WHERE id = ?1")?;
-        for Row { id, count, hash, data } in &rows {
+        // What follows from them for the loop and the session; the last one of each loop knows.
+        let mut lengthen = change.prepare_cached(
+            "UPDATE loops SET item_count = max(item_count, ?2) WHERE id = ?1 RETURNING session",
+        )?;
+        let mut change_session = change.prepare_cached(
+            "UPDATE sessions SET version = max(version, ?2), updated_at = max(updated_at, ?3) WHERE id = ?1",
+        )?;
+        for (number, Row { id, count, hash, data, version, appended_at }) in rows.iter().enumerate() {
             body::check(data, hash)?;
+            let holder = *id >> POSITION_BITS;
+            let is_last = rows.get(number + 1).is_none_or(|next| next.id >> POSITION_BITS != holder);
+            if is_last {
+                let end = position_of(*id) + count;
+                let session: Option<i64> = lengthen.query_row([holder, end], |row| row.get(0)).optional()?;
+                if let Some(session) = session {
+                    change_session.execute([session, *version, *appended_at])?;
+                }
+            }
             for (position, body) in (position_of(*id)..).zip(bodies(data, *count)?) {
                 let handle = Handle::of_item(index(position), &id_in(body)?);
                 let number = writer.store(body)?;
-                insert.execute(params![*id >> POSITION_BITS, position, number, handle.as_str()])?;
+                insert.execute(params![holder, position, number, handle.as_str()])?;
                 settled += 1;
             }
             delete.execute([id])?;
@@ -241,14 +204,24 @@ struct Row {
     count: i64,
     hash: Vec<u8>,
     data: Vec<u8>,
+    version: i64,
+    appended_at: i64,
 }
 
 fn first_rows(db: &Connection) -> Result<Vec<Row>, Fault> {
-    let mut statement = db.prepare_cached("SELECT id, count, hash, data FROM tail ORDER BY id")?;
+    let mut statement =
+        db.prepare_cached("SELECT id, count, hash, data, version, appended_at FROM tail ORDER BY id")?;
     let mut rows = statement.query([])?;
     let (mut first, mut items, mut bytes) = (Vec::new(), 0, 0);
     while let Some(row) = rows.next()? {
-        let row = Row { id: row.get(0)?, count: row.get(1)?, hash: row.get(2)?, data: row.get(3)? };
+        let row = Row {
+            id: row.get(0)?,
+            count: row.get(1)?,
+            hash: row.get(2)?,
+            data: row.get(3)?,
+            version: row.get(4)?,
+            appended_at: row.get(5)?,
+        };
         items += index(row.count);
         bytes += row.data.len();
         first.push(row);
@@ -269,16 +242,5 @@ mod tests {
         assert!(row_of(1, last).unwrap() < row_of(2, 0).unwrap());
         assert_eq!(position_of(row_of(7, 123).unwrap()), 123);
         assert!(row_of(1 << 27, 0).is_err() && row_of(1, -1).is_err());
-    }
-
-    #[test]
-    fn damaged_rows_are_an_error_and_never_a_panic() {
-        let mut data = Vec::new();
-        push(&mut data, &Item::user("u", "hello")).unwrap();
-        assert_eq!(bodies(&data, 1).unwrap().len(), 1);
-        assert!(bodies(&data, 2).is_err());
-        for end in 1..data.len() {
-            assert!(bodies(&data[..end], 1).is_err(), "{end}");
-        }
     }
 }

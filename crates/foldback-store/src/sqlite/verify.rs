@@ -23,7 +23,7 @@ pub(super) fn verify(db: &mut Connection, repairs: Repairs) -> Result<VerifyRepo
     let mut inspection = Inspection { change: &change, repairs, report: VerifyReport::default() };
     inspection.database()?;
     inspection.bodies()?;
-    let mut statement = change.prepare("SELECT id, version, name FROM sessions ORDER BY id")?;
+    let mut statement = change.prepare("SELECT id, version, name FROM live_sessions ORDER BY id")?;
     let rows = statement.query_map([], |row| {
         Ok((SessionRow { key: row.get(0)?, version: version(row.get(1)?) }, row.get::<_, String>(2)?))
     })?;

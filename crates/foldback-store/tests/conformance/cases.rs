@@ -4,31 +4,34 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use foldback_core::{
-    CompactionBlock, CompactionReason, FactKind, Handle, Item, ItemKind, LoopId, Metadata, Part, Recalled,
-    SessionId, SummarizeOlderStrategy, Timestamp, ToolResult, Transcript, View, plan,
+    CompactionBlock, CompactionReason, Handle, Item, LoopId, Metadata, Part, Recalled, SessionId,
+    SummarizeOlderStrategy, Timestamp, ToolResult, Transcript, View, plan,
 };
 use foldback_engine::store::{
-    At, Job, JobOutcome, JobState, NewLoop, NewSession, Origin, Page, Repairs, Retention, SearchQuery,
-    Version, recall,
+    At, Job, JobOutcome, JobState, NewLoop, NewSession, Origin, Page, Repairs, Retention, Version, recall,
 };
 use foldback_engine::{Store, StoreError};
 use foldback_store::archive;
 
 use crate::HandClock;
+pub(crate) use crate::finding::{
+    a_search_that_stopped_early_goes_on_where_it_stopped, chinese_and_japanese_are_found_by_their_words,
+    rare_words_are_found_among_very_common_ones, search_finds_folded_and_live_content,
+};
 
 /// How long a job is held.
 const LEASE: Duration = Duration::from_secs(60);
 
-fn session() -> SessionId {
+pub(crate) fn session() -> SessionId {
     "session".into()
 }
 
-fn main_loop() -> LoopId {
+pub(crate) fn main_loop() -> LoopId {
     "main".into()
 }
 
 /// Rounds of a question, a call, its result and an answer.
-fn rounds(count: usize) -> Vec<Arc<Item>> {
+pub(crate) fn rounds(count: usize) -> Vec<Arc<Item>> {
     let round = |number: usize| {
         let call = Part::call(
             format!("c{number}"),
@@ -47,13 +50,17 @@ fn rounds(count: usize) -> Vec<Arc<Item>> {
 }
 
 /// A session with one loop and these items.
-async fn begun(store: &dyn Store, items: &[Arc<Item>]) -> Version {
+pub(crate) async fn begun(store: &dyn Store, items: &[Arc<Item>]) -> Version {
     let version = store.create(&NewSession::new(session(), main_loop())).await.unwrap();
     store.append(&At { session: &session(), loop_id: &main_loop(), version }, items).await.unwrap()
 }
 
 /// Folds all but the newest items of what is stored.
-async fn fold(store: &dyn Store, version: Version, recent: usize) -> (Version, Arc<CompactionBlock>) {
+pub(crate) async fn fold(
+    store: &dyn Store,
+    version: Version,
+    recent: usize,
+) -> (Version, Arc<CompactionBlock>) {
     let blocks = store.blocks(&session(), &main_loop()).await.unwrap();
     let transcript: Transcript =
         store.items(&session(), &main_loop(), 0..usize::MAX).await.unwrap().into_iter().collect();
@@ -169,47 +176,6 @@ pub(crate) async fn a_compaction_of_several_blocks_is_undone_in_one_step(store: 
     let version = store.session(&session).await.unwrap().version;
     store.undo(&at(version)).await.unwrap();
     assert_eq!(store.head(&session, &loop_id).await.unwrap().context(), before, "after a restore too");
-}
-
-pub(crate) async fn chinese_and_japanese_are_found_by_their_words(store: &dyn Store, _: &HandClock) {
-    let said = [
-        ("zh", "会话压缩之后仍然有效"),
-        ("ja", "セッションを圧縮しても有効です"),
-        ("mixed", "Run cargo test，然后压缩 session 3"),
-        ("en", "nothing of the kind"),
-    ];
-    let items: Vec<Arc<Item>> = said.iter().map(|(id, text)| Arc::new(Item::user(*id, *text))).collect();
-    begun(store, &items).await;
-    let finds = [("压缩", vec!["mixed", "zh"]), ("圧縮", vec!["ja"]), ("セッション", vec!["ja"])];
-    let more = [("\"压缩 session\"", vec!["mixed"]), ("缩压", vec![]), ("有効 圧縮", vec!["ja"])];
-    for (text, expected) in finds.into_iter().chain(more) {
-        let found = store.search(&SearchQuery::text(text)).await.unwrap();
-        let mut ids: Vec<&str> = found.hits.iter().map(|hit| hit.item_id.as_str()).collect();
-        ids.sort_unstable();
-        assert_eq!((ids, found.is_complete), (expected, true), "{text}");
-    }
-}
-
-pub(crate) async fn rare_words_are_found_among_very_common_ones(store: &dyn Store, _: &HandClock) {
-    let said = |number: usize| match number {
-        700 => "the usual words of every day with a zeppelin in them".to_owned(),
-        _ => format!("the usual words of every day, number {number}"),
-    };
-    let items: Vec<Arc<Item>> =
-        (0..3_000).map(|number| Arc::new(Item::user(format!("u{number}"), said(number)))).collect();
-    begun(store, &items).await;
-    while store.index(1_000).await.unwrap() > 0 {}
-    let search = |text: &'static str| async move { store.search(&SearchQuery::text(text)).await.unwrap() };
-    for text in ["zeppelin", "\"day with a zeppelin\"", "usual words zeppelin day"] {
-        let found = search(text).await;
-        let ids: Vec<&str> = found.hits.iter().map(|hit| hit.item_id.as_str()).collect();
-        assert_eq!((ids, found.is_complete), (vec!["u700"], true), "{text}");
-    }
-    let common = search("\"words of every\"").await;
-    assert_eq!((common.hits.len(), common.is_complete), (SearchQuery::LIMIT_DEFAULT, false));
-    assert_eq!(common.hits[0].item_id.as_str(), "u2999", "the newest of those that fit equally well");
-    assert_eq!(search("\"every words\"").await.hits, [], "in this order");
-    assert_eq!(search("\"a zeppelin day\"").await.hits, [], "in this order");
 }
 
 pub(crate) async fn a_branch_shares_what_came_before_and_nothing_after(store: &dyn Store, _: &HandClock) {
@@ -387,53 +353,6 @@ pub(crate) async fn gc_that_moves_bodies_together_changes_no_item(store: &dyn St
     assert_eq!((report.packed_count, report.body_count), (items.len(), 0));
     assert_eq!(store.items(&session, &loop_id, 0..usize::MAX).await.unwrap(), items);
     assert!(store.verify(Repairs::None).await.unwrap().is_clean());
-}
-
-pub(crate) async fn search_finds_folded_and_live_content(store: &dyn Store, _: &HandClock) {
-    let version = begun(store, &rounds(6)).await;
-    fold(store, version, 8).await;
-    assert_eq!(store.index(10).await, Ok(14), "of 24 items");
-    assert_eq!(store.index(100).await, Ok(0));
-    let size = store.size().await.unwrap();
-    assert!(size.data_bytes > 0 && size.search_bytes > 0, "{size:?}");
-    let ids = |answer: Vec<foldback_engine::store::SearchHit>| {
-        let mut ids: Vec<String> = answer.iter().map(|hit| hit.item_id.to_string()).collect();
-        ids.sort();
-        ids
-    };
-    let answer = store.search(&SearchQuery::text("\"is file\" 1")).await.unwrap();
-    assert!(answer.is_complete);
-    assert_eq!(ids(answer.hits.clone()), ["e1"]);
-    let hit = &answer.hits[0];
-    assert_eq!((hit.item_index, hit.is_visible, hit.kind), (7, false, ItemKind::Assistant));
-    assert_eq!(
-        recall(store, &session(), &main_loop(), &hit.handle)
-            .await
-            .map(|found| matches!(found, Recalled::Items(_))),
-        Ok(true)
-    );
-    let live = store.search(&SearchQuery::text("number_5")).await.unwrap();
-    assert_eq!((ids(live.hits.clone()), live.hits[0].is_visible), (vec!["t5".to_owned()], true));
-    assert!(live.hits[0].excerpt.contains("fn number_5()"));
-    let regex = SearchQuery { regex: Some(r"file [45]\b".to_owned()), ..SearchQuery::default() };
-    assert_eq!(ids(store.search(&regex).await.unwrap().hits), ["e4", "e5", "u4", "u5"]);
-    let rules = SearchQuery { fact_kind: Some(FactKind::Constraint), limit: 2, ..SearchQuery::default() };
-    let rules = store.search(&rules).await.unwrap();
-    assert_eq!((rules.hits.len(), rules.is_complete), (2, false));
-    let version = store.session(&session()).await.unwrap().version;
-    let at = At { session: &session(), loop_id: &main_loop(), version };
-    store.append(&at, &[Arc::new(Item::user("new", "a zebra, just now"))]).await.unwrap();
-    assert_eq!(
-        ids(store.search(&SearchQuery::text("zebra")).await.unwrap().hits),
-        ["new"],
-        "not asked to index"
-    );
-    let file = SearchQuery { file: Some("src/file3.rs".to_owned()), ..SearchQuery::default() };
-    assert_eq!(ids(store.search(&file).await.unwrap().hits), ["a3"]);
-    let elsewhere = SearchQuery { session: Some("other".into()), ..SearchQuery::text("file") };
-    assert!(matches!(store.search(&elsewhere).await, Err(StoreError::NotFound { .. })));
-    let hostile = store.search(&SearchQuery::text("a\" OR * NEAR( -- ; DROP \\' & | ! <->")).await.unwrap();
-    assert_eq!(hostile.hits, []);
 }
 
 pub(crate) async fn a_store_restored_from_a_backup_is_the_same(store: &dyn Store, _: &HandClock) {

@@ -11,8 +11,11 @@ use rusqlite::Connection;
 
 use crate::sqlite::runtime;
 
-const SCHEMAS: [&str; 2] =
-    [include_str!("../../src/sqlite/schema/1.sql"), include_str!("../../src/sqlite/schema/2.sql")];
+const SCHEMAS: [&str; 3] = [
+    include_str!("../../src/sqlite/schema/1.sql"),
+    include_str!("../../src/sqlite/schema/2.sql"),
+    include_str!("../../src/sqlite/schema/3.sql"),
+];
 
 /// How often a test looks whether the background has done something.
 const LOOKS_MAX: usize = 200_000;
@@ -54,7 +57,15 @@ fn made_by(version: usize, newest: &Path, old: &Path) {
     for table in ["sessions", "loops", "packs", "bodies", "items"] {
         db.execute_batch(&format!("INSERT INTO {table} SELECT * FROM newest.{table}")).unwrap();
     }
-    if version > 1 {
+    if version == 3 {
+        // That version changed the loop and the session with every append.
+        db.execute_batch(
+            "INSERT INTO tail SELECT id, count, hash, data FROM newest.tail;
+             UPDATE loops SET item_count = 3; UPDATE sessions SET version = 2",
+        )
+        .unwrap();
+    }
+    if version == 2 {
         // Indexed as that version did it: word by word.
         let text = "INSERT INTO search (rowid, text) VALUES (1, '会话压缩之后仍然有效'), (2, 'sentence 1'), (3, 'x')";
         db.execute_batch(text).unwrap();
@@ -71,9 +82,11 @@ fn a_store_of_every_earlier_version_is_brought_up_to_date_with_all_it_holds() {
         said[0] = Arc::new(Item::user("chinese", "会话压缩之后仍然有效"));
         let (newest, _) = appended(&path, &said).await;
         newest.gc(&Retention::default()).await.unwrap();
+        let unsettled = folder.path().join("unsettled.db");
+        drop(appended(&unsettled, &said).await);
         for version in 1..=SCHEMAS.len() {
             let old = folder.path().join(format!("{version}.db"));
-            made_by(version, &path, &old);
+            made_by(version, if version < 3 { &path } else { &unsettled }, &old);
             let store = SqliteStore::open(&old).await.unwrap();
             let (session, loop_id) = ids();
             assert_eq!(store.items(&session, &loop_id, 0..9).await.unwrap(), said);
@@ -154,7 +167,7 @@ fn a_store_of_a_newer_version_is_refused_and_left_alone() {
         filled(&path, 1).await;
         Connection::open(&path).unwrap().pragma_update(None, "user_version", 99).unwrap();
         let refused = SqliteStore::open(&path).await.map(|_| ());
-        assert_eq!(refused, Err(StoreError::TooNew { found: 99, known: 3 }));
+        assert_eq!(refused, Err(StoreError::TooNew { found: 99, known: 4 }));
     });
 }
 

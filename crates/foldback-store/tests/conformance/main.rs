@@ -1,9 +1,9 @@
 //! What every store promises, asked of each of them.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
-#![allow(clippy::print_stderr, reason = "a test that is passed over says so")]
 
 mod cases;
 mod damage;
+mod finding;
 mod model;
 mod postgres;
 mod room;
@@ -38,6 +38,7 @@ macro_rules! every_case {
             a_compaction_of_several_blocks_is_undone_in_one_step,
             chinese_and_japanese_are_found_by_their_words,
             rare_words_are_found_among_very_common_ones,
+            a_search_that_stopped_early_goes_on_where_it_stopped,
             a_branch_shares_what_came_before_and_nothing_after,
             a_deleted_session_is_gone_and_its_handles_are_errors,
             a_fold_is_recalled_as_it_was_recorded,

@@ -1,6 +1,7 @@
 //! A disk that is really full, and one that is really read-only: a small file system in memory, in a
 //! namespace of the test's own. Where the system does not allow that, the tests say so and are passed over.
 
+use std::io::Write;
 use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
@@ -37,9 +38,10 @@ fn run_inside(test: &str) {
     };
     let is_allowed = unshare(&mount).output().is_ok_and(|output| output.status.success());
     if !is_allowed {
-        eprintln!("skipped: this system does not let a test mount a small file system of its own");
+        tell(&format!("SKIPPED {test}: this system does not let a test mount a small file system"));
         return;
     }
+    tell(&format!("{test}: on a file system of its own ({SIZE})"));
     let script = format!("{mount} && exec \"$1\" --exact \"$2\" --nocapture");
     let mut command = unshare(&script);
     command.arg(std::env::current_exe().unwrap()).arg(format!("room::{test}"));
@@ -72,6 +74,25 @@ async fn append(store: &dyn Store, version: Version, item: Arc<Item>) -> Result<
     store.append(&At { session: &session, loop_id: &loop_id, version }, &[item]).await
 }
 
+/// Appends until the disk is full, which must be said. Answers how many were stored before.
+async fn fill(store: &dyn Store, mut version: Version) -> (Version, usize) {
+    for stored in 0..APPENDS_MAX {
+        match append(store, version, noise(stored)).await {
+            Ok(next) => version = next,
+            Err(StoreError::Full { .. }) => return (version, stored),
+            Err(error) => panic!("{error:?} instead of a full disk"),
+        }
+    }
+    panic!("the disk is never full");
+}
+
+/// Says on which disk a test runs, or that it does not: also where the test passes, whose printing the
+/// harness keeps to itself.
+fn tell(what: &str) {
+    let mut stderr = std::io::stderr().lock();
+    writeln!(stderr, "{what}").unwrap();
+}
+
 #[test]
 fn a_really_full_disk_is_a_typed_error_and_loses_nothing() {
     let Some(folder) = std::env::var_os(INSIDE) else {
@@ -82,17 +103,9 @@ fn a_really_full_disk_is_a_typed_error_and_loses_nothing() {
     std::fs::write(&ballast, vec![1; BALLAST_BYTES]).unwrap();
     runtime().block_on(async {
         let path = folder.join("store.db");
-        let (store, mut version) = begun(&path).await;
+        let (store, version) = begun(&path).await;
         let (session, loop_id) = ids();
-        let mut stored = 0;
-        let refused = loop {
-            match append(&store, version, noise(stored)).await {
-                Ok(next) => (version, stored) = (next, stored + 1),
-                Err(error) => break error,
-            }
-            assert!(stored < APPENDS_MAX, "the disk is never full");
-        };
-        assert!(matches!(refused, StoreError::Full { .. }), "{refused:?}");
+        let (version, stored) = fill(&store, version).await;
         assert!(stored > 10, "{stored} were stored before");
         let expected: Vec<Arc<Item>> = (0..stored).map(noise).collect();
         assert!(store.items(&session, &loop_id, 0..usize::MAX).await.unwrap() == expected);
@@ -181,9 +194,10 @@ fn a_server_whose_disk_is_really_full_is_a_typed_error_and_loses_nothing() {
         let client = raw(&options).await;
         let data: String = client.query_one("SHOW data_directory", &[]).await.unwrap().get(0);
         let Some(mount) = Mount::owned_like(Path::new(&data)) else {
-            eprintln!("skipped: no small file system can be mounted for the server");
+            tell("SKIPPED a server whose disk is really full: no small file system can be mounted for it");
             return;
         };
+        tell(&format!("a server whose disk is really full: on a file system of its own ({SIZE})"));
         // One connection, so that all that is made is made there.
         let (role, place) = (format!("full_{}", options.schema), mount.0.path().display());
         let made = format!(
@@ -203,16 +217,9 @@ fn a_server_whose_disk_is_really_full_is_a_typed_error_and_loses_nothing() {
         let address = url().replacen("://foldback@", &format!("://{role}@"), 1);
         let store = PostgresStore::open_with(&address, options.clone()).await.unwrap();
         let (session, loop_id) = ids();
-        let mut version = store.create(&NewSession::new(session.clone(), loop_id.clone())).await.unwrap();
-        let mut stored = 0;
-        let refused = loop {
-            match append(&store, version, noise(stored)).await {
-                Ok(next) => (version, stored) = (next, stored + 1),
-                Err(error) => break error,
-            }
-            assert!(stored < APPENDS_MAX, "the disk is never full");
-        };
-        assert!(matches!(refused, StoreError::Full { .. }), "{refused:?}");
+        let version = store.create(&NewSession::new(session.clone(), loop_id.clone())).await.unwrap();
+        let (version, stored) = fill(&store, version).await;
+        assert!(stored > 10, "{stored} were stored before");
         let expected: Vec<Arc<Item>> = (0..stored).map(noise).collect();
         assert!(store.items(&session, &loop_id, 0..usize::MAX).await.unwrap() == expected);
         client.batch_execute(&format!("DROP TABLE public.{role}; CHECKPOINT")).await.unwrap();

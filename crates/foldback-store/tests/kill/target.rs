@@ -12,8 +12,8 @@ use crate::Failure;
 const SQLITE_V1: &str = include_str!("../../src/sqlite/schema/1.sql");
 
 /// Takes away what later versions added.
-const POSTGRES_BACK_TO_V1: &str =
-    "ALTER TABLE blocks DROP COLUMN is_joined; DROP TABLE jobs, search; DROP INDEX bodies_to_index;
+const POSTGRES_BACK_TO_V1: &str = "DROP TABLE tail; CREATE INDEX sessions_by_update ON sessions (updated_at);
+    ALTER TABLE blocks DROP COLUMN is_joined; DROP TABLE jobs, search; DROP INDEX bodies_to_index;
     ALTER TABLE bodies DROP COLUMN is_indexed; UPDATE store_version SET version = 1";
 
 /// A store that both processes can open.

@@ -9,6 +9,9 @@
 //! ```
 //!
 //! A case without a peer says `peer=none ratio=none`, and its spread is that of the time.
+//! Every case runs once before it is sampled. What a digest keeps of the items it has read is part of
+//! a transcript: `items=cold` says that each run had a transcript that no digest had read,
+//! `items=warm` that the run before had read it.
 //!
 //! Inputs are made from fixed seeds and converted to each side's types before any clock starts.
 //! What one process cannot keep apart: foldback turns on serde_json's `preserve_order`, so the

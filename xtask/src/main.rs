@@ -36,7 +36,9 @@ commands:
   appends [--seconds N]           appends beside pgbench on one PostgreSQL, N seconds each turn (default 5)
   generate --megabytes N FILE     a Claude Code session of that size, the same each time
   sessions [--megabytes N]        the command line on such a session, beside Python's json
-  faults [--runs N] [--seed S]    compactions against servers that fail in every way (default 10000 runs)
+  faults [--runs N] [--seed S] [--first I]
+                                  compactions against servers that fail in every way (default 10000 runs,
+                                  from the first; --first I --runs 1 is run I alone)
   llama [--model NAME] [--context N] [--port N]
                                   a llama.cpp server on loopback, until enter is pressed; the model is
                                   parrot, which says one sentence, or smollm2
@@ -75,7 +77,7 @@ enum Command {
     Peers { filters: Vec<String> },
     Generate { megabytes: u32, path: PathBuf },
     Sessions { megabytes: u32 },
-    Faults { runs: u32, seed: u64 },
+    Faults { runs: u32, seed: u64, first: u64 },
     Llama(llama::Options),
 }
 
@@ -114,12 +116,13 @@ fn run(command: Command) -> Result<(), Failure> {
         Command::Appends { seconds } => kill::run_appends(seconds),
         Command::Generate { megabytes, path } => generate::run(megabytes, &path),
         Command::Sessions { megabytes } => sessions::run(megabytes),
-        Command::Faults { runs, seed } => cargo::run(
+        Command::Faults { runs, seed, first } => cargo::run(
             cargo::cargo(&["test", "--release", "--locked", "--package", "foldback-backends"])
                 .args(["--test", "faults", "--", "--nocapture"])
                 .env("FOLDBACK_FAULT_RUNS", runs.to_string())
                 .env("FOLDBACK_FAULT_GRACE_SECONDS", FAULT_GRACE_SECONDS.to_string())
-                .env("FOLDBACK_FAULT_SEED", seed.to_string()),
+                .env("FOLDBACK_FAULT_SEED", seed.to_string())
+                .env("FOLDBACK_FAULT_FIRST", first.to_string()),
         ),
         Command::Llama(options) => llama::run(&options),
         Command::Peers { filters } => cargo::run(
@@ -195,18 +198,20 @@ fn parse_fuzz(arguments: &[String]) -> Result<Command, Failure> {
 }
 
 fn parse_faults(arguments: &[String]) -> Result<Command, Failure> {
-    let (mut runs, mut seed) = (FAULT_RUNS_DEFAULT, 0);
+    let (mut runs, mut seed, mut first) = (FAULT_RUNS_DEFAULT, 0, 0);
+    let whole = |flag: &str, value: Option<&String>| {
+        let number = value.and_then(|value| value.parse().ok());
+        number.ok_or_else(|| Failure::Misuse(format!("{flag} wants a whole number")))
+    };
     for pair in arguments.chunks(2) {
         match (pair[0].as_str(), pair.get(1)) {
             ("--runs", value) => runs = positive("--runs", value)?,
-            ("--seed", value) => {
-                let number = value.and_then(|value| value.parse().ok());
-                seed = number.ok_or_else(|| Failure::Misuse("--seed wants a whole number".to_owned()))?;
-            }
+            ("--seed", value) => seed = whole("--seed", value)?,
+            ("--first", value) => first = whole("--first", value)?,
             (other, _) => return Err(Failure::Misuse(format!("faults has no option {other}"))),
         }
     }
-    Ok(Command::Faults { runs, seed })
+    Ok(Command::Faults { runs, seed, first })
 }
 
 fn parse_llama(arguments: &[String]) -> Result<Command, Failure> {
@@ -249,7 +254,10 @@ mod tests {
         assert_eq!(parse_line("peers codex"), Ok(Command::Peers { filters: vec!["codex".to_owned()] }));
         assert_eq!(parse_line("appends --seconds 2"), Ok(Command::Appends { seconds: 2 }));
         assert_eq!(parse_line("fuzz --help"), Ok(Command::Help));
-        assert_eq!(parse_line("faults --seed 7"), Ok(Command::Faults { runs: 10_000, seed: 7 }));
+        let faults = Command::Faults { runs: 10_000, seed: 7, first: 0 };
+        assert_eq!(parse_line("faults --seed 7"), Ok(faults));
+        let one = Command::Faults { runs: 1, seed: 0, first: 9 };
+        assert_eq!(parse_line("faults --first 9 --runs 1"), Ok(one));
         let smollm2 = llama::Options { model: "smollm2".to_owned(), context: 512, port: 0 };
         assert_eq!(parse_line("llama --model smollm2 --context 512"), Ok(Command::Llama(smollm2)));
     }
@@ -259,7 +267,14 @@ mod tests {
         for line in
             ["", "tset", "test now", "props", "props --cases 0", "fuzz --seconds", "fuzz a b", "fuzz --fast"]
                 .into_iter()
-                .chain(["faults --runs", "faults --seed x", "faults 5", "llama --model", "llama --port 0"])
+                .chain([
+                    "faults --runs",
+                    "faults --seed x",
+                    "faults --first",
+                    "faults 5",
+                    "llama --model",
+                    "llama --port 0",
+                ])
                 .chain(["kill", "workers 3", "appends 3"])
         {
             assert!(matches!(parse_line(line), Err(Failure::Misuse(_))), "{line}");

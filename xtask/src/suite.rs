@@ -83,7 +83,10 @@ fn run_tests() -> Result<(), Failure> {
         cargo(&["test", "--workspace", "--locked"])
             .env(llama::URL_VARIABLE, llama.url())
             .env(postgres::URL_VARIABLE, server.url()),
-    )
+    )?;
+    // Features that nothing in the workspace turns on.
+    let telemetry = ["test", "--package", "foldback-engine", "--features", "otel", "--test", "telemetry"];
+    run_command(cargo(&telemetry).arg("--locked"))
 }
 
 /// Runs the README's first command; what it prints is what the README says it prints.

@@ -146,6 +146,7 @@ fn hide(range: std::ops::Range<usize>) -> CompactionBlock {
         tokens_before: Tokens(1),
         tokens_after: Tokens(1),
         created_at: None,
+        copies: None,
     }
 }
 

@@ -183,12 +183,14 @@ impl Config {
         })
     }
 
-    /// As [`under`](Self::under), for `chat`. Which model writes summaries is the conversation's choice:
-    /// the file's is for `compact`.
+    /// As [`under`](Self::under), for `chat`, which compacts as `compact` does.
     pub(crate) fn chat_under(&self, chat: Chat) -> Result<Chat, Failure> {
-        let policy = or_variable(chat.policy, "FOLDBACK_POLICY", policy::asked_for)?;
-        let window = window_under(chat.window)?;
-        Ok(Chat { window, policy: policy.map(|(policy, _)| policy), ..chat })
+        let CompactConfig { window, policy, .. } = self.compact.clone();
+        let (window, _) = self.or_here(or_variable(chat.window, WINDOW_VARIABLE, values::tokens)?, window);
+        let (policy, policy_from) =
+            self.or_here(or_variable(chat.policy, "FOLDBACK_POLICY", policy::asked_for)?, policy);
+        let backend = self.compact.backend_under(chat.backend)?;
+        Ok(Chat { window, policy, policy_from, backend, ..chat })
     }
 
     fn or_here<T>(&self, set: Option<(T, Origin)>, here: Option<T>) -> (Option<T>, Origin) {

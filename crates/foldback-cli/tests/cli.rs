@@ -18,6 +18,9 @@ mod policies;
 mod reports;
 #[path = "cli/sessions.rs"]
 mod sessions;
+#[cfg(target_os = "linux")]
+#[path = "cli/terminal.rs"]
+mod terminal;
 
 use std::io::Write;
 use std::path::{Path, PathBuf};

@@ -38,7 +38,7 @@ pub struct Draft<'v> {
     unit_in_flight: Range<usize>,
     loop_in_flight: Range<usize>,
     newest_user: Option<usize>,
-    /// Whether pairs were removed from the unit that begins at a position.
+    /// Whether pairs or thinking were removed from the unit that begins at a position.
     is_loosened: Vec<bool>,
     change_count: u64,
     infeasible: Option<BudgetInfeasible>,

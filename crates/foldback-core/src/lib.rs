@@ -49,6 +49,7 @@ pub mod tools;
 pub mod transcript;
 pub mod trigger;
 pub mod turns;
+mod undo;
 pub mod view;
 
 pub use budget::{Budget, BudgetBuilder, BudgetError, Level};

@@ -1,5 +1,6 @@
 //! A plan: the edits of one compaction, to be inspected, applied or thrown away.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use crate::budget::Budget;
@@ -85,6 +86,7 @@ pub struct Plan {
     strategy: String,
     cause: Option<CompactionReason>,
     made_at: Option<Timestamp>,
+    copies: Option<Range<usize>>,
 }
 
 impl Plan {
@@ -95,13 +97,20 @@ impl Plan {
         first_changed: Option<usize>,
         strategy: String,
     ) -> Self {
-        Self { view, edits, tokens_after, first_changed, strategy, cause: None, made_at: None }
+        Self { view, edits, tokens_after, first_changed, strategy, cause: None, made_at: None, copies: None }
     }
 
     /// Records why the compaction is made (T9).
     #[must_use]
     pub fn caused_by(mut self, cause: CompactionReason) -> Self {
         self.cause = Some(cause);
+        self
+    }
+
+    /// Records that these items were repaired for the compaction, by the block below its own.
+    #[must_use]
+    pub fn with_copies(mut self, copies: Range<usize>) -> Self {
+        self.copies = Some(copies);
         self
     }
 
@@ -212,6 +221,7 @@ impl Plan {
             tokens_before: self.tokens_before(),
             tokens_after: self.tokens_after.saturating_sub(reserved) + written,
             created_at: self.made_at,
+            copies: self.copies.clone(),
         });
         if self.is_empty() {
             return Compacted { view: self.view.clone(), block };

@@ -36,6 +36,11 @@ pub struct CompactionBlock {
     /// When it was made, where the host said.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub created_at: Option<Timestamp>,
+    /// Items that were recorded for this compaction, in place of others that it drops: repaired ones.
+    /// They mean something only while it is in force. Blocks that name the same ones belong to one
+    /// compaction.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub copies: Option<Range<usize>>,
 }
 
 /// The blocks in force, oldest first. Transcript + overlay = view.
@@ -53,7 +58,8 @@ impl Overlay {
         Self { blocks }
     }
 
-    /// The overlay before its newest block, and that block: undo.
+    /// The overlay before its newest block, and that block. Where blocks may have had items repaired,
+    /// [`View::undo`] leads back to what was seen.
     pub fn undo(&self) -> Option<(Self, Arc<CompactionBlock>)> {
         let (newest, earlier) = self.blocks.split_last()?;
         Some((Self { blocks: earlier.to_vec() }, Arc::clone(newest)))
@@ -473,6 +479,7 @@ mod tests {
             tokens_before: Tokens(10),
             tokens_after: Tokens(5),
             created_at: None,
+            copies: None,
         };
         let refused = View::through(&transcript, &Overlay::default().with(block)).map(|view| view.len());
         assert!(matches!(refused, Err(OverlayError::OutOfRange { block_index: 0, .. })), "{refused:?}");

@@ -19,7 +19,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use foldback_core::{CompactionReason, FoldRequest, Item, Metadata, Plan, SessionId, TurnId, Usage};
+use foldback_core::{CompactionReason, FoldRequest, Item, Metadata, Plan, SessionId, Tokens, TurnId, Usage};
 use futures_util::future::join_all;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
@@ -35,6 +35,10 @@ use retry::Calls;
 
 /// Under which key the metadata say how each summary that a backend wrote came about.
 const REPORTS_KEY: &str = "summaries";
+
+/// Conversations up to this size are read on the task itself: so little work is not worth another
+/// thread.
+const ON_TASK_TOKENS_MAX: Tokens = Tokens(4_000);
 
 /// How summaries are asked for.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -174,11 +178,14 @@ impl PlannedFold {
         self.plan.requests().nth(self.index).expect("folds are counted before they are filled")
     }
 
-    /// Reads it where nobody waits for the thread.
+    /// Reads it where nobody waits for the thread, unless there is little to read.
     async fn off_task<T: Send + 'static>(
         &self,
         read: impl FnOnce(&FoldRequest<'_>) -> T + Send + 'static,
     ) -> T {
+        if self.plan.view().transcript().tokens() <= ON_TASK_TOKENS_MAX {
+            return read(&self.request());
+        }
         let fold = self.clone();
         off_task(move || read(&fold.request())).await
     }

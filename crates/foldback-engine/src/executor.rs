@@ -56,6 +56,9 @@ pub fn dry_run(request: &Execution<'_>) -> Result<(Plan, Vec<Repair>), Compactio
     if let Some(now) = request.now {
         plan = plan.made_at(now);
     }
+    if let Some(copies) = mended.copies {
+        plan = plan.with_copies(copies);
+    }
     Ok((plan, mended.repairs))
 }
 
@@ -179,7 +182,10 @@ mod tests {
     use proptest::prelude::{ProptestConfig, prop, prop_assert, prop_assert_eq, proptest};
 
     use super::*;
-    use foldback_core::{DropReasoningStrategy, LadderStrategy, Overlay, StrategyPipeline};
+    use foldback_core::{
+        DropReasoningStrategy, Item, ItemKind, LadderStrategy, Overlay, Part, Reasoning, StrategyPipeline,
+        Transcript,
+    };
     use foldback_testkit::{config, recipe};
 
     /// Planning itself has its own properties; here it is the road around it.
@@ -225,8 +231,30 @@ mod tests {
     }
 
     #[test]
+    fn pinned_thinking_keeps_what_it_led_to_across_an_instruction() {
+        let long = |text: &str| text.repeat(60);
+        let signature = Some("c2lnbmVk".into());
+        let thinking = Reasoning { text: "hm".into(), signature, ..Reasoning::default() };
+        let thinking = Item::assistant("thinking", vec![Part::Reasoning(thinking), Part::text("")]);
+        let said = |n: usize| Item::user(format!("u{n}"), long("and what about this? "));
+        let items = (0..4).map(said).chain([
+            thinking.pinned(),
+            Item::text("system", ItemKind::System, "answer briefly"),
+            Item::assistant("answer", vec![Part::text(long("it is what it is; "))]),
+        ]);
+        let view = View::of(&items.chain((4..30).map(said)).collect::<Transcript>());
+        let budget = Budget::for_target(Tokens(view.tokens().0 / 4)).unwrap();
+        let (ladder, dialect) = (LadderStrategy::new(), Some(Dialect::Anthropic));
+        let request = Execution { budget: Some(&budget), dialect, ..request(&view, &ladder) };
+        let after = compact(&request).unwrap().compacted.view;
+        let is_there = |id: &str| after.items().any(|item| item.id.as_str() == id);
+        assert!(is_there("thinking") && is_there("answer"), "{}", after.shape());
+        assert!(after.tokens() <= budget.target());
+    }
+
+    #[test]
     fn a_ladder_without_a_budget_is_refused() {
-        let view = View::of(&foldback_core::Transcript::default());
+        let view = View::of(&Transcript::default());
         let ladder = LadderStrategy::new();
         assert!(matches!(compact(&request(&view, &ladder)), Err(CompactionError::BudgetRequired { .. })));
         let structural = StrategyPipeline::new().with_strategy(DropReasoningStrategy::new());

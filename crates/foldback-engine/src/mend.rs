@@ -5,10 +5,12 @@
 //! block like any other: the repaired items are recorded behind all others, and what they replace
 //! is dropped. The recorded items stay what they were (T1).
 
+use std::collections::HashMap;
+use std::ops::Range;
 use std::sync::Arc;
 
 use foldback_core::edit::{Drop, Edit};
-use foldback_core::{CompactionBlock, Dialect, Item, Reason, Repair, View, check, repair};
+use foldback_core::{CompactionBlock, Dialect, Item, ItemTokens, Reason, Repair, View, check, repair};
 
 /// A view that its dialect accepts, and what had to be done for it.
 #[derive(Clone, Debug)]
@@ -17,29 +19,40 @@ pub struct Mended {
     pub view: View,
     /// What was repaired; empty where there was nothing to do.
     pub repairs: Vec<Repair>,
+    /// Where the repaired items are recorded, if a block puts them in place of others.
+    pub copies: Option<Range<usize>>,
 }
 
 /// The view, repaired where `dialect` would reject it. Costs what is behind the first repair.
 pub fn mend(view: &View, dialect: Option<Dialect>) -> Mended {
     if check(view.items(), dialect).is_empty() {
-        return Mended { view: view.clone(), repairs: Vec::new() };
+        return Mended { view: view.clone(), repairs: Vec::new(), copies: None };
     }
     let items: Vec<Arc<Item>> = view.items().cloned().collect();
     let repaired = repair(&items, dialect);
     let is_same = |(before, after): &(&Arc<Item>, &Arc<Item>)| Arc::ptr_eq(before, after);
     let first = items.iter().zip(&repaired.items).take_while(is_same).count();
     if first == items.len() && first == repaired.items.len() {
-        return Mended { view: view.clone(), repairs: repaired.repairs };
+        return Mended { view: view.clone(), repairs: repaired.repairs, copies: None };
     }
     let mut transcript = view.transcript().clone();
     let recorded = transcript.len();
-    transcript.extend(repaired.items[first..].iter().cloned());
+    // What no repair touched has been counted already.
+    let counted = view.range(first..view.len()).map(|entry| (Arc::as_ptr(entry.item()), entry.tokens()));
+    let counted: HashMap<*const Item, &ItemTokens> = counted.collect();
+    for item in &repaired.items[first..] {
+        match counted.get(&Arc::as_ptr(item)) {
+            Some(&tokens) => transcript.push_counted(Arc::clone(item), tokens.clone()),
+            None => transcript.push(Arc::clone(item)),
+        }
+    }
     let start = view.get(first).map_or(recorded, |entry| entry.anchor());
     let reason = Reason::new("repair", "replaced by a form that the provider accepts");
     let edits = match start < recorded {
         true => vec![Edit::Drop(Drop { range: start..recorded, reason })],
         false => Vec::new(),
     };
+    let copies = Some(recorded..transcript.len());
     let block = CompactionBlock {
         edits,
         summaries: Vec::new(),
@@ -48,9 +61,10 @@ pub fn mend(view: &View, dialect: Option<Dialect>) -> Mended {
         tokens_before: view.tokens(),
         tokens_after: view.tokens_of(0..first) + transcript.tokens_of(recorded..transcript.len()),
         created_at: None,
+        copies: copies.clone(),
     };
     let view =
         View::through(&transcript, &view.overlay().with(block)).expect("the block drops recorded items only");
     debug_assert!(view.items().eq(repaired.items.iter()), "the view shows the repaired items");
-    Mended { view, repairs: repaired.repairs }
+    Mended { view, repairs: repaired.repairs, copies }
 }

@@ -1,6 +1,7 @@
 //! Strategies in order, pure ones and a host's own.
 
 use std::fmt;
+use std::ops::Range;
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -111,7 +112,8 @@ async fn run_custom(
     mut request: CompactionRequest,
     context: &CompactionContext,
 ) -> Result<CompactionResult, CompactionError> {
-    request.transcript = mend(&request.transcript, request.dialect).view;
+    let mended = mend(&request.transcript, request.dialect);
+    request.transcript = mended.view;
     let before = request.transcript.clone();
     let (dialect, reason) = (request.dialect, request.reason.clone());
     let cancellation = context.cancellation.clone();
@@ -136,39 +138,47 @@ async fn run_custom(
         return Err(failed(&format!("it made the view larger, from {before} to {after} tokens")));
     }
     executor::judge_view(after, &strategy.describe(), dialect, None)?;
-    result.transcript =
-        signed(result.transcript, before.overlay().blocks().len(), strategy, &reason, context.clock.now());
+    let signature =
+        Signature { strategy: strategy.describe(), reason, now: context.clock.now(), copies: mended.copies };
+    result.transcript = signature.under(result.transcript, before.overlay().blocks().len());
     Ok(result)
 }
 
-/// The view with every block after the first `known` ones saying who made it, why and when (T9).
-fn signed(
-    view: View,
-    known: usize,
-    strategy: &dyn CompactionStrategy,
-    reason: &CompactionReason,
+/// Who made a block, why and when (T9), and what was repaired for it.
+struct Signature {
+    strategy: String,
+    reason: CompactionReason,
     now: Timestamp,
-) -> View {
-    let is_signed = |block: &CompactionBlock| block.cause.is_some() && block.strategy.as_str() != CUSTOM;
-    let blocks = view.overlay().blocks();
-    if blocks[known..].iter().all(|block| is_signed(block)) {
-        return view;
-    }
-    let mut overlay = Overlay::default();
-    for (index, block) in blocks.iter().enumerate() {
-        if index < known || is_signed(block) {
-            overlay = overlay.with(Arc::clone(block));
-            continue;
+    copies: Option<Range<usize>>,
+}
+
+impl Signature {
+    /// The view with this under every block after the first `known` ones that does not say it.
+    fn under(&self, view: View, known: usize) -> View {
+        let is_signed = |block: &CompactionBlock| {
+            block.cause.is_some() && block.strategy.as_str() != CUSTOM && self.copies.is_none()
+        };
+        let blocks = view.overlay().blocks();
+        if blocks[known..].iter().all(|block| is_signed(block)) {
+            return view;
         }
-        let mut block = CompactionBlock::clone(block);
-        if block.strategy.as_str() == CUSTOM {
-            block.strategy = strategy.describe().into();
+        let mut overlay = Overlay::default();
+        for (index, block) in blocks.iter().enumerate() {
+            if index < known || is_signed(block) {
+                overlay = overlay.with(Arc::clone(block));
+                continue;
+            }
+            let mut block = CompactionBlock::clone(block);
+            if block.strategy.as_str() == CUSTOM {
+                block.strategy = self.strategy.as_str().into();
+            }
+            block.cause = block.cause.or_else(|| Some(self.reason.clone()));
+            block.created_at = block.created_at.or(Some(self.now));
+            block.copies = block.copies.or_else(|| self.copies.clone());
+            overlay = overlay.with(block);
         }
-        block.cause = block.cause.or_else(|| Some(reason.clone()));
-        block.created_at = block.created_at.or(Some(now));
-        overlay = overlay.with(block);
+        View::through(view.transcript(), &overlay).expect("the same edits lie within the same transcript")
     }
-    View::through(view.transcript(), &overlay).expect("the same edits lie within the same transcript")
 }
 
 /// A pure strategy behind a shared pointer, as a step.

@@ -67,6 +67,7 @@ fn a_block_for_more_items_than_there_are_is_refused() {
         tokens_before: foldback_core::Tokens(9),
         tokens_after: foldback_core::Tokens(1),
         created_at: None,
+        copies: None,
     };
     assert_eq!(Layout::check(&block, 3), Ok(()));
     assert!(matches!(Layout::check(&block, 2), Err(StoreError::InvalidBlock { .. })));

@@ -323,6 +323,7 @@ impl Conversation {
                 tokens_before,
                 tokens_after: tokens,
                 created_at: made.created_at,
+                copies: None,
             }
         });
         let overlay: Overlay = blocks.collect();
@@ -352,6 +353,7 @@ impl Conversation {
             tokens_before: transcript.tokens(),
             tokens_after: transcript.tokens().saturating_sub(dropped),
             created_at: None,
+            copies: None,
         });
         View::through(transcript, &overlay).expect("what compactions put in lies within the conversation")
     }

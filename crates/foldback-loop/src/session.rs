@@ -192,20 +192,18 @@ impl AgentSession {
     pub async fn undo(&self) -> Result<Option<Arc<CompactionBlock>>, LoopError> {
         let _turn = self.shared.turn.lock().await;
         let mut state = self.shared.state();
-        let Some((overlay, block)) = state.view().overlay().undo() else { return Ok(None) };
+        let Some((view, taken_off)) = state.view().undo() else { return Ok(None) };
         let refused = |why| LoopError::Mutator {
             mutator: "undo".to_owned(),
             point: MutationPoint::AfterTurnEnded,
             why,
         };
-        let view = View::through(state.view().transcript(), &overlay)
-            .map_err(|error| refused(MutationFault::Failed { why: error.to_string() }))?;
         let violations = check_request(view.items(), self.shared.parts.model.dialect());
         if !violations.is_empty() {
             return Err(refused(MutationFault::Invalid { violations }));
         }
         state.replace(view);
-        Ok(Some(block))
+        Ok(taken_off.into_iter().next())
     }
 }
 

@@ -82,12 +82,17 @@ fn units(items: &[&Item]) -> Vec<usize> {
     };
     let mut open: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
     for (index, item) in items.iter().enumerate() {
-        let follows_thinking = index > 0
-            && item.kind == ItemKind::Assistant
-            && items[index - 1].kind == ItemKind::Assistant
-            && matches!(items[index - 1].parts.last(), Some(Part::Reasoning(_)));
-        if follows_thinking {
-            merge(index - 1, index);
+        // Instructions may be sent apart, and items without parts are not sent.
+        let is_spoken = |i: &usize| !items[*i].kind.is_instruction() && !items[*i].parts.is_empty();
+        let ends_in_thinking = |i: &usize| {
+            items[*i].kind == ItemKind::Assistant
+                && matches!(items[*i].parts.last(), Some(Part::Reasoning(_)))
+        };
+        if item.kind == ItemKind::Assistant
+            && is_spoken(&index)
+            && let Some(thinking) = (0..index).rev().find(is_spoken).filter(ends_in_thinking)
+        {
+            merge(thinking, index);
         }
         for part in &item.parts {
             match part {

@@ -141,9 +141,14 @@ pub enum Step {
     Orphan(Words),
     /// An item without parts, or with something not understood.
     Odd(ItemKind, bool),
-    /// Pins the item before.
-    Pin,
+    /// Thinking recorded as an item of its own, perhaps an instruction, and the text that it led to.
+    Thought(bool, Option<ItemKind>, Words),
+    /// Pins the item that is this far before the last.
+    Pin(u8),
 }
+
+/// How far back a pin may reach: to the thinking before a round of calls that were recorded apart.
+const PIN_REACH: u8 = 5;
 
 fn call(odd: bool) -> impl Generator<Value = Call> {
     let outcome = match odd {
@@ -183,6 +188,7 @@ fn layout(odd: bool) -> impl Generator<Value = Layout> {
 
 fn step(odd: bool) -> impl Generator<Value = Step> {
     let kinds = [ItemKind::Context, ItemKind::Notification, ItemKind::System, ItemKind::Developer];
+    let instructions = [ItemKind::System, ItemKind::Developer];
     let said = || if odd { words().boxed() } else { spoken().boxed() };
     let thinking = || prop::option::weighted(0.3, any::<bool>());
     let usual = prop_oneof![
@@ -192,7 +198,9 @@ fn step(odd: bool) -> impl Generator<Value = Step> {
         3 => (thinking(), said()).prop_map(|(thinking, words)| Step::Reply(thinking, words)),
         8 => (thinking(), prop::option::of(said()), prop::collection::vec(call(odd), 1..4), layout(odd))
             .prop_map(|(thinking, words, calls, layout)| Step::Round(thinking, words, calls, layout)),
-        1 => Just(Step::Pin),
+        1 => (any::<bool>(), prop::option::of(prop::sample::select(instructions.to_vec())), said())
+            .prop_map(|(sealed, between, words)| Step::Thought(sealed, between, words)),
+        2 => (0..PIN_REACH).prop_map(Step::Pin),
     ];
     match odd {
         false => usual.boxed(),
@@ -307,9 +315,17 @@ impl Kitchen {
                 let opaque = Part::Opaque(Opaque { source: "test/server_tool".into(), json });
                 self.push(*kind, if *is_opaque { vec![opaque] } else { Vec::new() });
             }
-            Step::Pin => {
-                if let Some(item) = self.items.pop() {
-                    self.items.push(item.pinned());
+            Step::Thought(sealed, between, words) => {
+                self.push(ItemKind::Assistant, vec![reasoning(*sealed)]);
+                if let Some(kind) = between {
+                    self.push(*kind, vec![Part::text("answer briefly")]);
+                }
+                self.push(ItemKind::Assistant, vec![Part::Text(words.text())]);
+            }
+            Step::Pin(back) => {
+                let pinned = self.items.iter_mut().rev().nth(usize::from(*back));
+                if let Some(item) = pinned {
+                    *item = item.clone().pinned();
                 }
             }
         }

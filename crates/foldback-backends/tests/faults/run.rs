@@ -46,6 +46,8 @@ pub(crate) struct Run {
 
 /// How a run ended.
 pub(crate) struct Ended {
+    /// Which run it was.
+    pub(crate) index: u64,
     pub(crate) how: &'static str,
     /// Why answers were not taken, as the events have it.
     pub(crate) refusals: Vec<&'static str>,
@@ -155,7 +157,7 @@ impl Run {
             Err(error) => panic!("{self}: {error}"),
         };
         assert!(before.items().eq(self.transcript.items()), "{self}: the view it began with changed");
-        Ended { how, refusals: refusals(&events), took }
+        Ended { index: self.index, how, refusals: refusals(&events), took }
     }
 
     /// T1, T2, and the first promise: it fits, it is valid, and the record is what it was.

@@ -7,6 +7,7 @@ use clap::Args;
 use foldback_core::Tokens;
 
 use crate::backend::{Spec, seconds, spec};
+use crate::config::Origin;
 use crate::values::tokens;
 
 /// Who writes summaries.
@@ -58,4 +59,7 @@ pub(crate) struct Chat {
     /// Keep the conversation in this file, after every turn, as foldback's own JSONL
     #[arg(long, value_name = "FILE")]
     pub(crate) save: Option<PathBuf>,
+    /// Who chose the policy
+    #[arg(skip)]
+    pub(crate) policy_from: Origin,
 }

@@ -2,6 +2,7 @@
 
 mod consent;
 mod files;
+mod interrupt;
 mod saving;
 mod screen;
 mod shell;
@@ -20,6 +21,7 @@ use tokio::sync::mpsc;
 
 use self::consent::{Consent, Question};
 use self::files::{Bounds, EditFile, Ground, ListFolder, ReadFile, WriteFile};
+use self::interrupt::Interrupts;
 use self::saving::save;
 use self::screen::{Reader, Screen};
 use self::shell::Shell;
@@ -80,7 +82,7 @@ impl<'a> Setup<'a> {
             .map_err(|why| Failure::usage(format!("--model {model}: {why}"), format!("name it, {wanted}")))?;
         let known = Model::named(served.model());
         let window = arguments.window.or(known.map(|known| known.window)).unwrap_or(WINDOW_DEFAULT);
-        let policy = policy::chosen(arguments.policy.as_deref(), &crate::config::Origin::CommandLine)?;
+        let policy = policy::chosen(arguments.policy.as_deref(), &arguments.policy_from)?;
         let counter = counting::counter(shared);
         Ok(Self { shared, arguments, served, policy, window, counter })
     }
@@ -205,10 +207,11 @@ struct Conversation<'a> {
 impl Conversation<'_> {
     async fn run(mut self) -> Result<Exit, Failure> {
         loop {
+            let mut interrupts = Interrupts::new();
             self.screen.prompt();
             let line = tokio::select! {
                 line = self.lines.recv() => line,
-                _ = tokio::signal::ctrl_c() => None,
+                () = interrupts.pressed() => None,
             };
             let Some(line) = line else { break };
             match Words::of(&line) {
@@ -226,6 +229,7 @@ impl Conversation<'_> {
     }
 
     async fn turn(&mut self, text: Text) {
+        let mut interrupts = Interrupts::new();
         let mut stream = self.session.stream(text);
         let mut asked: Option<Question> = None;
         loop {
@@ -250,7 +254,7 @@ impl Conversation<'_> {
                         }
                     }
                 },
-                _ = tokio::signal::ctrl_c() => self.session.interrupt(),
+                () = interrupts.pressed() => self.session.interrupt(),
             }
         }
         let turn = stream.finish().await;
@@ -273,11 +277,12 @@ impl Conversation<'_> {
                 self.screen.context(self.session.context());
             }
             Order::Compact(focus) => {
+                let mut interrupts = Interrupts::new();
                 let session = self.session.clone();
                 let compacting = session.compact(focus.map(Text::from));
                 let done = tokio::select! {
                     done = compacting => done.map(|_| ()).map_err(|error| error.to_string()),
-                    _ = tokio::signal::ctrl_c() => Err("stopped; nothing was changed".to_owned()),
+                    () = interrupts.pressed() => Err("stopped; nothing was changed".to_owned()),
                 };
                 if let Err(why) = done {
                     self.screen.note(&why);

@@ -1,5 +1,8 @@
 //! `foldback chat` through a pipe: a scripted server, and a llama.cpp server with a small window.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use foldback_testkit::server::{Answer, Request, Said, Server, Spoken};
 use serde_json::json as value;
 
@@ -77,6 +80,94 @@ fn orders_are_obeyed_and_a_turn_that_fails_is_told() {
     assert!(notes[0].contains("the model sees 1 of 1 items"), "{notes:?}");
     assert!(notes[1].contains("no compaction to undo") && notes[2].contains("/nonsense"), "{notes:?}");
     assert_eq!(of(&events, "context")[0]["window"], 16_000);
+}
+
+/// A server whose model calls the tool that the person names, with the input that follows it, and says
+/// what the tool answered.
+fn obedient() -> String {
+    Server::apart(|request: &Request| -> Answer {
+        let body = request.json();
+        let messages = body["messages"].as_array().unwrap();
+        let last = messages.last().unwrap();
+        let said = last["content"].as_str().unwrap();
+        if last["role"] == "tool" {
+            return Spoken::Chat.answer(request, &Said::Text(said));
+        }
+        let (name, input) = said.split_once(' ').unwrap();
+        let (id, input) = (format!("c{}", messages.len()), serde_json::from_str(input).unwrap());
+        Spoken::Chat.answer(request, &Said::Call { id: &id, name, input: &input })
+    })
+}
+
+#[test]
+fn file_tools_write_read_edit_and_list_what_they_are_told_to() {
+    let model = format!("openai:{}/v1#m", obedient());
+    let folder = folder();
+    let orders = [
+        (r#"write {"path": "notes/a.txt", "text": "one\ntwo\nthree\n"}"#, "wrote 14 bytes to notes/a.txt"),
+        (r#"read {"path": "notes/a.txt", "first_line": 2, "line_count": 1}"#, "    2  two\n(3 lines in all"),
+        (r#"read {"path": "notes/a.txt", "first_line": 9}"#, "nothing there: 3 lines in all"),
+        (r#"edit {"path": "notes/a.txt", "old": "two", "new": "2"}"#, "edited notes/a.txt"),
+        (r#"edit {"path": "notes/a.txt", "old": "e", "new": "x"}"#, "has it 3 times"),
+        (r#"edit {"path": "notes/a.txt", "old": "four", "new": "4"}"#, "no such passage"),
+        (r#"read {"path": "notes"}"#, "is a folder; use `list`"),
+        (r#"read {"path": "missing.txt"}"#, "missing.txt: "),
+        (r#"list {"path": "notes"}"#, "a.txt  12 bytes"),
+        (r#"list {}"#, "notes/"),
+        (r#"write {"path": "../b.txt", "text": "x"}"#, "is outside"),
+    ];
+    let lines = orders.map(|(order, _)| order.to_owned());
+    let (events, exit) = chat(&folder, &["--model", &model, "--yes"], &lines);
+    assert_eq!(exit, 0, "{events:?}");
+    let answers = of(&events, "answer");
+    assert_eq!(answers.len(), orders.len(), "{events:?}");
+    for ((order, wanted), answer) in orders.iter().zip(answers) {
+        assert!(answer["text"].as_str().unwrap().contains(wanted), "{order}: {answer}");
+    }
+    let left = std::fs::read_to_string(folder.path().join("notes/a.txt")).unwrap();
+    assert_eq!(left, "one\n2\nthree\n");
+    assert!(!folder.path().join("../b.txt").exists());
+}
+
+#[test]
+fn window_policy_and_backend_of_a_chat_come_from_the_configuration_file() {
+    let asked = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&asked);
+    let url = Server::apart(move |request: &Request| {
+        counted.fetch_add(1, Ordering::Relaxed);
+        Spoken::Chat.answer(request, &Said::Text("all right"))
+    });
+    let folder = folder();
+    let configure = |settings: &str| {
+        let config = format!("model = \"openai:{url}/v1#m\"\n[compact]\n{settings}\n");
+        std::fs::write(folder.path().join("foldback.toml"), config).unwrap();
+    };
+    configure("window = 5000\nbackend = \"digest\"");
+    let (events, exit) = chat(&folder, &[], &long_lines(TURNS));
+    assert_eq!(exit, 0, "{events:?}");
+    assert_eq!(of(&events, "context")[0]["window"], 5_000);
+    assert!(
+        of(&events, "compacted").iter().any(|told| told["written_by"] == value!(["digest"])),
+        "{events:?}"
+    );
+    assert_eq!(asked.load(Ordering::Relaxed), TURNS, "the model was asked for answers, not for summaries");
+
+    configure("window = 5000\npolicy = \"codex\"");
+    let lines = ["hello", "/compact"].map(ToOwned::to_owned);
+    let (events, _) = chat(&folder, &["--window", "6k"], &lines);
+    assert_eq!(of(&events, "context")[0]["window"], 6_000, "a flag wins over the file");
+    let strategy = of(&events, "compacted")[0]["strategy"].as_str().unwrap();
+    assert!(strategy.contains("preserve-user-messages"), "{strategy}");
+}
+
+#[test]
+fn a_policy_in_the_configuration_file_that_there_is_not_is_named_with_the_file() {
+    let folder = folder();
+    let config = "model = \"openai:http://127.0.0.1:9/v1#m\"\n[compact]\npolicy = \"nonsense\"\n";
+    std::fs::write(folder.path().join("foldback.toml"), config).unwrap();
+    let refused = foldback(&["chat"]).current_dir(folder.path()).output().unwrap();
+    assert_eq!(code(&refused), 2);
+    assert!(text(&refused.stderr).contains("foldback.toml"), "{}", text(&refused.stderr));
 }
 
 /// Enough to fill the server's window of 4,096 tokens more than once.

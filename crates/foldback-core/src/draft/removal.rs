@@ -18,6 +18,10 @@ impl Draft<'_> {
         if is_fixed || self.is_thoughtless(position) || !mark.holds.contains(Holds::REASONING) {
             return false;
         }
+        if mark.holds.contains(Holds::REASONING_LAST) {
+            // It may have been all that tied this item to the next.
+            self.is_loosened[self.view.unit_start(position)] = true;
+        }
         let reason = self.intern_shared(reason);
         let change_count = self.change_count;
         if self.slots[position] == Slot::Live && mark.tokens().is_some() {
@@ -76,7 +80,8 @@ impl Draft<'_> {
         empty_items: EmptyItems,
         reason: &Reason,
     ) -> bool {
-        if self.is_fixed(call.position) || self.is_fixed(result.position) {
+        let is_fixed = self.is_fixed(call.position) || self.is_fixed(result.position);
+        if is_fixed || self.strands_thinking(call) {
             return false;
         }
         let reason = self.intern_shared(reason);
@@ -112,6 +117,27 @@ impl Draft<'_> {
     /// Whether pairs may not be removed from the item at `position`.
     fn is_fixed(&self, position: usize) -> bool {
         !self.is_live(position) || self.is_protected(position) || self.loop_in_flight.contains(&position)
+    }
+
+    /// Whether thinking that stays, recorded as an item of its own, led to this call and nothing else
+    /// in its item: without the call a provider would reject it.
+    fn strands_thinking(&self, call: Place) -> bool {
+        let mut next = call.position;
+        if self.view.unit_start(next) == next || !self.is_little_else(call) {
+            return false;
+        }
+        let before: SmallVec<[usize; 4]> =
+            self.view.unit_members(next).take_while(|&member| member < call.position).collect();
+        for position in before.into_iter().rev().filter(|&position| self.is_live(position)) {
+            if !self.is_thinking_about(position, next) {
+                return false;
+            }
+            if self.is_fixed(position) {
+                return true;
+            }
+            next = position;
+        }
+        false
     }
 
     /// Whether an item is this part and at most thinking that led to it.

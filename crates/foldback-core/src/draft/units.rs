@@ -30,9 +30,9 @@ impl Draft<'_> {
         members.unwrap_or_else(|| self.view.unit_members(position).collect()).into_iter()
     }
 
-    /// The members of a live item's unit, paired again from what is left of it, if a pair was
-    /// removed: without it a unit may fall apart, as it will in the next view. Done when asked for,
-    /// because most units that lose a pair are hidden without a question.
+    /// The members of a live item's unit, paired again from what is left of it, if a pair or thinking
+    /// was removed: without it a unit may fall apart, as it will in the next view. Done when asked for,
+    /// because most units that lose something are hidden without a question.
     fn regrouped(&self, position: usize) -> Option<Members> {
         if !self.is_loosened.get(self.view.unit_start(position)).is_some_and(|&is_loosened| is_loosened) {
             return None;
@@ -47,8 +47,9 @@ impl Draft<'_> {
         };
         let mut open: SmallVec<[(&CallId, usize); 4]> = SmallVec::new();
         for (place, &member) in members.iter().enumerate() {
-            if place > 0 && self.is_thinking_about(members[place - 1], member) {
-                merge(place - 1, place);
+            let before = members[..place].iter().rposition(|&earlier| self.is_spoken(earlier));
+            if let Some(before) = before.filter(|&before| self.is_thinking_about(members[before], member)) {
+                merge(before, place);
             }
             for (_, part) in self.parts(member) {
                 if let Part::ToolCall(call) = part {
@@ -65,14 +66,21 @@ impl Draft<'_> {
     }
 
     /// Whether an item ends in thinking that belongs to the assistant item after it.
-    fn is_thinking_about(&self, thought: usize, next: usize) -> bool {
+    pub(super) fn is_thinking_about(&self, thought: usize, next: usize) -> bool {
         let is_assistant = |position: usize| {
             self.view.get(position).is_some_and(|entry| entry.kind() == ItemKind::Assistant)
         };
         is_assistant(thought)
             && is_assistant(next)
-            && (thought + 1..next).all(|between| !self.is_live(between))
+            && (thought + 1..next).all(|between| !self.is_spoken(between))
             && matches!(self.parts(thought).last(), Some((_, Part::Reasoning(_))))
+    }
+
+    /// Whether what stands at `position` now comes between the items around it wherever it is sent.
+    fn is_spoken(&self, position: usize) -> bool {
+        self.is_live(position)
+            && self.view.get(position).is_some_and(|entry| !entry.kind().is_instruction())
+            && self.tokens_at(position) > Tokens::ZERO
     }
 
     /// Positions of whole units inside `range` that nothing forbids to hide: live, not protected,

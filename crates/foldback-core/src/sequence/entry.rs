@@ -29,6 +29,8 @@ bitflags! {
         const PIN = 1 << 5;
         /// The item is a summary of folded items.
         const SUMMARY = 1 << 6;
+        /// The last part is reasoning.
+        const REASONING_LAST = 1 << 7;
     }
 }
 
@@ -37,6 +39,7 @@ impl Holds {
         let mut holds = Self::empty();
         holds.set(Self::PIN, item.is_pinned());
         holds.set(Self::SUMMARY, item.summary.is_some());
+        holds.set(Self::REASONING_LAST, matches!(item.parts.last(), Some(Part::Reasoning(_))));
         for part in &item.parts {
             holds |= match part {
                 Part::Reasoning(_) => Self::REASONING,
@@ -162,13 +165,16 @@ impl Entry {
         }
     }
 
-    /// Whether it ends in thinking that belongs to an item of `next_kind` after it: some recorders
-    /// write it as an item of its own, and a provider wants it back in front of what it led to.
-    pub(super) fn is_thinking_about(&self, next_kind: ItemKind) -> bool {
-        self.holds.contains(Holds::REASONING)
-            && self.kind == ItemKind::Assistant
-            && next_kind == ItemKind::Assistant
-            && matches!(self.item.parts.last(), Some(Part::Reasoning(_)))
+    /// Whether it is part of the conversation wherever it is sent: instructions may be sent apart, and
+    /// items without parts are not sent.
+    pub(super) fn is_spoken(&self) -> bool {
+        !self.kind.is_instruction() && self.part_count() > 0
+    }
+
+    /// Whether it ends in thinking that belongs to an assistant item after it: some recorders write
+    /// it as an item of its own, and a provider wants it back in front of what it led to.
+    pub(super) fn ends_in_thinking(&self) -> bool {
+        self.kind == ItemKind::Assistant && self.holds.contains(Holds::REASONING_LAST)
     }
 
     /// Lines of the longest tool result in it.

@@ -50,7 +50,7 @@ const TEXT_TOKENS_MAX: Tokens = Tokens(1_200);
 
 /// Share of what the kernel leaves that a summary may take; the tail has the rest. What stands in
 /// the summary was chosen from the whole past, so it is worth more than as many tokens of tail.
-const SUMMARY_PERCENT: u64 = 95;
+const SUMMARY_PERCENT: u64 = 90;
 
 /// A summary is not asked to be longer than this share of all that it may stand for.
 const SUMMARY_OF_FOLDED_PERCENT_MAX: u64 = 15;

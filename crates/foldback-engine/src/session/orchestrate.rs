@@ -2,7 +2,10 @@
 
 use std::sync::Arc;
 
-use foldback_core::{Budget, Compacted, CompactionReason, LoopId, Plan, Timestamp, Tokens, View};
+use foldback_core::{
+    Budget, BudgetInfeasible, Compacted, CompactionReason, Entry, KernelItem, LoopId, Plan, Timestamp,
+    Tokens, View,
+};
 
 use super::block::CompactionBlock;
 use super::config::CompactionConfig;
@@ -72,16 +75,15 @@ pub fn compact_session_loops(
     let summary_tokens_max = config.max_summary_tokens.min(Tokens(share.max(SUMMARY_TOKENS_LEAST)));
     let config = CompactionConfig { max_summary_tokens: summary_tokens_max, ..config.clone() };
     let work = Work { strategy, config: &config, budget: &budget, reason: &reason, now: session.clock.now() };
-    let mut loops = Vec::new();
-    let mut older_tokens = Tokens::ZERO;
+    let (mut loops, mut older_views) = (Vec::new(), Vec::new());
     for loop_id in older {
-        let record = session.record(loop_id)?;
-        let compacted = work.compact_older(record)?;
-        older_tokens += match &compacted {
-            Some(compacted) => compacted.tokens_after,
-            None => record.view(LoopPlace::Older)?.tokens(),
-        };
+        let (view, compacted) = work.compact_older(session.record(loop_id)?)?;
+        older_views.push(view);
         loops.extend(compacted);
+    }
+    let older_tokens: Tokens = older_views.iter().map(|view| view.tokens()).sum();
+    if older_tokens > budget.usable() {
+        return Err(SessionError::BudgetInfeasible(must_stay(&older_views, older_tokens, budget.usable())));
     }
     loops.extend(work.compact_most_recent(session.record(current_loop_id)?, older_tokens)?);
     if !loops.is_empty() {
@@ -90,6 +92,17 @@ pub fn compact_session_loops(
     }
     let after = build_context_from_session(session, current_loop_id, &config, max_context_tokens)?;
     Ok(SessionCompaction { reason, tokens_before: before.tokens, tokens_after: after.tokens, loops })
+}
+
+/// What is left of older loops, which is more than the window holds: pins, above all.
+fn must_stay(views: &[View], kernel_tokens: Tokens, target: Tokens) -> BudgetInfeasible {
+    let name = |entry: &Entry| {
+        let item = entry.item();
+        KernelItem { id: item.id.clone(), kind: item.kind, tokens: entry.tokens().total }
+    };
+    let mut kernel: Vec<KernelItem> = views.iter().flat_map(|view| view.iter().map(name)).collect();
+    kernel.sort_by(|a, b| b.tokens.cmp(&a.tokens).then_with(|| a.id.cmp(&b.id)));
+    BudgetInfeasible { kernel, kernel_tokens, target }
 }
 
 /// What is the same for every loop of a compaction.
@@ -103,15 +116,15 @@ struct Work<'a> {
 
 impl Work<'_> {
     /// A block for an older loop is made once, and again when the loop has grown since or its summary
-    /// has become too large for the window.
-    fn compact_older(&self, record: &LoopRecord) -> Result<Option<LoopCompaction>, SessionError> {
+    /// has become too large for the window. Beside it, what is seen of the loop then.
+    fn compact_older(&self, record: &LoopRecord) -> Result<(View, Option<LoopCompaction>), SessionError> {
         let before = record.view(LoopPlace::Older)?;
         let is_current = |item_count: usize| item_count == record.transcript().len();
         let summaries = before.items().filter(|item| item.summary.is_some());
         let summary_tokens: Tokens = summaries.map(|item| record.transcript().meter().item(item).total).sum();
         let is_made = record.older_block().is_some_and(|logged| is_current(logged.item_count));
         if is_made && summary_tokens <= self.config.max_summary_tokens {
-            return Ok(None);
+            return Ok((before, None));
         }
         let seen = View::of(&as_seen(record.transcript(), LoopPlace::Older));
         let (turns, name) = (record.turns(), self.strategy.describe());
@@ -121,15 +134,16 @@ impl Work<'_> {
         let compacted = self.fill(&sections, plan, messages, &name)?;
         let tokens_after = compacted.view.tokens();
         if compacted.block.edits.is_empty() || tokens_after >= before.tokens() {
-            return Ok(None);
+            return Ok((before, None));
         }
-        Ok(Some(LoopCompaction {
+        let done = LoopCompaction {
             loop_id: record.id().clone(),
             place: LoopPlace::Older,
             tokens_before: before.tokens(),
             tokens_after,
             blocks: vec![compacted.block],
-        }))
+        };
+        Ok((compacted.view, Some(done)))
     }
 
     fn compact_most_recent(

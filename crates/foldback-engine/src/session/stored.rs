@@ -4,6 +4,8 @@
 //! block as an older loop is kept in the loop's notes, under [`OLDER_NOTE`]: it is read with the loop
 //! and not with its history.
 
+mod undo;
+
 use std::sync::Arc;
 
 use foldback_core::{
@@ -79,10 +81,18 @@ pub struct StoredSession {
 
 /// A change that holds whatever others did meanwhile: it adds, and says where.
 enum Change<'a> {
-    Append(&'a [Arc<Item>]),
+    Append(&'a LoopId, &'a [Arc<Item>]),
+    Commit(&'a LoopId, &'a [Arc<CompactionBlock>]),
     Begin(&'a NewLoop),
     Switch(&'a LoopId),
     Note(&'a LoopId, &'a Metadata),
+}
+
+/// What a change goes by, looked at before every attempt.
+enum Provided<'a> {
+    Nothing,
+    /// The loop is still so.
+    Loop(&'a LoopId, &'a (dyn Fn(&LoopInfo) -> bool + Sync)),
 }
 
 impl StoredSession {
@@ -138,7 +148,8 @@ impl StoredSession {
 
     /// Appends items to the current loop, behind whatever others appended meanwhile.
     pub async fn append(&mut self, items: &[Arc<Item>]) -> Result<(), StoreError> {
-        self.change(&Change::Append(items)).await
+        let current = self.current.clone();
+        self.change(&Change::Append(&current, items)).await
     }
 
     /// Begins a loop after the current one, and goes on with it.
@@ -160,13 +171,6 @@ impl StoredSession {
     pub async fn resume(&mut self, loop_id: &LoopId) -> Result<(), StoreError> {
         self.change(&Change::Switch(loop_id)).await?;
         self.current = loop_id.clone();
-        Ok(())
-    }
-
-    /// Takes the newest compaction of the current loop off again. Refused where the session was
-    /// changed meanwhile: what would be undone could be somebody else's.
-    pub async fn undo(&mut self) -> Result<(), StoreError> {
-        self.version = self.store.undo(&self.at(&self.current)).await?;
         Ok(())
     }
 
@@ -310,8 +314,15 @@ impl StoredSession {
             // Repairs are recorded behind all others, and blocks name their places.
             let repaired: Vec<Arc<Item>> = led_to.transcript().items().skip(recorded).cloned().collect();
             let is_alone = repaired.is_empty() || self.append_at(&current, recorded, &repaired).await?;
-            if is_alone && self.commit(&current, base, recorded + repaired.len(), &blocks).await? {
+            if !is_alone {
+                continue;
+            }
+            let copies = recorded..recorded + repaired.len();
+            if self.commit(&current, base, copies.end, &blocks).await? {
                 return Ok(led_to);
+            }
+            if !copies.is_empty() {
+                self.hide(&current, &[copies]).await?;
             }
         }
         Err(self.outrun().into())
@@ -346,25 +357,38 @@ impl StoredSession {
 
     /// Makes a change at whatever version the session has by then.
     async fn change(&mut self, change: &Change<'_>) -> Result<(), StoreError> {
+        self.change_if(change, &Provided::Nothing).await.map(|_| ())
+    }
+
+    /// The same, as long as what it goes by holds. Returns whether it was made.
+    async fn change_if(&mut self, change: &Change<'_>, provided: &Provided<'_>) -> Result<bool, StoreError> {
         for _ in 0..CONFLICTS_MAX {
-            let changed = match change {
-                Change::Append(items) => self.store.append(&self.at(&self.current), items).await,
-                Change::Begin(begun) => self.store.begin_loop(&self.id, self.version, begun).await,
-                Change::Switch(loop_id) => self.store.switch_loop(&self.at(loop_id)).await,
-                Change::Note(loop_id, metadata) => {
-                    self.store.annotate_loop(&self.at(loop_id), metadata).await
+            if let Provided::Loop(loop_id, is_so) = provided {
+                let loops = self.store.loops(&self.id).await?;
+                if !is_so(find(&loops, loop_id)?) {
+                    return Ok(false);
                 }
-            };
-            match changed {
+            }
+            match self.attempt(change).await {
                 Err(StoreError::Conflict { actual, .. }) => self.version = actual,
                 Err(error) => return Err(error),
                 Ok(version) => {
                     self.version = version;
-                    return Ok(());
+                    return Ok(true);
                 }
             }
         }
         Err(self.outrun())
+    }
+
+    async fn attempt(&self, change: &Change<'_>) -> Result<Version, StoreError> {
+        match change {
+            Change::Append(loop_id, items) => self.store.append(&self.at(loop_id), items).await,
+            Change::Commit(loop_id, blocks) => self.store.commit(&self.at(loop_id), blocks).await,
+            Change::Begin(begun) => self.store.begin_loop(&self.id, self.version, begun).await,
+            Change::Switch(loop_id) => self.store.switch_loop(&self.at(loop_id)).await,
+            Change::Note(loop_id, metadata) => self.store.annotate_loop(&self.at(loop_id), metadata).await,
+        }
     }
 
     async fn top(&self, loop_id: &LoopId) -> Result<Option<BlockNumber>, StoreError> {
@@ -379,21 +403,8 @@ impl StoredSession {
         item_count: usize,
         items: &[Arc<Item>],
     ) -> Result<bool, StoreError> {
-        for _ in 0..CONFLICTS_MAX {
-            let loops = self.store.loops(&self.id).await?;
-            if find(&loops, loop_id)?.item_count != item_count {
-                return Ok(false);
-            }
-            match self.store.append(&self.at(loop_id), items).await {
-                Err(StoreError::Conflict { actual, .. }) => self.version = actual,
-                Err(error) => return Err(error),
-                Ok(version) => {
-                    self.version = version;
-                    return Ok(true);
-                }
-            }
-        }
-        Err(self.outrun())
+        let is_as_seen = |info: &LoopInfo| info.item_count == item_count;
+        self.change_if(&Change::Append(loop_id, items), &Provided::Loop(loop_id, &is_as_seen)).await
     }
 
     /// Commits the blocks of a compaction on top of `base`. Returns whether it did: not where another
@@ -409,22 +420,8 @@ impl StoredSession {
         if blocks.is_empty() {
             return Ok(true);
         }
-        for _ in 0..CONFLICTS_MAX {
-            let loops = self.store.loops(&self.id).await?;
-            let info = find(&loops, loop_id)?;
-            if info.stack.top != base || info.item_count < recorded {
-                return Ok(false);
-            }
-            match self.store.commit(&self.at(loop_id), blocks).await {
-                Err(StoreError::Conflict { actual, .. }) => self.version = actual,
-                Err(error) => return Err(error),
-                Ok(version) => {
-                    self.version = version;
-                    return Ok(true);
-                }
-            }
-        }
-        Err(self.outrun())
+        let is_on_base = |info: &LoopInfo| info.stack.top == base && info.item_count >= recorded;
+        self.change_if(&Change::Commit(loop_id, blocks), &Provided::Loop(loop_id, &is_on_base)).await
     }
 
     async fn note_older(&mut self, loop_id: &LoopId, note: OlderNote) -> Result<(), StoreError> {

@@ -54,6 +54,7 @@ fn without(view: &View, range: std::ops::Range<usize>) -> View {
         tokens_before: view.tokens(),
         tokens_after: view.tokens(),
         created_at: None,
+        copies: None,
     };
     View::through(view.transcript(), &view.overlay().with(block)).unwrap()
 }

@@ -1,0 +1,154 @@
+//! `foldback chat` as a person has it: in a pseudo terminal, which util-linux's `script` opens.
+
+use std::io::Read;
+use std::process::{Child, ChildStdin};
+use std::sync::mpsc::RecvTimeoutError::Disconnected;
+use std::sync::mpsc::{Receiver, channel};
+use std::time::Duration;
+
+use foldback_testkit::server::{Answer, Request, Said, Server, Spoken, Step};
+use serde_json::json as value;
+
+use super::*;
+
+/// Long past everything that a chat with a server on loopback does: what takes longer hangs.
+const HANG: Duration = Duration::from_secs(60);
+
+/// The key that interrupts.
+const CTRL_C: &str = "\u{3}";
+
+/// What stands before the cursor when it is the person's turn. What is typed earlier, the agent reads.
+const PROMPT: &str = "\u{1b}[1m>";
+
+/// A chat in a terminal.
+struct Terminal {
+    child: Child,
+    keys: ChildStdin,
+    screen: Receiver<Vec<u8>>,
+    /// What was shown and not waited for yet.
+    shown: String,
+}
+
+impl Terminal {
+    fn open(folder: &tempfile::TempDir, arguments: &str) -> Self {
+        let program = foldback(&[]);
+        let line = format!("exec '{}' chat {arguments}", program.get_program().display());
+        let mut command = Command::new("script");
+        command.args(["--quiet", "--return", "--command", &line, "/dev/null"]).current_dir(folder.path());
+        for (name, value) in program.get_envs() {
+            match value {
+                Some(value) => command.env(name, value),
+                None => command.env_remove(name),
+            };
+        }
+        command.env("SHELL", "/bin/sh").stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let (keys, mut output) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
+        let (sender, screen) = channel();
+        std::thread::spawn(move || {
+            let mut bytes = [0; 4096];
+            while let Ok(count @ 1..) = output.read(&mut bytes) {
+                if sender.send(bytes[..count].to_vec()).is_err() {
+                    break;
+                }
+            }
+        });
+        Self { child, keys, screen, shown: String::new() }
+    }
+
+    /// Waits until this is shown, behind what was waited for before.
+    fn sees(&mut self, wanted: &str) {
+        loop {
+            if let Some(at) = self.shown.find(wanted) {
+                self.shown.drain(..at + wanted.len());
+                return;
+            }
+            let more = self.screen.recv_timeout(HANG);
+            let more = more.unwrap_or_else(|_| panic!("no {wanted:?} in {:?}", self.shown));
+            self.shown.push_str(&String::from_utf8_lossy(&more));
+        }
+    }
+
+    fn types(&mut self, keys: &str) {
+        self.keys.write_all(keys.as_bytes()).unwrap();
+        self.keys.flush().unwrap();
+    }
+
+    /// Waits for the prompt, and says this.
+    fn says(&mut self, line: &str) {
+        self.sees(PROMPT);
+        self.types(&format!("{line}\n"));
+    }
+
+    fn quits(mut self) -> i32 {
+        self.says("/quit");
+        // The screen is closed when the program has ended.
+        while self.screen.recv_timeout(HANG).map_err(|error| assert_eq!(error, Disconnected)).is_ok() {}
+        self.child.wait().unwrap().code().unwrap()
+    }
+}
+
+impl Drop for Terminal {
+    fn drop(&mut self) {
+        // After a failed test it may still be running.
+        let _ended = self.child.kill();
+        let _ended = self.child.wait();
+    }
+}
+
+fn last_message(request: &Request) -> Value {
+    request.json()["messages"].as_array().unwrap().last().unwrap().clone()
+}
+
+#[test]
+fn a_person_is_asked_before_a_command_runs_and_may_say_no() {
+    let url = Server::apart(|request: &Request| -> Answer {
+        let input = value!({"command": "echo made > made.txt"});
+        match last_message(request)["role"] == "tool" {
+            true => Spoken::Chat.answer(request, &Said::Text("That is what came of it.")),
+            false => Spoken::Chat.answer(request, &Said::Call { id: "c1", name: "shell", input: &input }),
+        }
+    });
+    let folder = folder();
+    let made = folder.path().join("made.txt");
+    let mut terminal = Terminal::open(&folder, &format!("--model 'openai:{url}/v1#m'"));
+    terminal.says("do it");
+    terminal.sees("run `echo made > made.txt`? [y/N]");
+    assert!(!made.exists(), "nobody has said yes");
+    terminal.types("n\n");
+    terminal.sees("That is what came of it.");
+    assert!(!made.exists(), "the person said no");
+    terminal.says("do it now");
+    terminal.sees("run `echo made > made.txt`? [y/N]");
+    terminal.types("y\n");
+    terminal.sees("That is what came of it.");
+    assert_eq!(std::fs::read_to_string(&made).unwrap(), "made\n");
+    assert_eq!(terminal.quits(), 0);
+}
+
+#[test]
+fn an_interrupted_answer_ends_the_turn_and_not_the_conversation() {
+    let url = Server::apart(|request: &Request| -> Answer {
+        let said = last_message(request)["content"].to_string();
+        if !said.contains("never ends") {
+            return Spoken::Chat.answer(request, &Said::Text("Here I am again."));
+        }
+        // All of an answer but its end, which is three events.
+        let mut events = Spoken::Chat.events(&Said::Text("The beginning of an answer"), 1);
+        events.truncate(events.len() - 3);
+        Answer::events(events).step(Step::Hang)
+    });
+    let folder = folder();
+    let mut terminal = Terminal::open(&folder, &format!("--model 'openai:{url}/v1#m' --save chat.jsonl"));
+    terminal.says("say something that never ends");
+    terminal.sees("The beginning");
+    terminal.types(CTRL_C);
+    terminal.sees("interrupted");
+    terminal.says("are you there");
+    terminal.sees("Here I am again.");
+    assert_eq!(terminal.quits(), 0);
+    let saved = at(&folder, "chat.jsonl");
+    assert_eq!(code(&run(&["check", &saved, "--for", "openai-chat"])), 0);
+    let stats = json(&run(&["stats", &saved, "--json"]));
+    assert_eq!(stats["conversations"][0]["turns"], 2, "both turns are kept: {stats}");
+}

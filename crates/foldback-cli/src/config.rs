@@ -28,6 +28,7 @@ const ANCESTORS_MAX: usize = 64;
 const CONFIG_VARIABLE: &str = "FOLDBACK_CONFIG";
 const WINDOW_VARIABLE: &str = "FOLDBACK_WINDOW";
 const TARGET_VARIABLE: &str = "FOLDBACK_TARGET";
+const POLICY_VARIABLE: &str = "FOLDBACK_POLICY";
 
 /// Who set something.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -162,13 +163,10 @@ impl Config {
 
     /// As [`under`](Self::under), for `compact`.
     pub(crate) fn compact_under(&self, compact: Compact) -> Result<Compact, Failure> {
-        let CompactConfig { window, target, policy, focus, keep, .. } = self.compact.clone();
-        let (window, window_from) =
-            self.or_here(or_variable(compact.window, WINDOW_VARIABLE, values::tokens)?, window);
-        let (target, target_from) =
-            self.or_here(or_variable(compact.target, TARGET_VARIABLE, values::level)?, target);
-        let (policy, policy_from) =
-            self.or_here(or_variable(compact.policy, "FOLDBACK_POLICY", policy::asked_for)?, policy);
+        let CompactConfig { focus, keep, .. } = self.compact.clone();
+        let (window, window_from) = self.window_under(compact.window)?;
+        let (target, target_from) = self.target_under(compact.target)?;
+        let (policy, policy_from) = self.policy_under(compact.policy)?;
         Ok(Compact {
             window,
             window_from,
@@ -185,12 +183,58 @@ impl Config {
 
     /// As [`under`](Self::under), for `chat`, which compacts as `compact` does.
     pub(crate) fn chat_under(&self, chat: Chat) -> Result<Chat, Failure> {
-        let CompactConfig { window, policy, .. } = self.compact.clone();
-        let (window, _) = self.or_here(or_variable(chat.window, WINDOW_VARIABLE, values::tokens)?, window);
-        let (policy, policy_from) =
-            self.or_here(or_variable(chat.policy, "FOLDBACK_POLICY", policy::asked_for)?, policy);
+        let (window, _) = self.window_under(chat.window)?;
+        let (policy, policy_from) = self.policy_under(chat.policy)?;
         let backend = self.compact.backend_under(chat.backend)?;
         Ok(Chat { window, policy, policy_from, backend, ..chat })
+    }
+
+    /// As [`under`](Self::under), for `replay`: the policy of the file is replayed instead of all.
+    pub(crate) fn replay_under(&self, replay: Replay) -> Result<Replay, Failure> {
+        let (window, _) = self.window_under(replay.window)?;
+        if !replay.policy.is_empty() {
+            return Ok(Replay { window, ..replay });
+        }
+        let (policy, policy_from) = self.policy_under(None)?;
+        Ok(Replay { window, policy: policy.into_iter().collect(), policy_from, ..replay })
+    }
+
+    /// As [`under`](Self::under), for `eval`.
+    pub(crate) fn eval_under(&self, eval: Eval) -> Result<Eval, Failure> {
+        let (window, _) = self.window_under(eval.window)?;
+        let (policy, policy_from) = self.policy_under(eval.policy)?;
+        Ok(Eval { window, policy, policy_from, ..eval })
+    }
+
+    /// As [`under`](Self::under), for `explain`: what `compact` would do, unless a model writes.
+    pub(crate) fn explain_under(&self, explain: Explain) -> Result<Explain, Failure> {
+        let (window, window_from) = self.window_under(explain.window)?;
+        let (target, target_from) = self.target_under(explain.target)?;
+        let (policy, policy_from) = self.policy_under(explain.policy)?;
+        Ok(Explain {
+            window,
+            window_from,
+            target,
+            target_from,
+            policy,
+            policy_from,
+            focus: self.compact.focus.clone(),
+            keep: self.compact.keep.iter().map(|pattern| pattern.get_ref().clone()).collect(),
+            ..explain
+        })
+    }
+
+    fn window_under(&self, flag: Option<Tokens>) -> Result<(Option<Tokens>, Origin), Failure> {
+        Ok(self.or_here(or_variable(flag, WINDOW_VARIABLE, values::tokens)?, self.compact.window))
+    }
+
+    fn target_under(&self, flag: Option<Level>) -> Result<(Option<Level>, Origin), Failure> {
+        Ok(self.or_here(or_variable(flag, TARGET_VARIABLE, values::level)?, self.compact.target))
+    }
+
+    fn policy_under(&self, flag: Option<String>) -> Result<(Option<String>, Origin), Failure> {
+        let set = or_variable(flag, POLICY_VARIABLE, policy::asked_for)?;
+        Ok(self.or_here(set, self.compact.policy.clone()))
     }
 
     fn or_here<T>(&self, set: Option<(T, Origin)>, here: Option<T>) -> (Option<T>, Origin) {
@@ -200,27 +244,6 @@ impl Config {
             (None, None) => (None, Origin::CommandLine),
         }
     }
-}
-
-/// The flags of `replay`, with the environment's values where they say nothing.
-pub(crate) fn replay_under(replay: Replay) -> Result<Replay, Failure> {
-    Ok(Replay { window: window_under(replay.window)?, ..replay })
-}
-
-/// As [`replay_under`], for `eval`.
-pub(crate) fn eval_under(eval: Eval) -> Result<Eval, Failure> {
-    Ok(Eval { window: window_under(eval.window)?, ..eval })
-}
-
-/// As [`replay_under`], for `explain`.
-pub(crate) fn explain_under(explain: Explain) -> Result<Explain, Failure> {
-    let target = or_variable(explain.target, TARGET_VARIABLE, values::level)?;
-    let window = window_under(explain.window)?;
-    Ok(Explain { window, target: target.map(|(target, _)| target), ..explain })
-}
-
-fn window_under(flag: Option<Tokens>) -> Result<Option<Tokens>, Failure> {
-    Ok(or_variable(flag, WINDOW_VARIABLE, values::tokens)?.map(|(window, _)| window))
 }
 
 /// What the flag says, or else the environment.

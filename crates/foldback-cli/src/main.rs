@@ -78,16 +78,16 @@ fn run(arguments: Arguments) -> Result<Exit, Failure> {
         Command::Diff(diff) => commands::diff::run(&settings(shared)?.1, &diff),
         Command::Policies { policy } => commands::policies::run(&shared, policy.as_deref()),
         Command::Replay(replay) => {
-            let shared = settings(shared)?.1;
-            commands::replay::run(&shared, &config::replay_under(replay)?)
+            let (config, shared) = settings(shared)?;
+            commands::replay::run(&shared, &config.replay_under(replay)?)
         }
         Command::Eval(eval) => {
-            let shared = settings(shared)?.1;
-            commands::eval::run(&shared, &config::eval_under(eval)?)
+            let (config, shared) = settings(shared)?;
+            commands::eval::run(&shared, &config.eval_under(eval)?)
         }
         Command::Explain(explain) => {
-            let shared = settings(shared)?.1;
-            commands::explain::run(&shared, &config::explain_under(explain)?)
+            let (config, shared) = settings(shared)?;
+            commands::explain::run(&shared, &config.explain_under(explain)?)
         }
         Command::Chat(chat) => {
             let (config, shared) = settings(shared)?;

@@ -1,18 +1,27 @@
 //! Where results go: stdout, a new file, or the place of an old one.
 
+mod begun;
+
 use std::cell::RefCell;
 use std::collections::HashSet;
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
+use std::thread::Scope;
 
 use foldback_formats::Written;
+use tempfile::NamedTempFile;
 
 use crate::args::Shared;
 use crate::failure::Failure;
 use crate::input::{Opened, Stamp};
 use crate::terminal;
+pub(crate) use begun::Begun;
+use begun::Push;
+
+/// Shorter sessions are written in no time, when all of them is known.
+const BEGIN_BYTES_MIN: usize = 8 * 1024 * 1024;
 
 /// Backups of one file that are kept apart by a number.
 const BACKUPS_MAX: usize = 1_000;
@@ -65,13 +74,39 @@ impl Destination {
         }
     }
 
-    /// Writes a session: `changed`, or the bytes it was read from.
+    /// Begins to write a long session to which something will be added at its end, while that is still
+    /// being worked out. What cannot be done or is wrong here shows when it is written.
+    pub(crate) fn begin<'scope, 'env>(
+        &self,
+        scope: &'scope Scope<'scope, 'env>,
+        opened: &'env Opened,
+    ) -> Option<Begun<'scope>> {
+        let session = &opened.session;
+        if session.bytes().len() < BEGIN_BYTES_MIN || !session.format().grows_at_its_end() {
+            return None;
+        }
+        let (path, push) = match self {
+            Self::Nowhere | Self::Stdout | Self::Terminal => return None,
+            Self::File(file) => (file.clone(), Push::Later),
+            Self::Folder(folder, _) => (folder.join(opened.path.file_name()?), Push::Later),
+            Self::InPlace => (opened.path.clone(), Push::AtOnce),
+        };
+        match Target::of(&path).ok()? {
+            Target::Device(_) => None,
+            Target::File { folder, .. } => Begun::new(scope, &folder, session.bytes(), push),
+        }
+    }
+
+    /// Writes a session: `changed`, or the bytes it was read from. `begun` is what was begun of it.
     pub(crate) fn write(
         &self,
         opened: &Opened,
         changed: Option<&Written<'_>>,
+        begun: Option<Begun<'_>>,
     ) -> Result<Option<Place>, Failure> {
         let pieces = changed.map_or([opened.session.bytes(), &[]], Written::pieces);
+        // A fresh file does not begin with what was read.
+        let begun = begun.filter(|_| std::ptr::eq(pieces[0], opened.session.bytes()));
         let path = match self {
             Self::Nowhere => return Ok(None),
             Self::Terminal => {
@@ -84,7 +119,7 @@ impl Destination {
             }
             Self::File(file) => {
                 refuse_input(opened, file)?;
-                to_file(file, &pieces)?;
+                replace(file, &pieces, begun, Durable::Eventually)?;
                 file.clone()
             }
             Self::Folder(folder, written) => {
@@ -95,7 +130,7 @@ impl Destination {
                     let hint = Some("give each folder of sessions an output folder of its own".to_owned());
                     return Err(Failure::Write { path: file, error, hint });
                 }
-                to_file(&file, &pieces)?;
+                replace(&file, &pieces, begun, Durable::Eventually)?;
                 file
             }
             Self::InPlace => {
@@ -108,7 +143,7 @@ impl Destination {
                         ));
                     }
                     (None, Some(_)) => None,
-                    (Some(_), Some(stamp)) => Some(in_place(&path, stamp, &pieces)?),
+                    (Some(_), Some(stamp)) => Some(in_place(&path, stamp, &pieces, begun)?),
                 };
                 return Ok(Some(Place { path, backup }));
             }
@@ -166,39 +201,74 @@ enum Durable {
 
 /// Writes a file completely, or leaves what was there.
 pub(crate) fn to_file(path: &Path, pieces: &[&[u8]]) -> Result<(), Failure> {
-    replace(path, pieces, Durable::Eventually)
+    replace(path, pieces, None, Durable::Eventually)
 }
 
-fn replace(path: &Path, pieces: &[&[u8]], durable: Durable) -> Result<(), Failure> {
+/// What is written when a path is.
+enum Target {
+    /// A device or a pipe is written to; there is nothing to replace.
+    Device(PathBuf),
+    File {
+        path: PathBuf,
+        folder: PathBuf,
+    },
+}
+
+impl Target {
+    fn of(path: &Path) -> Result<Self, Failure> {
+        // What is behind a link is written, and the link stays.
+        let real = path.canonicalize().or_else(|_| std::fs::read_link(path));
+        let path = real.unwrap_or_else(|_| path.to_owned());
+        if std::fs::metadata(&path).is_ok_and(|metadata| !metadata.is_file() && !metadata.is_dir()) {
+            return Ok(Self::Device(path));
+        }
+        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+        let folder = folder.unwrap_or(Path::new(".")).to_owned();
+        if !folder.is_dir() {
+            let error =
+                io::Error::new(io::ErrorKind::NotFound, format!("there is no folder {}", folder.display()));
+            let hint = Some("make the folder first".to_owned());
+            return Err(Failure::Write { path, error, hint });
+        }
+        Ok(Self::File { path, folder })
+    }
+}
+
+/// Files that are not yet in their place.
+fn beside() -> tempfile::Builder<'static, 'static> {
+    let mut names = tempfile::Builder::new();
+    names.prefix(".foldback-");
+    names
+}
+
+/// Writes `pieces`, of which the first is on its way already where there is a `begun`.
+fn replace(path: &Path, pieces: &[&[u8]], begun: Option<Begun<'_>>, durable: Durable) -> Result<(), Failure> {
     let failed = |error| Failure::Write { path: path.to_owned(), error, hint: None };
-    // What is behind a link is written, and the link stays.
-    let real = path.canonicalize().or_else(|_| std::fs::read_link(path));
-    let path = real.as_deref().unwrap_or(path);
-    if std::fs::metadata(path).is_ok_and(|metadata| !metadata.is_file() && !metadata.is_dir()) {
-        // A device or a pipe is written to; there is nothing to replace.
-        let mut device = File::options().write(true).open(path).map_err(failed)?;
-        return write_pieces(&mut device, pieces).and_then(|()| device.flush()).map_err(failed);
-    }
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    if !folder.is_dir() {
-        let error =
-            io::Error::new(io::ErrorKind::NotFound, format!("there is no folder {}", folder.display()));
-        let hint = Some("make the folder first".to_owned());
-        return Err(Failure::Write { path: path.to_owned(), error, hint });
-    }
-    let mut file = tempfile::Builder::new().prefix(".foldback-").tempfile_in(folder).map_err(failed)?;
-    write_pieces(&mut file, pieces).map_err(failed)?;
+    let (path, folder) = match Target::of(path)? {
+        Target::Device(path) => {
+            let mut device = File::options().write(true).open(path).map_err(failed)?;
+            return write_pieces(&mut device, pieces).and_then(|()| device.flush()).map_err(failed);
+        }
+        Target::File { path, folder } => (path, folder),
+    };
+    let written = || -> io::Result<NamedTempFile> {
+        let mut file = beside().tempfile_in(&folder)?;
+        write_pieces(&mut file, pieces)?;
+        Ok(file)
+    };
+    let ended = begun.and_then(|begun| begun.end(&folder, pieces.get(1..).unwrap_or_default()));
+    let file = ended.map_or_else(written, Ok).map_err(failed)?;
     if durable == Durable::BeforeReplacing {
         file.as_file().sync_all().map_err(failed)?;
     }
-    let permissions = match std::fs::metadata(path) {
+    let permissions = match std::fs::metadata(&path) {
         Ok(metadata) => Some(metadata.permissions()),
-        Err(_) => new_file_permissions(folder),
+        Err(_) => new_file_permissions(&folder),
     };
     if let Some(permissions) = permissions {
         file.as_file().set_permissions(permissions).map_err(failed)?;
     }
-    file.persist(path).map_err(|error| failed(error.error))?;
+    file.persist(&path).map_err(|error| failed(error.error))?;
     Ok(())
 }
 
@@ -211,7 +281,12 @@ fn new_file_permissions(folder: &Path) -> Option<std::fs::Permissions> {
 }
 
 /// Replaces a file in one step and keeps the old one beside it; the backup's path.
-fn in_place(path: &Path, read: &Stamp, pieces: &[&[u8]]) -> Result<PathBuf, Failure> {
+fn in_place(
+    path: &Path,
+    read: &Stamp,
+    pieces: &[&[u8]],
+    begun: Option<Begun<'_>>,
+) -> Result<PathBuf, Failure> {
     let failed = |error| Failure::Write { path: path.to_owned(), error, hint: None };
     if !read.is_still(path) {
         return Err(Failure::Write {
@@ -223,9 +298,12 @@ fn in_place(path: &Path, read: &Stamp, pieces: &[&[u8]]) -> Result<PathBuf, Fail
     let real = path.canonicalize().map_err(failed)?;
     let path = real.as_path();
     let backup = free_backup(path).map_err(failed)?;
-    std::fs::copy(path, &backup).map_err(failed)?;
-    File::open(&backup).and_then(|file| file.sync_all()).map_err(failed)?;
-    replace(path, pieces, Durable::BeforeReplacing)?;
+    // What is replaced is not changed: a second name keeps it, where the file system has those.
+    if std::fs::hard_link(path, &backup).is_err() {
+        std::fs::copy(path, &backup).map_err(failed)?;
+        File::open(&backup).and_then(|file| file.sync_all()).map_err(failed)?;
+    }
+    replace(path, pieces, begun, Durable::BeforeReplacing)?;
     Ok(backup)
 }
 
@@ -249,7 +327,7 @@ mod tests {
         let path = folder.path().join("session.jsonl");
         std::fs::write(&path, "old").unwrap();
         for expected in ["session.jsonl.bak", "session.jsonl.bak1"] {
-            let backup = in_place(&path, &Stamp::of(&path), &[b"n", b"ew"]).unwrap();
+            let backup = in_place(&path, &Stamp::of(&path), &[b"n", b"ew"], None).unwrap();
             assert_eq!(backup.file_name().unwrap(), expected);
         }
         assert_eq!(std::fs::read_to_string(&path).unwrap(), "new");
@@ -264,7 +342,7 @@ mod tests {
         std::fs::write(&path, "old").unwrap();
         let stamp = Stamp::of(&path);
         std::fs::write(&path, "old and more").unwrap();
-        assert!(matches!(in_place(&path, &stamp, &[b"new"]), Err(Failure::Write { .. })));
+        assert!(matches!(in_place(&path, &stamp, &[b"new"], None), Err(Failure::Write { .. })));
         assert_eq!(std::fs::read_to_string(&path).unwrap(), "old and more");
     }
 }

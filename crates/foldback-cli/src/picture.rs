@@ -1,6 +1,7 @@
 //! Pictures of sessions in characters: what became of each item, on a line of time.
 
 use foldback_core::{Edit, Item, Part, Plan, ResultPart, ToolInput, View};
+use regex::RegexSet;
 
 use crate::terminal::{BLUE, FAINT, GREEN, RED, YELLOW, styled};
 
@@ -112,6 +113,11 @@ pub(crate) fn headline(item: &Item) -> String {
     let tools = if tools.is_empty() { String::new() } else { format!(" → {}", tools.join(", ")) };
     let failed = if item.results().any(|(_, result)| result.is_error) { " (failed)" } else { "" };
     format!("{what}{tools}{failed}: {}", first_line(item))
+}
+
+/// Whether any text of an item matches one of these; nothing matches none.
+pub(crate) fn matches(patterns: &RegexSet, item: &Item) -> bool {
+    !patterns.is_empty() && item.parts.iter().any(|part| texts(part).any(|text| patterns.is_match(text)))
 }
 
 /// The first line of an item that is not blank, shortened.

@@ -37,6 +37,16 @@ impl<'a> Scene<'a> {
         seen(self.conversation, &self.transcript, from)
     }
 
+    /// The view `from` with pins on what `is_pinned` of it, asked with positions in `view`.
+    pub(crate) fn pinned(
+        &self,
+        view: &View,
+        from: From,
+        is_pinned: impl FnMut(usize, &Item) -> bool,
+    ) -> View {
+        pinned(self.conversation, view, from, is_pinned)
+    }
+
     /// The line of the file on which the item behind an entry of a view stands.
     pub(crate) fn line(&self, anchor: usize) -> Option<usize> {
         self.conversation.recorded().get(anchor).map(|recorded| recorded.place.line)
@@ -49,6 +59,27 @@ pub(crate) fn seen(conversation: &Conversation, transcript: &Transcript, from: F
         From::View => conversation.view_of(transcript),
         From::History => conversation.held_of(transcript),
     }
+}
+
+/// What `from` means of a conversation, with pins on what `is_pinned` of `view`, which is the same
+/// without them.
+pub(crate) fn pinned(
+    conversation: &Conversation,
+    view: &View,
+    from: From,
+    mut is_pinned: impl FnMut(usize, &Item) -> bool,
+) -> View {
+    let mut items = recorded(conversation);
+    for (position, entry) in view.iter().enumerate() {
+        if is_pinned(position, entry.item()) {
+            items[entry.anchor()] = Arc::new(Item::clone(entry.item()).pinned());
+        }
+    }
+    let mut transcript = view.transcript().clone_empty();
+    for (item, entry) in items.into_iter().zip(view.transcript().iter()) {
+        transcript.push_counted(item, entry.tokens().clone());
+    }
+    seen(conversation, &transcript, from)
 }
 
 /// The items of a conversation, in the order of the file.

@@ -149,15 +149,15 @@ impl Stats {
         let (view, history) = (scene.view(From::View), scene.view(From::History));
         let looked_at = if from == From::View { &view } else { &history };
         thread::scope(|scope| {
-            // Reads every result there is, which takes as long as all the rest.
-            let duplicates = scope.spawn(|| duplicates(looked_at));
-            let stats = Self::without_duplicates(scene, &view, &history, looked_at, top);
-            let duplicates = duplicates.join().unwrap_or_else(|panic| resume_unwind(panic));
-            Self { duplicates, ..stats }
+            // Reads every result and every input there is, which takes as long as all the rest.
+            let repeated = scope.spawn(|| (duplicates(looked_at), superseded_reads(looked_at)));
+            let stats = Self::without_repeated(scene, &view, &history, looked_at, top);
+            let (duplicates, superseded_reads) = repeated.join().unwrap_or_else(|panic| resume_unwind(panic));
+            Self { duplicates, superseded_reads, ..stats }
         })
     }
 
-    fn without_duplicates(
+    fn without_repeated(
         scene: &Scene<'_>,
         view: &View,
         history: &View,
@@ -193,7 +193,7 @@ impl Stats {
             over_time: over_time(scene),
             largest: largest(looked_at, scene, top),
             duplicates: Repeated::default(),
-            superseded_reads: superseded_reads(looked_at),
+            superseded_reads: Repeated::default(),
             usage: usage(scene, view, history),
             compactions: compactions(scene, view),
         }

@@ -10,6 +10,8 @@ mod chat;
 mod history;
 #[path = "cli/lab.rs"]
 mod lab;
+#[path = "cli/long.rs"]
+mod long;
 #[path = "cli/mistakes.rs"]
 mod mistakes;
 #[path = "cli/policies.rs"]

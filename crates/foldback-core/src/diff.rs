@@ -161,7 +161,7 @@ fn rewrite(draft: &mut Draft<'_>, matched: &Matched<'_>) -> Result<(), DiffError
     for &Match { position, item } in &matched.changed {
         let entry = draft.view().get(position).expect("a match is a position of the view");
         let changes = parts::changes(entry.item(), item)?;
-        if draft.is_pinned_or_newest(position) {
+        if draft.is_unchangeable(position) {
             return Err(protected(draft, position, "rewritten"));
         }
         for (part_index, part) in changes {

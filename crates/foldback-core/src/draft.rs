@@ -306,9 +306,11 @@ impl<'v> Draft<'v> {
     pub fn task(&self) -> Option<usize> {
         let position = self.turn_starts().next()?;
         let is_answer = |later: usize| self.item(later).is_some_and(|item| item.kind == ItemKind::Assistant);
+        let is_first = self.view.turn_starts().next() == Some(position);
         let is_begun = || (position + 1..self.len()).rev().any(is_answer);
         let is_fixed = self.is_pinned(position) || self.unit_in_flight.contains(&position);
-        (!is_fixed && (self.newest_user != Some(position) || is_begun())).then_some(position)
+        let is_older = self.newest_user != Some(position);
+        (!is_fixed && (is_older || (is_first && is_begun()))).then_some(position)
     }
 
     /// Replaces a result, an unsigned call or a notification's text in the unit in flight: the last

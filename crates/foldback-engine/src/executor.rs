@@ -5,6 +5,7 @@ use foldback_core::{
     check, plan,
 };
 
+use crate::ahead::read_ahead;
 use crate::ask::{Asking, DigestBackend, Filled, fill};
 use crate::backend::CompactionBackend;
 use crate::change::Change;
@@ -65,6 +66,7 @@ pub fn dry_run(request: &Execution<'_>) -> Result<(Plan, Vec<Repair>), Compactio
 /// Plans, fills, checks, commits.
 pub fn compact(request: &Execution<'_>) -> Result<Outcome, CompactionError> {
     let (plan, repairs) = dry_run(request)?;
+    read_ahead(&plan);
     let compacted = plan.apply_digest();
     judge(request, &plan, &compacted)?;
     Ok(Outcome { plan, compacted, repairs })

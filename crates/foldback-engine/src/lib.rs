@@ -18,6 +18,7 @@
 //! # Ok::<(), foldback_engine::StrategyCompactorBuildError>(())
 //! ```
 
+mod ahead;
 mod ask;
 mod backend;
 mod change;

@@ -3,13 +3,14 @@
 use std::fmt;
 use std::ops::Range;
 use std::str::FromStr;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use foldback_core::{Dialect, Item, ItemId, Text};
 
 use crate::conversation::Conversation;
 use crate::detect::{Fit, Probe, detect};
 use crate::error::{Fault, FormatError, Problem};
+use crate::new_ids::NewIds;
 use crate::{dialect, recording, session};
 
 macro_rules! formats {
@@ -94,6 +95,15 @@ impl Format {
     /// formats the first is the session, and the others are its sub-agents'.
     pub fn holds_many(self) -> bool {
         matches!(self, Self::Native | Self::TauBench)
+    }
+
+    /// Whether a compaction of a session in this format is written behind its records, which stay where
+    /// they are. A session that nothing can be added to is written anew all the same.
+    pub fn grows_at_its_end(self) -> bool {
+        matches!(
+            self,
+            Self::Native | Self::ClaudeCode | Self::Codex | Self::GeminiCli | Self::Pi | Self::CopilotCli
+        )
     }
 
     /// The dialect that a request of this format is, if it is one.
@@ -208,6 +218,8 @@ pub(crate) struct End {
     pub(crate) range: Range<usize>,
     /// Whether a record that names it is read as the next one.
     pub(crate) can_go_on: bool,
+    /// Whether any record of the file is an attachment, which a compaction shows as the file has it.
+    pub(crate) has_attachments: bool,
 }
 
 /// Whose sub-agent a session is.
@@ -224,6 +236,8 @@ pub struct SubAgentOf {
 pub struct Session {
     format: Format,
     bytes: Vec<u8>,
+    /// What ids of added records derive from, once somebody asked.
+    bytes_hash: OnceLock<[u8; 16]>,
     reading: Reading,
 }
 
@@ -243,7 +257,7 @@ impl Session {
             fault: Fault::NotUnderstood { reason: "more compactions than foldback follows".to_owned() },
         });
         reading.problems.extend(problems.collect::<Vec<_>>());
-        Ok(Self { format, bytes, reading })
+        Ok(Self { format, bytes, bytes_hash: OnceLock::new(), reading })
     }
 
     /// Its format.
@@ -294,6 +308,17 @@ impl Session {
     /// The record that the main conversation ends with, where the format says.
     pub(crate) fn end(&self) -> Option<&End> {
         self.reading.end.as_ref()
+    }
+
+    /// Reads all bytes for what records that are added to them need to know. Without this, the first
+    /// [`compacted`](Self::compacted) does: on another thread it need not wait.
+    pub fn prepare_to_add(&self) {
+        self.bytes_hash.get_or_init(|| NewIds::hash(&self.bytes));
+    }
+
+    /// Ids for records that are added to it.
+    pub(crate) fn new_ids(&self) -> NewIds {
+        NewIds::for_hash(*self.bytes_hash.get_or_init(|| NewIds::hash(&self.bytes)))
     }
 
     /// The order in which this session's compaction record can show these items: some agents

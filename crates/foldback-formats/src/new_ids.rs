@@ -12,7 +12,17 @@ pub(crate) struct NewIds {
 impl NewIds {
     /// Ids for records added to these bytes.
     pub(crate) fn for_file(bytes: &[u8]) -> Self {
-        Self { bytes_hash: xxh3_128_with_seed(bytes, 0).to_be_bytes(), drawn: 0 }
+        Self::for_hash(Self::hash(bytes))
+    }
+
+    /// Ids for records added to bytes that have this hash.
+    pub(crate) fn for_hash(bytes_hash: [u8; 16]) -> Self {
+        Self { bytes_hash, drawn: 0 }
+    }
+
+    /// What ids derive from.
+    pub(crate) fn hash(bytes: &[u8]) -> [u8; 16] {
+        xxh3_128_with_seed(bytes, 0).to_be_bytes()
     }
 
     fn draw(&mut self) -> u128 {

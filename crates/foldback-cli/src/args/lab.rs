@@ -6,6 +6,7 @@ use clap::Args;
 use foldback_core::Tokens;
 
 use super::Inputs;
+use crate::config::Origin;
 use crate::values::{level, tokens};
 
 #[derive(Clone, Debug, Args)]
@@ -16,9 +17,12 @@ pub(crate) struct Replay {
     #[arg(long, value_name = "TOKENS", value_parser = tokens, allow_negative_numbers = true)]
     pub(crate) window: Option<Tokens>,
     /// The policies to compare, separated by commas: names that `foldback policies` lists, TOML files,
-    /// or `all` for every name
-    #[arg(long, value_name = "NAMES|FILES", value_delimiter = ',', default_value = "all")]
+    /// or `all` for every name [default: all] [env: FOLDBACK_POLICY]
+    #[arg(long, value_name = "NAMES|FILES", value_delimiter = ',')]
     pub(crate) policy: Vec<String>,
+    /// Who set it.
+    #[arg(skip)]
+    pub(crate) policy_from: Origin,
     /// The prices that calls are counted at: the name of a model
     #[arg(long, value_name = "NAME", default_value = "claude-sonnet-4.5")]
     pub(crate) prices: String,
@@ -43,9 +47,13 @@ pub(crate) struct Eval {
     /// Fail where the mean recall in context is below this, from 0 to 1
     #[arg(long, value_name = "SHARE", value_parser = share)]
     pub(crate) min_in_context: Option<f64>,
-    /// The policy to evaluate: a name that `foldback policies` lists, or a TOML file
-    #[arg(long, value_name = "NAME|FILE", default_value = "ladder")]
-    pub(crate) policy: String,
+    /// The policy to evaluate: a name that `foldback policies` lists, or a TOML file [default: ladder]
+    /// [env: FOLDBACK_POLICY]
+    #[arg(long, value_name = "NAME|FILE")]
+    pub(crate) policy: Option<String>,
+    /// Who set it.
+    #[arg(skip)]
+    pub(crate) policy_from: Origin,
     /// How much of a session's past the policy may keep, in percent of its tokens
     #[arg(long, value_name = "PERCENT", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=100))]
     pub(crate) budget: u64,
@@ -74,9 +82,23 @@ pub(crate) struct Explain {
     /// [env: FOLDBACK_TARGET]
     #[arg(long, value_name = "TOKENS", value_parser = level, allow_negative_numbers = true)]
     pub(crate) target: Option<foldback_core::Level>,
-    /// The policy: a name that `foldback policies` lists, or a TOML file
-    #[arg(long, value_name = "NAME|FILE", default_value = "ladder")]
-    pub(crate) policy: String,
+    /// The policy: a name that `foldback policies` lists, or a TOML file [default: ladder] [env:
+    /// FOLDBACK_POLICY]
+    #[arg(long, value_name = "NAME|FILE")]
+    pub(crate) policy: Option<String>,
+    /// What summaries attend to, from the configuration file.
+    #[arg(skip)]
+    pub(crate) focus: Option<String>,
+    /// What is kept, from the configuration file.
+    #[arg(skip)]
+    pub(crate) keep: Vec<String>,
+    /// Who set the window, the target and the policy.
+    #[arg(skip)]
+    pub(crate) window_from: Origin,
+    #[arg(skip)]
+    pub(crate) target_from: Origin,
+    #[arg(skip)]
+    pub(crate) policy_from: Origin,
 }
 
 fn share(text: &str) -> Result<f64, String> {

@@ -194,7 +194,7 @@ fn fix(
             Some(session.compacted_native(&conversations.iter().zip(shown).collect::<Vec<_>>()))
         }
     };
-    let place = destination.write(opened, written.as_ref())?;
+    let place = destination.write(opened, written.as_ref(), None)?;
     let report =
         |place: Place| WrittenReport::new(&place, opened, written.as_ref(), Vec::new(), Fresh::WhereNeeded);
     Ok((repairs, place.map(report)))

@@ -6,6 +6,7 @@ mod summarizer;
 use std::cell::Cell;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::thread;
 
 use foldback_core::{
     Budget, BudgetError, Dialect, Item, Level, Model, Plan, Policy, Repair, Room, TokenCounter, Tokens, View,
@@ -20,9 +21,9 @@ use self::summarizer::{Account, Summarizer};
 use crate::args::{Compact, From, Shared};
 use crate::failure::{Exit, Failure};
 use crate::input::{self, Opened};
-use crate::output::Destination;
+use crate::output::{Begun, Destination};
 use crate::places::Places;
-use crate::scene::{as_recorded, recorded, seen};
+use crate::scene::{as_recorded, pinned, recorded, seen};
 use crate::terminal::number;
 use crate::written::{Fresh, WrittenReport};
 use crate::{counting, output, picture, policy, terminal};
@@ -56,11 +57,7 @@ pub(crate) fn run(shared: &Shared, arguments: &Compact) -> Result<Exit, Failure>
         let is_kept = Cell::new(keep.is_empty());
         let (policy, counter, summarizer) = (&policy, &counter, summarizer.as_ref());
         let job = Job { shared, arguments, policy, counter, summarizer, keep: &keep, is_kept, opened };
-        let done = job.run()?;
-        if !job.is_kept.get() && !shared.quiet {
-            terminal::warning(&format!("{}: nothing matches --keep", opened.path.display()));
-        }
-        let written = done.write(&job, &destination)?;
+        let (done, written) = job.run_and_write(&destination)?;
         let report = done.report(&job, written);
         match shared.json {
             true => output::print_json(&report)?,
@@ -68,7 +65,12 @@ pub(crate) fn run(shared: &Shared, arguments: &Compact) -> Result<Exit, Failure>
             false => report::tell(&done, &report),
         }
         done.tell_failed();
-        Ok(done.exit())
+        let exit = done.exit();
+        if is_single {
+            // The program ends now, as where the session is forgotten.
+            std::mem::forget(done);
+        }
+        Ok(exit)
     })
 }
 
@@ -122,6 +124,27 @@ struct Done {
 impl<'a> Job<'a> {
     fn session(&self) -> &'a Session {
         &self.opened.session
+    }
+
+    /// Compacts the session and writes it. The records that stay are written by another thread, while
+    /// this one works out what goes behind them.
+    fn run_and_write(&self, destination: &Destination) -> Result<(Done, Option<WrittenReport>), Failure> {
+        thread::scope(|scope| {
+            let begun = match self.arguments.fresh {
+                true => None,
+                false => destination.begin(scope, self.opened),
+            };
+            if begun.is_some() {
+                let session = self.session();
+                scope.spawn(|| session.prepare_to_add());
+            }
+            let done = self.run()?;
+            if !self.is_kept.get() && !self.shared.quiet {
+                terminal::warning(&format!("{}: nothing matches --keep", self.opened.path.display()));
+            }
+            let written = done.write(self, destination, begun)?;
+            Ok((done, written))
+        })
     }
 
     fn run(&self) -> Result<Done, Failure> {
@@ -196,13 +219,9 @@ impl<'a> Job<'a> {
             let what = format!("{file}: --range begins at item {}, but there are {count}", range.start);
             return Err(Failure::usage(what, "`foldback show --shape` counts the items"));
         }
-        let pinned = self.pinned(&before, &recorded);
-        if let Some(pinned) = &pinned {
-            let mut transcript = transcript.clone_empty();
-            for (item, entry) in pinned.iter().zip(before.transcript().iter()) {
-                transcript.push_counted(Arc::clone(item), entry.tokens().clone());
-            }
-            before = self.start(conversation, &transcript);
+        if !self.keep.is_empty() || self.arguments.range.is_some() {
+            let from = self.arguments.from.unwrap_or_default();
+            before = pinned(conversation, &before, from, |position, item| self.is_pinned(position, item));
         }
         let strategy = self.policy.strategy();
         let execution = Execution {
@@ -261,28 +280,15 @@ impl<'a> Job<'a> {
         seen(conversation, transcript, self.arguments.from.unwrap_or_default())
     }
 
-    /// The items with pins on what is to be kept, where that was asked for.
-    fn pinned(&self, view: &View, recorded: &[Arc<Item>]) -> Option<Vec<Arc<Item>>> {
-        if self.keep.is_empty() && self.arguments.range.is_none() {
-            return None;
+    /// Whether an item of the view stays as it is.
+    fn is_pinned(&self, position: usize, item: &Item) -> bool {
+        let is_outside = self.arguments.range.as_ref().is_some_and(|range| !range.contains(&position));
+        let is_kept = picture::matches(self.keep, item);
+        if is_kept {
+            self.is_kept.set(true);
         }
-        let mut pinned = recorded.to_vec();
-        for (position, entry) in view.iter().enumerate() {
-            let is_outside = self.arguments.range.as_ref().is_some_and(|range| !range.contains(&position));
-            let is_kept = !self.keep.is_empty() && matches(self.keep, entry.item());
-            if is_kept {
-                self.is_kept.set(true);
-            }
-            if is_outside || is_kept {
-                pinned[entry.anchor()] = Arc::new(Item::clone(entry.item()).pinned());
-            }
-        }
-        Some(pinned)
+        is_outside || is_kept
     }
-}
-
-fn matches(keep: &RegexSet, item: &Item) -> bool {
-    item.parts.iter().any(|part| picture::texts(part).any(|text| keep.is_match(text)))
 }
 
 impl Done {
@@ -330,14 +336,19 @@ impl Done {
         Ok(Some(session.compacted(conversation, &folded.items)))
     }
 
-    fn write(&self, job: &Job<'_>, destination: &Destination) -> Result<Option<WrittenReport>, Failure> {
+    fn write(
+        &self,
+        job: &Job<'_>,
+        destination: &Destination,
+        begun: Option<Begun<'_>>,
+    ) -> Result<Option<WrittenReport>, Failure> {
         let written = match destination {
             Destination::Nowhere => return Ok(None),
             // Nothing was done: a copy of the input would look as if something were.
             _ if self.folded.is_empty() && !self.failed.is_empty() => return Ok(None),
             _ => self.written(job)?,
         };
-        let place = destination.write(job.opened, written.as_ref())?;
+        let place = destination.write(job.opened, written.as_ref(), begun)?;
         let fresh = if job.arguments.fresh { Fresh::AskedFor } else { Fresh::WhereNeeded };
         let losses = written.as_ref().map_or_else(Vec::new, |written| self.losses(job, &written.losses));
         Ok(place.map(|place| WrittenReport::new(&place, job.opened, written.as_ref(), losses, fresh)))

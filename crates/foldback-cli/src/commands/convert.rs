@@ -28,7 +28,7 @@ pub(crate) fn run(shared: &Shared, arguments: &Convert) -> Result<Exit, Failure>
         let is_refused = arguments.strict && is_lossy;
         let place = match is_refused {
             true => None,
-            false => destination.write(opened, Some(&written))?,
+            false => destination.write(opened, Some(&written), None)?,
         };
         if shared.json {
             output::print_json(&Report {

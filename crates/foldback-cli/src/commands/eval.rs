@@ -21,7 +21,7 @@ struct Report {
 }
 
 pub(crate) fn run(shared: &Shared, arguments: &Eval) -> Result<Exit, Failure> {
-    let chosen = Chosen::of(std::slice::from_ref(&arguments.policy))?;
+    let chosen = Chosen::one(arguments.policy.as_deref(), &arguments.policy_from)?;
     let asked = Asked {
         inputs: &arguments.inputs,
         window: arguments.window,

@@ -1,18 +1,20 @@
 //! `foldback explain`: what a compaction does to every item, why, and what is lost.
 
+mod facts;
+
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use foldback_core::view::Fate;
-use foldback_core::{Budget, CompactionReason, Edit, Entry, Model, Part, Tokens, Transcript, View};
-use foldback_engine::replay::losses;
+use foldback_core::{Budget, CompactionReason, Edit, Entry, Ledger, Model, Part, Tokens, Transcript, View};
 use foldback_engine::{Execution, compact};
 use foldback_formats::Conversation;
+use regex::RegexSet;
 use serde::Serialize;
 
-use crate::args::Shared;
+use self::facts::Facts;
 use crate::args::lab::Explain;
-use crate::config::Origin;
+use crate::args::{From, Shared};
 use crate::failure::{Exit, Failure};
 use crate::input::{self, Opened};
 use crate::lab::runs::{Fate as Names, by_kind};
@@ -20,7 +22,7 @@ use crate::lab::{room, window};
 use crate::places::Places;
 use crate::scene::Scene;
 use crate::terminal::{BLUE, FAINT, GREEN, RED, STRONG, YELLOW, number, styled};
-use crate::{counting, output, policy};
+use crate::{counting, output, picture, policy};
 
 /// Reasons that are told for one item; the rest say the same of other parts.
 const REASONS_MAX: usize = 3;
@@ -36,7 +38,7 @@ pub(crate) fn run(shared: &Shared, arguments: &Explain) -> Result<Exit, Failure>
         Some(number) => recorded(conversation, &scene.transcript, number)?,
         None => planned(shared, arguments, &opened, &scene)?,
     };
-    let report = Report::new(&opened, &change);
+    let report = Report::new(&opened, conversation, &change);
     match shared.json {
         true => output::print_json(&report)?,
         false => output::print(&report.text())?,
@@ -60,9 +62,14 @@ fn planned(
     scene: &Scene<'_>,
 ) -> Result<Change, Failure> {
     let window = window(shared, arguments.window, opened);
-    let policy = policy::chosen(Some(&arguments.policy), &Origin::CommandLine)?;
+    let policy = policy::chosen(arguments.policy.as_deref(), &arguments.policy_from)?;
+    let policy = match &arguments.focus {
+        Some(focus) => policy.with_focus(focus.as_str()),
+        None => policy,
+    };
     let wrong = |error: foldback_core::BudgetError| {
-        Failure::usage(error.to_string(), "see --window and --target in `foldback explain --help`")
+        let (window, target) = (arguments.window_from.name("window"), arguments.target_from.name("target"));
+        Failure::usage(error.to_string(), format!("look at {window} and {target}"))
     };
     let budget = match arguments.target {
         None => policy.budget(room(shared, window, opened)).map_err(wrong)?,
@@ -74,7 +81,7 @@ fn planned(
             }
         },
     };
-    let before = scene.view(crate::args::From::View);
+    let before = kept(&arguments.keep, scene)?;
     let named = shared.model.as_deref().and_then(Model::named).map(|model| model.dialect);
     let execution = Execution {
         view: &before,
@@ -94,6 +101,17 @@ fn planned(
     };
     let repairs = outcome.repairs.iter().map(ToString::to_string).collect();
     Ok(Change { by, before, after: outcome.compacted.view, repairs })
+}
+
+/// What the model saw last, with pins on what is to be kept.
+fn kept(keep: &[String], scene: &Scene<'_>) -> Result<View, Failure> {
+    let view = scene.view(From::View);
+    let keep = RegexSet::new(keep)
+        .map_err(|error| Failure::usage(format!("keep: {error}"), "give a regular expression"))?;
+    if keep.is_empty() {
+        return Ok(view);
+    }
+    Ok(scene.pinned(&view, From::View, |_, item| picture::matches(&keep, item)))
 }
 
 /// A compaction that the file records, counted from 1.
@@ -137,6 +155,8 @@ struct Report {
     summaries: Vec<Summary>,
     /// Names that the view told before, by kind.
     names: BTreeMap<&'static str, Names>,
+    /// Those that it no longer tells.
+    facts: Facts,
     repairs: Vec<String>,
 }
 
@@ -173,8 +193,10 @@ enum What {
 }
 
 impl Report {
-    fn new(opened: &Opened, change: &Change) -> Self {
+    fn new(opened: &Opened, conversation: &Conversation, change: &Change) -> Self {
         let (before, after) = (&change.before, &change.after);
+        let ledger = Ledger::of(after.transcript());
+        let account = ledger.account(before, after);
         let reasons = Reasons::of(after, before.overlay().blocks().len());
         let fates = after.fates();
         let shown: BTreeMap<usize, Tokens> =
@@ -211,7 +233,8 @@ impl Report {
             tokens_after: after.tokens().0,
             items: explained.collect(),
             summaries: after.iter().filter_map(Summary::of).collect(),
-            names: by_kind(&losses(before, after), Names::new),
+            names: by_kind(&account.by_kind, Names::new),
+            facts: Facts::new(&account, before, conversation),
             repairs: change.repairs.clone(),
         }
     }
@@ -243,6 +266,7 @@ impl Report {
             );
         }
         self.write_names(&mut text);
+        self.facts.write(&mut text, &self.names);
         text
     }
 

@@ -8,7 +8,7 @@ use crate::args::Shared;
 use crate::args::lab::Replay;
 use crate::failure::{Exit, Failure};
 use crate::lab::cuts::{self, Asked, Cut, Mean};
-use crate::lab::policies::Chosen;
+use crate::lab::policies::{ALL, Chosen};
 use crate::lab::runs::{self, Session, Total};
 use crate::lab::{page, recordings, room, window};
 use crate::values::no_such;
@@ -18,6 +18,14 @@ pub(crate) fn run(shared: &Shared, arguments: &Replay) -> Result<Exit, Failure> 
     match arguments.cuts {
         true => run_cuts(shared, arguments),
         false => run_calls(shared, arguments),
+    }
+}
+
+/// The policies that were asked for, or all.
+fn chosen(arguments: &Replay) -> Result<Chosen, Failure> {
+    match &arguments.policy[..] {
+        [] => Chosen::of(&[ALL.to_owned()], &arguments.policy_from),
+        names => Chosen::of(names, &arguments.policy_from),
     }
 }
 
@@ -31,7 +39,7 @@ struct CutsReport<'a> {
 
 /// Every policy on the same cuts at equal tokens.
 fn run_cuts(shared: &Shared, arguments: &Replay) -> Result<Exit, Failure> {
-    let chosen = Chosen::of(&arguments.policy)?;
+    let chosen = chosen(arguments)?;
     let asked = Asked {
         inputs: &arguments.inputs,
         window: arguments.window,
@@ -75,7 +83,7 @@ fn run_calls(shared: &Shared, arguments: &Replay) -> Result<Exit, Failure> {
         let what = format!("{}: {}", arguments.prices, no_such("price list", &arguments.prices, names));
         return Err(Failure::usage(what, "give one of these to --prices"));
     };
-    let chosen = Chosen::of(&arguments.policy)?;
+    let chosen = chosen(arguments)?;
     let counter = counting::counter(shared);
     let (sessions, exit) = input::in_parallel(shared, &arguments.inputs, |opened| {
         let window = window(shared, arguments.window, opened);

@@ -27,10 +27,16 @@ pub(crate) fn run(shared: &Shared, arguments: &Arguments) -> Result<Exit, Failur
         return Err(Failure::usage("--svg draws one session", "name one session file"));
     }
     let counter = counting::counter(shared);
+    let is_single = input::is_single(&arguments.inputs);
     input::for_each(shared, &arguments.inputs, |opened| {
         let of = |conversation| {
             let scene = Scene::counted(conversation, &counter, opened.session.dialect());
-            Stats::of(&scene, arguments.from, arguments.top)
+            let stats = Stats::of(&scene, arguments.from, arguments.top);
+            if is_single {
+                // The program ends soon, as where the session is forgotten.
+                std::mem::forget(scene);
+            }
+            stats
         };
         let conversations: Vec<Stats> = opened.session.conversations().iter().map(of).collect();
         let sub_agents =

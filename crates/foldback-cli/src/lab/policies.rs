@@ -10,7 +10,7 @@ use crate::failure::Failure;
 use crate::policy;
 
 /// Stands for every preset.
-const ALL: &str = "all";
+pub(crate) const ALL: &str = "all";
 
 /// The policies that were asked for, each once.
 #[derive(Clone, Debug)]
@@ -21,15 +21,15 @@ pub(crate) struct Chosen {
 }
 
 impl Chosen {
-    /// Presets and TOML files by name; [`ALL`] for every preset.
-    pub(crate) fn of(names: &[String]) -> Result<Self, Failure> {
+    /// Presets and TOML files by name, as `origin` has them; [`ALL`] for every preset.
+    pub(crate) fn of(names: &[String], origin: &Origin) -> Result<Self, Failure> {
         let mut chosen = Self { policies: Vec::new(), named: Vec::new() };
         for name in names {
             if name == ALL {
                 Policy::all().try_for_each(|policy| chosen.add(policy))?;
                 continue;
             }
-            let policy = policy::chosen(Some(name), &Origin::CommandLine)?;
+            let policy = policy::chosen(Some(name), origin)?;
             chosen.named.push(policy.name().to_owned());
             chosen.add(policy)?;
         }
@@ -46,6 +46,12 @@ impl Chosen {
             }
         }
         Ok(())
+    }
+
+    /// The one that `asked` names, or the default.
+    pub(crate) fn one(asked: Option<&str>, origin: &Origin) -> Result<Self, Failure> {
+        let policy = policy::chosen(asked, origin)?;
+        Ok(Self { named: vec![policy.name().to_owned()], policies: vec![policy] })
     }
 
     /// Each with the trigger and the budget that it has in this room. Of all presets, those that it
@@ -94,7 +100,7 @@ mod tests {
     use foldback_core::Tokens;
 
     fn chosen(names: &[&str]) -> Result<Chosen, Failure> {
-        Chosen::of(&names.iter().map(|&name| name.to_owned()).collect::<Vec<_>>())
+        Chosen::of(&names.iter().map(|&name| name.to_owned()).collect::<Vec<_>>(), &Origin::CommandLine)
     }
 
     fn told(failure: Option<Failure>) -> String {

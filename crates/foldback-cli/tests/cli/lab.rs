@@ -126,6 +126,69 @@ fn explain_accounts_for_every_item_and_every_name() {
 }
 
 #[test]
+fn explain_names_the_facts_that_are_lost_and_those_that_can_be_recalled() {
+    let lines = std::fs::read_to_string(SESSION).unwrap();
+    let arguments = ["explain", SESSION, "--target", "4000"];
+    let report = json(&run(&[&arguments[..], &["--json"]].concat()));
+    let recoverable = report["facts"]["recoverable"].as_array().unwrap();
+    assert!(!recoverable.is_empty());
+    for fact in recoverable {
+        assert!(fact["handle"].as_str().unwrap().starts_with('@'), "{fact}");
+        let of_kind = recoverable.iter().filter(|other| other["kind"] == fact["kind"]).count() as u64;
+        let counted = report["names"][fact["kind"].as_str().unwrap()]["recoverable"].as_u64().unwrap();
+        assert_eq!(of_kind, counted.min(100), "{fact}");
+    }
+    let path = recoverable.iter().find(|fact| fact["kind"] == "path").unwrap();
+    let (name, line) = (path["text"].as_str().unwrap(), path["line"].as_u64().unwrap() as usize);
+    assert!(lines.lines().nth(line - 1).unwrap().contains(name), "{path}");
+    let told = text(&run(&arguments).stdout);
+    assert!(told.contains(name) && told.contains(path["handle"].as_str().unwrap()), "{told}");
+    let dropped = json(&run(&["explain", SESSION, "--policy", "truncate", "--window", "16k", "--json"]));
+    let lost = dropped["facts"]["lost"].as_array().unwrap();
+    assert!(!lost.is_empty() && lost.iter().all(|fact| fact.get("handle").is_none()));
+}
+
+#[test]
+fn the_lab_reads_the_settings_of_compact_below_the_environment_and_the_flags() {
+    let folder = folder();
+    let config = at(&folder, "foldback.toml");
+    let set = |settings: &str| std::fs::write(&config, format!("[compact]\n{settings}\n")).unwrap();
+    let with = |variable: &str, value: &str, arguments: &[&str]| {
+        let all = [arguments, &["--config", &config]].concat();
+        foldback(&all).env(variable, value).output().unwrap()
+    };
+    set("window = \"16k\"\npolicy = \"truncate\"");
+    let replay = |variable: &str, value: &str, flags: &[&str]| {
+        let report = json(&with(variable, value, &[&["replay", SESSION, "--json"], flags].concat()));
+        let policies = report["totals"].as_array().unwrap().iter();
+        let names: Vec<String> = policies.map(|total| total["policy"].as_str().unwrap().to_owned()).collect();
+        (report["sessions"][0]["window"].as_u64().unwrap(), names.join(","))
+    };
+    assert_eq!(replay("UNRELATED", "", &[]), (16_000, "truncate".to_owned()));
+    assert_eq!(replay("FOLDBACK_WINDOW", "32k", &[]), (32_000, "truncate".to_owned()));
+    assert_eq!(replay("FOLDBACK_POLICY", "codex", &["--window", "64k"]), (64_000, "codex".to_owned()));
+    let flags = ["--policy", "ladder,goose"];
+    assert_eq!(replay("FOLDBACK_POLICY", "codex", &flags), (16_000, "ladder,goose".to_owned()));
+    let eval = |flags: &[&str]| {
+        let arguments = [&["eval", SESSION, "--min-recall", "0", "--json"], flags].concat();
+        json(&with("UNRELATED", "", &arguments))["mean"]["policy"].as_str().unwrap().to_owned()
+    };
+    assert_eq!((eval(&[]), eval(&["--policy", "goose"])), ("truncate".to_owned(), "goose".to_owned()));
+    set("target = 4000");
+    let after = |variable: &str, value: &str, flags: &[&str]| {
+        let report = json(&with(variable, value, &[&["explain", SESSION, "--json"], flags].concat()));
+        report["tokens_after"].as_u64().unwrap()
+    };
+    let (of_file, of_variable) = (after("UNRELATED", "", &[]), after("FOLDBACK_TARGET", "9000", &[]));
+    assert!(of_file <= 4_000 && (4_001..=9_000).contains(&of_variable), "{of_file}, {of_variable}");
+    assert!((9_001..=15_000).contains(&after("FOLDBACK_TARGET", "9000", &["--target", "15000"])));
+    set("target = 4000\nkeep = [\".\"]");
+    let refused = with("UNRELATED", "", &["explain", SESSION]);
+    assert_eq!(code(&refused), code(&with("UNRELATED", "", &["compact", SESSION, "--dry-run"])));
+    assert_ne!(code(&refused), 0, "everything is to be kept");
+}
+
+#[test]
 fn explain_tells_of_a_compaction_that_the_file_records() {
     let folder = tempfile::tempdir().unwrap();
     let out = folder.path().join("out.jsonl").display().to_string();

@@ -8,9 +8,10 @@ use crate::ids::Tokens;
 use crate::part::Part;
 
 impl Draft<'_> {
-    /// Whether the item at `position` may not even be shortened: a pin, the newest user item.
-    pub(crate) fn is_pinned_or_newest(&self, position: usize) -> bool {
-        self.newest_user == Some(position) || self.is_pinned(position)
+    /// Whether the item at `position` may not even be shortened: a pin, the newest user item unless
+    /// it is the first task too.
+    pub(crate) fn is_unchangeable(&self, position: usize) -> bool {
+        self.is_pinned(position) || (self.newest_user == Some(position) && self.task() != Some(position))
     }
 
     /// Hides the item at `position`.

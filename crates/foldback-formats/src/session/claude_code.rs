@@ -11,6 +11,7 @@ mod append;
 mod attachment;
 mod build;
 mod items;
+mod name;
 mod record;
 mod tree;
 
@@ -47,8 +48,12 @@ impl Codec for ClaudeCode {
             let tree = tree::Tree::new(&lines, members);
             let (active, others) = tree.branches();
             if index == 0 {
-                end =
-                    tree.end().map(|(line, can_go_on)| End { range: lines[line].range_in(bytes), can_go_on });
+                let has_attachments = lines.iter().any(|line| line.record.kind == record::Kind::Attachment);
+                end = tree.end().map(|(line, can_go_on)| End {
+                    range: lines[line].range_in(bytes),
+                    can_go_on,
+                    has_attachments,
+                });
                 let build = |branch| build::conversation(&lines, branch, |line| items[line].clone());
                 branches = others.iter().map(|branch| build(branch)).collect();
             }

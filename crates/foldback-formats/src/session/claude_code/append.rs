@@ -6,8 +6,10 @@
 //! Attachments stay attachments: the agent makes its own text of them, and gives the model those
 //! that it does not find once more.
 
-use std::collections::{HashMap, HashSet};
+use std::borrow::Cow;
 use std::sync::Arc;
+
+use foldhash::{HashMap, HashMapExt, HashSet, HashSetExt};
 
 use foldback_core::{FinishReason, Item, ItemKind, Part, Timestamp, Usage};
 use serde::{Deserialize, Serialize};
@@ -90,9 +92,9 @@ fn last_time(bytes: &[u8]) -> Option<String> {
 
 /// The attachments of a file, by the uuids of their records; nothing where another record has the
 /// same.
-fn attachments(bytes: &[u8]) -> HashMap<String, Option<&RawValue>> {
+fn attachments(bytes: &[u8]) -> HashMap<Cow<'_, str>, Option<&RawValue>> {
     #[derive(Deserialize)]
-    struct Line<'a> {
+    struct Record<'a> {
         #[serde(borrow, rename = "type")]
         kind: Option<Str<'a>>,
         #[serde(borrow)]
@@ -100,25 +102,32 @@ fn attachments(bytes: &[u8]) -> HashMap<String, Option<&RawValue>> {
         #[serde(borrow)]
         attachment: Option<&'a RawValue>,
     }
-    let mut found: HashMap<String, Option<&RawValue>> = HashMap::new();
-    if memchr::memmem::find(bytes, b"\"attachment\"").is_none() {
-        return found;
-    }
-    for line in jsonl::lines(bytes) {
-        let Ok(Some((_, line))) = jsonl::parse::<Line<'_>>(line, 1) else { continue };
-        let Some(uuid) = line.uuid else { continue };
-        let attachment = line.attachment.filter(|_| line.kind.is_some_and(|kind| &*kind == "attachment"));
-        found.entry(uuid.to_string()).and_modify(|one| *one = None).or_insert(attachment);
+    let mut found: HashMap<Cow<'_, str>, Option<&RawValue>> = HashMap::new();
+    // As many at a time as there are cores: all of the file is read once more.
+    let (lines, _) = jsonl::read::<Record<'_>>(bytes);
+    for record in lines.into_iter().map(|line| line.record) {
+        let Some(Str(uuid)) = record.uuid else { continue };
+        let attachment = record.attachment.filter(|_| record.kind.is_some_and(|kind| &*kind == "attachment"));
+        found.entry(uuid).and_modify(|one| *one = None).or_insert(attachment);
     }
     found
+}
+
+/// The addresses of those items that are exactly as the conversation has them.
+fn unchanged(conversation: &Conversation, items: &[Arc<Item>]) -> HashSet<*const Item> {
+    let shown: HashSet<*const Item> = items.iter().map(Arc::as_ptr).collect();
+    let recorded = conversation.recorded().iter().map(|recorded| Arc::as_ptr(&recorded.item));
+    recorded.filter(|address| shown.contains(address)).collect()
 }
 
 /// The records of a compaction after which the model sees `items`.
 pub(super) fn append(session: &Session, conversation: &Conversation, items: &[Arc<Item>]) -> Option<Vec<u8>> {
     let end = Ending::of(session, session.end().filter(|end| end.can_go_on)?)?;
-    let mut writer = Writer::new(session.bytes(), end.shared, session.model());
-    writer.attachments = attachments(session.bytes());
-    writer.unchanged = conversation.indices().into_keys().collect();
+    let mut writer = Writer::new(session.new_ids(), end.shared, session.model());
+    writer.unchanged = unchanged(conversation, items);
+    if session.end().is_some_and(|end| end.has_attachments) {
+        writer.attachments = attachments(session.bytes());
+    }
     let timestamp = end.timestamp.unwrap_or_else(|| rfc3339::print(Timestamp(0)));
     writer.timestamp = Some(timestamp.clone());
     let boundary = writer.ids.uuid();
@@ -171,7 +180,7 @@ pub(super) fn write(items: &[Arc<Item>], like: Option<&Session>) -> (Vec<u8>, Ve
             ..Shared::default()
         },
     };
-    let mut writer = Writer::new(&seed, shared, like.and_then(Session::model));
+    let mut writer = Writer::new(NewIds::for_file(&seed), shared, like.and_then(Session::model));
     items.iter().for_each(|item| writer.push(item));
     (jsonl::added(b"", writer.records), writer.losses)
 }
@@ -269,7 +278,7 @@ struct Writer<'a> {
     shared: Shared<'a>,
     model: &'a str,
     /// The attachments of the file that is added to.
-    attachments: HashMap<String, Option<&'a RawValue>>,
+    attachments: HashMap<Cow<'a, str>, Option<&'a RawValue>>,
     /// Addresses of items that are exactly as that file has them.
     unchanged: HashSet<*const Item>,
     /// The one time of all records of a compaction; in a fresh file each has its item's own.
@@ -281,9 +290,9 @@ struct Writer<'a> {
 }
 
 impl<'a> Writer<'a> {
-    fn new(seed: &[u8], shared: Shared<'a>, model: Option<&'a str>) -> Self {
+    fn new(ids: NewIds, shared: Shared<'a>, model: Option<&'a str>) -> Self {
         Self {
-            ids: NewIds::for_file(seed),
+            ids,
             shared,
             model: model.unwrap_or("<synthetic>"),
             attachments: HashMap::new(),

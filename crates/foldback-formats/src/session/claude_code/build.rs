@@ -1,6 +1,5 @@
 //! A conversation from the records of one branch: messages put together, compactions understood.
 
-use std::borrow::Cow;
 use std::cell::OnceCell;
 use std::sync::Arc;
 
@@ -9,6 +8,7 @@ use foldhash::{HashMap, HashMapExt, HashSet, HashSetExt};
 
 use smallvec::SmallVec;
 
+use super::name::Key;
 use super::record::{Compact, Kind, Parent, Record};
 use crate::conversation::{Cleared, Compaction, Conversation, Place, Shown};
 use crate::jsonl::Line;
@@ -42,14 +42,16 @@ struct Builder<'b, 'a, S> {
     lines: &'b [Line<'a, Record<'a>>],
     branch: &'b [usize],
     /// Made when it is asked for: most branches were never compacted.
-    by_uuid: OnceCell<HashMap<&'b str, usize>>,
+    by_uuid: OnceCell<HashMap<Key<'b>, usize>>,
     conversation: Conversation,
     /// The item that holds a message, by the message's id.
     messages: HashMap<&'b str, usize>,
     /// The items of each record, by the record's line index.
     items: Vec<SmallVec<[usize; 2]>>,
-    /// Where the result of a call is: item and part.
+    /// Where the result of a call is, item and part, in the records of the branch up to `results_end`:
+    /// few agents clear results, so that they are looked for when one does.
     results: HashMap<&'b str, (usize, usize)>,
+    results_end: usize,
     /// Records that a boundary before them already showed.
     shown: HashSet<usize>,
 }
@@ -65,15 +67,16 @@ impl<'b, 'a, S: FnMut(usize) -> Vec<Arc<Item>>> Builder<'b, 'a, S> {
             messages: HashMap::new(),
             items: vec![SmallVec::new(); lines.len()],
             results: HashMap::new(),
+            results_end: 0,
             shown: HashSet::new(),
         }
     }
 
     /// The record of the branch that has this uuid; of several, the last.
     fn record_named(&self, uuid: &str) -> Option<usize> {
-        let named = |&index: &usize| self.lines[index].record.uuid.as_deref().map(|uuid| (uuid, index));
+        let named = |&index: &usize| self.lines[index].record.uuid.as_ref().map(|uuid| (uuid.key(), index));
         let by_uuid = self.by_uuid.get_or_init(|| self.branch.iter().filter_map(named).collect());
-        by_uuid.get(uuid).copied()
+        by_uuid.get(&Key::from(uuid)).copied()
     }
 
     fn place(&self, index: usize) -> Place {
@@ -118,11 +121,20 @@ impl<'b, 'a, S: FnMut(usize) -> Vec<Arc<Item>>> Builder<'b, 'a, S> {
         if let (Some(id), Some(&item)) = (message_id, at.last()) {
             self.messages.entry(id).or_insert(item);
         }
-        if let Some(&item) = at.first() {
-            let calls = record.answered().enumerate();
-            self.results.extend(calls.map(|(part_index, call)| (call, (item, part_index))));
-        }
         self.items[index] = at;
+    }
+
+    /// Finds the results of the records before this one.
+    fn find_results(&mut self, index: usize) {
+        let end = self.branch.partition_point(|&other| other < index);
+        let lines = self.lines;
+        for &earlier in &self.branch[self.results_end.min(end)..end] {
+            if let Some(&item) = self.items[earlier].first() {
+                let calls = lines[earlier].record.answered().enumerate();
+                self.results.extend(calls.map(|(part_index, call)| (call, (item, part_index))));
+            }
+        }
+        self.results_end = end;
     }
 
     /// A boundary: what the model sees after it are the records that it put in, or its summary and
@@ -132,12 +144,12 @@ impl<'b, 'a, S: FnMut(usize) -> Vec<Arc<Item>>> Builder<'b, 'a, S> {
         let after = &self.branch[start..];
         let is_boundary = |&&other: &&usize| self.lines[other].record.kind == Kind::CompactBoundary;
         let until = after.iter().position(|other| is_boundary(&other)).unwrap_or(after.len());
-        let copies: HashSet<&str> = compact.copies.iter().map(|uuid| &**uuid).collect();
+        let copies: HashSet<Key<'_>> = compact.copies.iter().map(|uuid| Key::from(&**uuid)).collect();
         let is_put_in = |&index: &usize| {
             let record = &self.lines[index].record;
             match copies.is_empty() {
                 true => record.is_summary,
-                false => record.uuid.as_deref().is_some_and(|uuid| copies.contains(uuid)),
+                false => record.uuid.as_ref().is_some_and(|uuid| copies.contains(&uuid.key())),
             }
         };
         let put_in: Vec<usize> = after[..until].iter().copied().filter(is_put_in).collect();
@@ -183,13 +195,14 @@ impl<'b, 'a, S: FnMut(usize) -> Vec<Arc<Item>>> Builder<'b, 'a, S> {
         // What is hidden now must not grow.
         self.messages.clear();
         self.results.clear();
+        self.results_end = self.branch.partition_point(|&other| other <= index);
     }
 
     /// The records that a boundary keeps, in order.
     fn preserved(&self, compact: &Compact<'_>) -> Vec<usize> {
-        let find = |uuid: &Cow<'_, str>| self.record_named(uuid);
+        let find = |uuid: &str| self.record_named(uuid);
         if !compact.preserved.is_empty() {
-            return compact.preserved.iter().filter_map(find).collect();
+            return compact.preserved.iter().filter_map(|uuid| find(uuid)).collect();
         }
         let Some((head, tail)) = &compact.segment else { return Vec::new() };
         let (Some(head), Some(tail)) = (find(head), find(tail)) else { return Vec::new() };
@@ -210,6 +223,7 @@ impl<'b, 'a, S: FnMut(usize) -> Vec<Arc<Item>>> Builder<'b, 'a, S> {
 
     fn clear(&mut self, index: usize, compact: &Compact<'_>) {
         let mut cleared = Vec::new();
+        self.find_results(index);
         for call in &compact.cleared_calls {
             let Some(&(item_index, part_index)) = self.results.get(&**call) else { continue };
             let recorded = self.conversation.recorded().get(item_index);

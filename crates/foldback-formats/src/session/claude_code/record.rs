@@ -7,6 +7,7 @@ use foldback_core::{CallId, FinishReason, Item, ItemKind, Json, Opaque, Part, Ti
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
+use super::name::Name;
 use super::{attachment, items};
 use crate::dialect::anthropic::blocks::{Content, Str, Streamed, read_blocks};
 use crate::{json, rfc3339};
@@ -31,13 +32,13 @@ pub(super) enum Parent<'a> {
     Absent,
     /// Nothing: it begins something.
     Nothing,
-    Uuid(Cow<'a, str>),
+    Uuid(Name<'a>),
 }
 
 impl<'a, 'de: 'a> Deserialize<'de> for Parent<'a> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let uuid = Option::<Str<'a>>::deserialize(deserializer)?;
-        Ok(uuid.map_or(Self::Nothing, |Str(uuid)| Self::Uuid(uuid)))
+        Ok(uuid.map_or(Self::Nothing, |Str(uuid)| Self::Uuid(Name::new(uuid))))
     }
 }
 
@@ -45,9 +46,9 @@ impl<'a, 'de: 'a> Deserialize<'de> for Parent<'a> {
 #[derive(Debug)]
 pub(super) struct Record<'a> {
     pub(super) kind: Kind,
-    pub(super) uuid: Option<Cow<'a, str>>,
+    pub(super) uuid: Option<Name<'a>>,
     pub(super) parent: Parent<'a>,
-    pub(super) logical_parent: Option<Cow<'a, str>>,
+    pub(super) logical_parent: Option<Name<'a>>,
     pub(super) is_sidechain: bool,
     pub(super) agent_id: Option<Cow<'a, str>>,
     pub(super) session_id: Option<Cow<'a, str>>,
@@ -242,9 +243,9 @@ impl<'a> Record<'a> {
         });
         let mut record = Self {
             kind,
-            uuid: line.uuid.map(text),
+            uuid: line.uuid.map(text).map(Name::new),
             parent: line.parent_uuid,
-            logical_parent: line.logical_parent_uuid.map(text),
+            logical_parent: line.logical_parent_uuid.map(text).map(Name::new),
             is_sidechain: line.is_sidechain.unwrap_or(false),
             agent_id: line.agent_id.map(text),
             session_id: line.session_id.map(text),

@@ -12,8 +12,11 @@
 //! the model saw nothing from before it. Only records before the first thing said (what hooks
 //! attach when a session starts) belong to the beginning after them.
 
+use std::cell::LazyCell;
+
 use foldhash::{HashMap, HashMapExt, HashSet};
 
+use super::name::{Key, Name};
 use super::record::{Kind, Parent, Record};
 use crate::jsonl::Line;
 
@@ -27,6 +30,8 @@ const BRANCH_RECORD_COUNT_MAX: usize = 100_000;
 pub(super) struct Tree<'t, 'a> {
     lines: &'t [Line<'a, Record<'a>>],
     members: Vec<usize>,
+    /// The place of the member that has a name; of several, the first.
+    by_uuid: HashMap<Key<'t>, usize>,
     /// The parent of each member, by its place among the members.
     parents: Vec<Option<usize>>,
 }
@@ -34,17 +39,17 @@ pub(super) struct Tree<'t, 'a> {
 impl<'t, 'a> Tree<'t, 'a> {
     /// Links the members; in the order of the file.
     pub(super) fn new(lines: &'t [Line<'a, Record<'a>>], members: Vec<usize>) -> Self {
-        let mut by_uuid: HashMap<&str, usize> = HashMap::with_capacity(members.len());
+        let mut by_uuid: HashMap<Key<'t>, usize> = HashMap::with_capacity(members.len());
         for (place, &member) in members.iter().enumerate() {
             if let Some(uuid) = &lines[member].record.uuid {
-                by_uuid.entry(uuid).or_insert(place);
+                by_uuid.entry(uuid.key()).or_insert(place);
             }
         }
         let first_said = members.iter().position(|&member| lines[member].record.is_said());
         let parent = |(place, &member): (usize, &usize)| {
             let record = &lines[member].record;
             let before = place.checked_sub(1);
-            let find = |uuid: &str| by_uuid.get(uuid).copied().filter(|&found| found != place);
+            let find = |uuid: &Name<'_>| by_uuid.get(&uuid.key()).copied().filter(|&found| found != place);
             match (&record.parent, &record.logical_parent) {
                 (Parent::Uuid(uuid), _) => find(uuid).or(before),
                 (Parent::Nothing, Some(uuid)) => find(uuid).or(before),
@@ -54,7 +59,7 @@ impl<'t, 'a> Tree<'t, 'a> {
             }
         };
         let parents = members.iter().enumerate().map(parent).collect();
-        Self { lines, members, parents }
+        Self { lines, members, by_uuid, parents }
     }
 
     fn record(&self, place: usize) -> &'t Record<'a> {
@@ -92,8 +97,7 @@ impl<'t, 'a> Tree<'t, 'a> {
     pub(super) fn end(&self) -> Option<(usize, bool)> {
         let end = (0..self.members.len()).rev().find(|&place| self.is_end(place))?;
         let record = self.record(end);
-        let has_its_uuid = |place: &usize| self.record(*place).uuid == record.uuid;
-        let is_found = record.uuid.is_some() && (0..self.members.len()).find(has_its_uuid) == Some(end);
+        let is_found = record.uuid.as_ref().is_some_and(|uuid| self.by_uuid.get(&uuid.key()) == Some(&end));
         let stays_in_group = match (record.is_sidechain, record.agent_id.is_some()) {
             (false, false) | (true, true) => true,
             (false, true) => record.is_said(),
@@ -127,12 +131,15 @@ impl<'t, 'a> Tree<'t, 'a> {
         while let Some(place) = next.filter(|&place| !std::mem::replace(&mut active[place], true)) {
             next = self.parents[place];
         }
-        let chain = || (0..active.len()).filter(|&place| active[place]).map(|place| self.record(place));
-        let messages: HashSet<&str> = chain().filter_map(|record| record.message.id.as_deref()).collect();
+        let chain: Vec<usize> = (0..active.len()).filter(|&place| active[place]).collect();
+        // Both are made when they are asked for: nothing hangs off most chains.
+        let messages: LazyCell<HashSet<&str>, _> = LazyCell::new(|| {
+            chain.iter().filter_map(|&place| self.record(place).message.id.as_deref()).collect()
+        });
         // A call is answered once below its record; elsewhere a copy of it may be answered again.
         let below = |place: usize| self.record(place).answered().map(move |call| (self.parents[place], call));
-        let mut answered: HashSet<(Option<usize>, &str)> =
-            (0..active.len()).filter(|&place| active[place]).flat_map(below).collect();
+        let mut answered: Option<HashSet<(Option<usize>, &str)>> = None;
+        let mut attached = Vec::new();
         for place in 0..self.members.len() {
             let Some(parent) = self.parents[place].filter(|&parent| active[parent] && !active[place]) else {
                 continue;
@@ -146,13 +153,16 @@ impl<'t, 'a> Tree<'t, 'a> {
                 }
                 Kind::User if record.is_summary => self.record(parent).kind == Kind::CompactBoundary,
                 Kind::User if record.is_meta => record.is_of_call,
+                Kind::User if record.answered().next().is_none() => false,
                 Kind::User => {
-                    let mut calls = record.answered().peekable();
-                    calls.peek().is_some() && calls.all(|call| !answered.contains(&(Some(parent), call)))
+                    let answered =
+                        answered.get_or_insert_with(|| chain.iter().copied().flat_map(below).collect());
+                    answered.extend(attached.drain(..).flat_map(below));
+                    record.answered().all(|call| !answered.contains(&(Some(parent), call)))
                 }
             };
             if active[place] {
-                answered.extend(below(place));
+                attached.push(place);
             }
         }
         active
@@ -165,7 +175,7 @@ pub(super) fn groups<'a>(lines: &[Line<'a, Record<'a>>]) -> Vec<(Option<String>,
     let has_main = lines.iter().any(|line| !line.record.is_sidechain && line.record.is_said());
     let mut groups: Vec<(Option<String>, Vec<usize>)> = Vec::new();
     let mut by_name: HashMap<String, usize> = HashMap::new();
-    let mut by_uuid: HashMap<&str, usize> = HashMap::new();
+    let mut by_uuid: HashMap<Key<'_>, usize> = HashMap::new();
     let mut main = Vec::new();
     for (index, line) in lines.iter().enumerate() {
         let record = &line.record;
@@ -176,7 +186,7 @@ pub(super) fn groups<'a>(lines: &[Line<'a, Record<'a>>]) -> Vec<(Option<String>,
         }
         // Older files do not name sub-agents: there, what hangs together is one.
         let above = match &record.parent {
-            Parent::Uuid(uuid) => by_uuid.get(&**uuid).copied(),
+            Parent::Uuid(uuid) => by_uuid.get(&uuid.key()).copied(),
             Parent::Nothing | Parent::Absent => None,
         };
         let group = match (&record.agent_id, above) {
@@ -192,7 +202,7 @@ pub(super) fn groups<'a>(lines: &[Line<'a, Record<'a>>]) -> Vec<(Option<String>,
         };
         groups[group].1.push(index);
         if let Some(uuid) = &record.uuid {
-            by_uuid.insert(uuid, group);
+            by_uuid.insert(uuid.key(), group);
         }
     }
     if has_main || groups.is_empty() {

@@ -287,7 +287,7 @@ pub(super) fn compaction(
     let last = recorded().filter_map(|recorded| recorded.item.created_at).max();
     let mut events = Events {
         lines: Vec::new(),
-        ids: NewIds::for_file(session.bytes()),
+        ids: session.new_ids(),
         parent: last_id(session.bytes()),
         timestamp: rfc3339::print(last.unwrap_or(foldback_core::Timestamp(0))),
         losses: Vec::new(),

@@ -43,7 +43,7 @@ pub(super) fn append(session: &Session, items: &[Arc<Item>]) -> Option<Vec<u8>> 
     let document = Document::new(session.bytes(), Format::Opencode).ok()?;
     let export: Export<'_> = document.parse().ok()?;
     let source = Source::of(&document, &export)?;
-    let mut writer = Writer::new(&source, NewIds::for_file(session.bytes()), source.session_id.clone());
+    let mut writer = Writer::new(&source, session.new_ids(), source.session_id.clone());
     let (summary, copied) = match items.split_first() {
         Some((first, rest)) if first.summary.is_some() => (Some(first), rest),
         _ => (None, items),

@@ -127,7 +127,7 @@ pub(super) fn append(session: &Session, conversation: &Conversation, items: &[Ar
     let source = Source::of(session.bytes());
     let mut writer = Writer {
         unchanged: conversation.indices().into_keys().collect(),
-        new_ids: NewIds::for_file(session.bytes()),
+        new_ids: session.new_ids(),
         taken: source.ids.clone(),
         next_id: None,
         // A branch is named after its leaf.

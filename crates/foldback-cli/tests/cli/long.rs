@@ -1,0 +1,61 @@
+//! Sessions that are long enough to be written by a thread of their own.
+
+use super::*;
+
+/// A native session above the size from which its records are written while it is compacted.
+fn long_session(folder: &tempfile::TempDir) -> String {
+    let path = at(folder, "long.jsonl");
+    let output = "a line that a tool might write, number 17, about src/parser.rs\\n".repeat(60);
+    let mut file = String::from("{\"id\":\"u\",\"kind\":\"user\",\"parts\":[{\"text\":\"go\"}]}\n");
+    while file.len() < 9 * 1024 * 1024 {
+        let number = file.len();
+        file.push_str(&format!(
+            "{{\"id\":\"a{number}\",\"kind\":\"assistant\",\"parts\":[{{\"text\":\"{output}\"}}]}}\n\
+             {{\"id\":\"u{number}\",\"kind\":\"user\",\"parts\":[{{\"text\":\"on\"}}]}}\n"
+        ));
+    }
+    std::fs::write(&path, file).unwrap();
+    path
+}
+
+fn names(folder: &tempfile::TempDir) -> Vec<String> {
+    let entries = std::fs::read_dir(folder.path()).unwrap();
+    let mut names: Vec<String> =
+        entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn a_long_session_is_written_the_same_wherever_it_goes() {
+    let folder = folder();
+    let session = long_session(&folder);
+    let compact = |more: &[&str]| {
+        let common = ["compact", &session, "--counter", "estimate", "--target", "4000", "-q"];
+        let output = run(&[&common[..], more].concat());
+        assert_eq!(code(&output), 0, "{}", text(&output.stderr));
+        output.stdout
+    };
+    let original = std::fs::read(&session).unwrap();
+    let to_stdout = compact(&[]);
+    assert!(to_stdout.starts_with(&original) && to_stdout.len() > original.len());
+    let (out, fresh) = (at(&folder, "out.jsonl"), at(&folder, "fresh.jsonl"));
+    compact(&["-o", &out]);
+    assert!(std::fs::read(&out).unwrap() == to_stdout, "the file differs from what goes to stdout");
+    compact(&["--fresh", "-o", &fresh]);
+    assert!(!std::fs::read(&fresh).unwrap().starts_with(&original), "a fresh file holds no old records");
+    compact(&["--in-place"]);
+    assert!(std::fs::read(&session).unwrap() == to_stdout, "in place differs from what goes to stdout");
+    assert!(std::fs::read(at(&folder, "long.jsonl.bak")).unwrap() == original, "the backup differs");
+    assert_eq!(names(&folder), ["fresh.jsonl", "long.jsonl", "long.jsonl.bak", "out.jsonl"]);
+}
+
+#[test]
+fn a_long_session_that_cannot_be_compacted_leaves_nothing_behind() {
+    let folder = folder();
+    let session = long_session(&folder);
+    let out = at(&folder, "out.jsonl");
+    let refused = run(&["compact", &session, "--counter", "estimate", "--target", "1", "-o", &out]);
+    assert_ne!(code(&refused), 0);
+    assert_eq!(names(&folder), ["long.jsonl"]);
+}

@@ -1,0 +1,110 @@
+//! Reads what is folded on all cores, before a digest of it is written on one.
+
+use std::num::NonZero;
+use std::panic::resume_unwind;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+
+use foldback_core::{Fold, Holds, Plan, Tokens, Transcript};
+
+/// A digest of fewer tokens is written before threads would have helped: most are.
+const TOGETHER_TOKENS_MIN: Tokens = Tokens(500_000);
+
+/// What tools were asked and answered is read up to about this much, the newest first; a digest reads
+/// no more of it.
+const READ_TOKENS_MAX: u64 = 1_300_000;
+
+/// At most this many threads read together.
+const THREADS_MAX: usize = 8;
+
+/// Reads what the digests of a plan will ask for, where that takes long enough.
+pub(crate) fn read_ahead(plan: &Plan) {
+    let transcript = plan.view().transcript();
+    let threads = thread::available_parallelism().map_or(1, NonZero::get).min(THREADS_MAX);
+    for fold in plan.folds().filter(|fold| fold.tokens_before >= TOGETHER_TOKENS_MIN && threads > 1) {
+        read_on_threads(threads, transcript, &to_read(fold, transcript));
+    }
+}
+
+/// The items that a digest of the fold reads whole.
+fn to_read(fold: &Fold, transcript: &Transcript) -> Vec<usize> {
+    let mut left = READ_TOKENS_MAX;
+    let folded = fold.range.clone().rev().filter(|&index| fold.hides(index));
+    let is_read = |index: &usize| {
+        let Some(entry) = transcript.get(*index) else { return false };
+        // Of what happened long ago, only what was said is read.
+        let is_said = !entry.holds().intersects(Holds::CALL | Holds::RESULT | Holds::REASONING);
+        let is_recent = left > 0;
+        if !is_said {
+            left = left.saturating_sub(entry.tokens().total.0);
+        }
+        is_said || is_recent
+    };
+    folded.filter(is_read).collect()
+}
+
+fn read_on_threads(threads: usize, transcript: &Transcript, indices: &[usize]) {
+    let next = AtomicUsize::new(0);
+    let read = || {
+        while let Some(&index) = indices.get(next.fetch_add(1, Ordering::Relaxed)) {
+            transcript.read_ahead(index);
+        }
+    };
+    thread::scope(|scope| {
+        let others: Vec<_> = (1..threads).map(|_| scope.spawn(read)).collect();
+        read();
+        others.into_iter().for_each(|other| other.join().unwrap_or_else(|panic| resume_unwind(panic)));
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use foldback_core::{Budget, Item, LadderStrategy, Part, ToolResult, View, plan};
+    use serde_json::json;
+
+    use super::*;
+
+    /// Tool rounds of about `tokens`.
+    fn rounds(tokens: u64) -> Transcript {
+        let mut transcript = Transcript::default();
+        transcript.push(Item::user("task", "Make src/parser.rs faster. Never touch src/lexer.rs."));
+        transcript.push(Item::assistant("plan", vec![Part::text("First src/scan.rs, then the rest.")]));
+        let mut number = 0;
+        while transcript.tokens().0 < tokens {
+            number += 1;
+            let (call, path) = (format!("c{number}"), format!("src/module_{}.rs", number % 97));
+            let asked = Part::call(call.clone(), "read", &json!({"path": path}));
+            transcript.push(Item::assistant(format!("a{number}"), vec![Part::text("Next."), asked]));
+            let answer = format!("fn scan_{number}() in {path} took {number} ms\n").repeat(60);
+            transcript.push(Item::tool(format!("t{number}"), ToolResult::text(call, answer)));
+        }
+        transcript
+    }
+
+    fn planned(transcript: &Transcript) -> Plan {
+        let budget = Budget::for_target(Tokens(20_000)).unwrap();
+        plan(&View::of(transcript), &LadderStrategy::new(), Some(&budget)).unwrap()
+    }
+
+    #[test]
+    fn a_digest_says_the_same_whether_or_not_its_items_were_read_ahead() {
+        let tokens = TOGETHER_TOKENS_MIN.0 + 100_000;
+        let (alone, together) = (planned(&rounds(tokens)), planned(&rounds(tokens)));
+        read_ahead(&together);
+        let (alone, together) = (alone.apply_digest(), together.apply_digest());
+        assert!(alone.block.summaries.iter().flatten().next().is_some(), "something is folded");
+        assert_eq!(alone.block.summaries, together.block.summaries);
+    }
+
+    #[test]
+    fn of_what_happened_long_ago_only_what_was_said_is_read() {
+        let transcript = rounds(READ_TOKENS_MAX + 200_000);
+        let plan = planned(&transcript);
+        let fold = plan.folds().next().unwrap();
+        let read = to_read(fold, &transcript);
+        let (oldest, newest) = (*read.last().unwrap(), read[0]);
+        assert_eq!(oldest, 1, "what was said first is read; the task stays visible");
+        assert!(read.len() < newest, "{} of {newest}", read.len());
+        assert!(read.windows(2).all(|two| two[1] < two[0]), "the newest first, each once");
+    }
+}

@@ -1,0 +1,99 @@
+//! Names of records. They are compared very often, and the bytes of a long file are far away: a uuid in
+//! its usual form is kept as the number that it is.
+
+use std::borrow::Cow;
+use std::ops::Deref;
+
+/// What a record is called.
+#[derive(Clone, Debug)]
+pub(super) struct Name<'a> {
+    text: Cow<'a, str>,
+    number: Option<u128>,
+}
+
+/// A name to look up: two are equal where their texts are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Key<'n> {
+    Uuid(u128),
+    /// Anything that is no uuid in its usual form.
+    Text(&'n str),
+}
+
+impl<'a> Name<'a> {
+    pub(super) fn new(text: Cow<'a, str>) -> Self {
+        let number = uuid(&text);
+        Self { text, number }
+    }
+
+    pub(super) fn key(&self) -> Key<'_> {
+        self.number.map_or(Key::Text(&self.text), Key::Uuid)
+    }
+}
+
+impl Deref for Name<'_> {
+    type Target = str;
+    fn deref(&self) -> &str {
+        &self.text
+    }
+}
+
+impl PartialEq for Name<'_> {
+    fn eq(&self, other: &Self) -> bool {
+        self.key() == other.key()
+    }
+}
+
+impl Eq for Name<'_> {}
+
+impl<'n> From<&'n str> for Key<'n> {
+    fn from(text: &'n str) -> Self {
+        uuid(text).map_or(Self::Text(text), Self::Uuid)
+    }
+}
+
+/// The number that a uuid writes, where it is written in lower case, with its four dashes.
+fn uuid(text: &str) -> Option<u128> {
+    let bytes: &[u8; 36] = text.as_bytes().try_into().ok()?;
+    if [8, 13, 18, 23].iter().any(|&dash| bytes[dash] != b'-') {
+        return None;
+    }
+    let digits = |range: std::ops::Range<usize>| {
+        let digit = |byte: u8| match byte {
+            b'0'..=b'9' => Some(u64::from(byte - b'0')),
+            b'a'..=b'f' => Some(u64::from(byte - b'a') + 10),
+            _ => None,
+        };
+        bytes[range].iter().try_fold(0_u64, |number, &byte| Some(number << 4 | digit(byte)?))
+    };
+    let high = digits(0..8)? << 32 | digits(9..13)? << 16 | digits(14..18)?;
+    let low = digits(19..23)? << 48 | digits(24..36)?;
+    Some(u128::from(high) << 64 | u128::from(low))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_equal_where_their_texts_are_and_nowhere_else() {
+        let texts = [
+            "01234567-89ab-cdef-0123-456789abcdef",
+            "01234567-89ab-cdef-0123-456789abcdee",
+            "01234567-89AB-cdef-0123-456789abcdef",
+            "0123456789ab-cdef-0123-456789abcdef0",
+            "01234567-89ab-cdef-0123-456789abcde",
+            "01234567-89ab-cdef-0123+456789abcdef",
+            "a",
+            "",
+        ];
+        for one in texts {
+            for other in texts {
+                let names = (Name::new(one.into()), Name::new(other.into()));
+                assert_eq!(names.0 == names.1, one == other, "{one} {other}");
+                assert_eq!(Key::from(one) == names.1.key(), one == other, "{one} {other}");
+            }
+        }
+        assert_eq!(uuid(texts[0]), Some(0x0123_4567_89ab_cdef_0123_4567_89ab_cdef));
+        assert!(texts[2..].iter().all(|text| uuid(text).is_none()));
+    }
+}

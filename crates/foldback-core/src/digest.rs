@@ -217,22 +217,6 @@ mod tests {
     }
 
     #[test]
-    fn a_command_that_only_prints_a_file_is_told_of_the_file() {
-        let mut items = vec![Item::user("u", "Where is the rule table read?")];
-        for (number, lines) in ["1,80p", "81,160p"].iter().enumerate() {
-            let (call, command) = (format!("c{number}"), format!("sed -n '{lines}' src/table.rs"));
-            let part = Part::call(call.clone(), "Bash", &json!({ "command": command }));
-            items.push(Item::assistant(format!("a{number}"), vec![part]));
-            let body = format!("pub(crate) fn read_rule_table_{number}(path: &Path) -> Table {{");
-            items.push(Item::tool(format!("t{number}"), ToolResult::text(call, body)));
-        }
-        let text = written(&items, 600).unwrap();
-        let file = text.find("- src/table.rs: read ×2").unwrap_or_else(|| panic!("{text}"));
-        let quoted = text.find("fn read_rule_table_1(path: &Path)").unwrap_or_else(|| panic!("{text}"));
-        assert!(file < quoted && !text[file..quoted].contains("\n- "), "{text}");
-    }
-
-    #[test]
     fn what_a_tool_says_is_never_quoted_as_the_users() {
         let text = written(&session(12), 900).unwrap();
         let users = text.lines().filter(|line| line.starts_with(write::USER_MARK));

@@ -27,13 +27,13 @@ const INPUT_FLOOR_TOKENS_MIN: u64 = 100;
 /// Each text of the first task is shortened to this, or to a share of a small target, where there
 /// is no room for more.
 pub const TASK_TOKENS_MAX: Tokens = Tokens(2_000);
-const TASK_TOKENS_MIN: u64 = 150;
-const TASK_SHARE: u64 = 16;
+const TASK_TOKENS_MIN: u64 = 100;
+const TASK_SHARE: u64 = 20;
 
 /// Each text that sets the scene is shortened to this share of the target where there is no room
 /// for more.
 const SCENE_SHARE: u64 = 200;
-const SCENE_TOKENS_MIN: u64 = 50;
+const SCENE_TOKENS_MIN: u64 = 40;
 
 /// Earlier instructions that one is compared with.
 pub const REPEATED_INSTRUCTIONS_MAX: usize = 16;

@@ -21,8 +21,8 @@ const LINE_TOKENS: f64 = 1.5;
 
 /// The part of a name's weight that is its context's: a name without it may be found again, but not
 /// what it was about. The fewer of the names there is room for, the more they have to tell.
-const CONTEXT_SHARE: f64 = 0.12;
-const CONTEXT_SHARE_MAX: f64 = 0.43;
+const CONTEXT_SHARE: f64 = 0.16;
+const CONTEXT_SHARE_MAX: f64 = 0.39;
 
 /// A name this long is its own context; so is a command of the names in it.
 const TELLING_CHARACTERS_MIN: usize = 40;

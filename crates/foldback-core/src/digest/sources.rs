@@ -245,22 +245,14 @@ impl<'r> Sources<'r> {
             Some(known) => Cow::Borrowed(known.actions(call)),
             None => Cow::Owned(Action::of(call)),
         };
-        // A command that only prints a file is about the file.
-        let only_read = match &*actions {
-            [Action::Run { .. }, read @ Action::Read { .. }] => subject_of(read),
-            _ => None,
-        };
         let mut subject = None;
         for action in &*actions {
             if let Action::Todo(todos) = action {
                 self.todos.clone_from(todos);
             }
             let Some(about) = subject_of(action) else { continue };
-            let is_other = only_read.as_ref().is_some_and(|read| *read != about);
             let topic = self.about(about);
-            if !is_other {
-                subject.get_or_insert(topic);
-            }
+            subject.get_or_insert(topic);
             let topic = self.topic_mut(topic);
             topic.call_count += 1;
             topic.newest_item = item_index;

@@ -61,12 +61,12 @@ const GENTLE_PERCENT_MIN: u64 = 35;
 /// What is in flight, the first task, and what set the scene are shortened where they take a larger
 /// share of such a target, so that something is remembered beside them: the digest quotes from what
 /// is cut out.
-const IN_FLIGHT_PERCENT_MAX: u64 = 6;
+const IN_FLIGHT_PERCENT_MAX: u64 = 5;
 const TASK_PERCENT_MAX: u64 = 6;
 const SCENE_PERCENT_MAX: u64 = 4;
 
 /// In a small target, results and texts of the tail above this share of it are large.
-const TAIL_TEXT_PERCENT_MAX: u64 = 5;
+const TAIL_TEXT_PERCENT_MAX: u64 = 4;
 const TAIL_TEXT_TOKENS_MIN: u64 = 100;
 
 /// The newest items that rung 1 looks at: it reads what they say, and the rungs after it do as well

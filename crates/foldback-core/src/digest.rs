@@ -10,6 +10,7 @@ mod earlier;
 mod findings;
 mod passages;
 mod sources;
+mod visible;
 mod weigh;
 mod words;
 mod write;

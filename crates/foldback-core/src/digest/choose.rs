@@ -6,13 +6,12 @@
 
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
-use std::ops::Range;
 
 use foldhash::{HashSet, HashSetExt};
-use memchr::memmem;
 
 use super::passages::{NameIndex, Passages};
 use super::sources::{Sources, Subject, Topic, TopicIndex};
+use super::visible::Visible;
 use super::weigh;
 use crate::transcript::Meter;
 
@@ -26,9 +25,6 @@ const CONTEXT_SHARE_MAX: f64 = 0.39;
 
 /// A name this long is its own context; so is a command of the names in it.
 const TELLING_CHARACTERS_MIN: usize = 40;
-
-/// A digest longer than this is not searched for each name: some are then listed that stand in it.
-const SEARCHED_BYTES_MAX: usize = 256 << 10;
 
 /// What is chosen.
 #[derive(Debug, Default)]
@@ -407,73 +403,6 @@ fn piece_text<'c>(sources: &'c Sources<'_>, passages: &'c Passages<'_>, piece: u
     &sources.texts[piece.source as usize].text[piece.span.start as usize..piece.span.end as usize]
 }
 
-/// Whether no letter, digit or underscore adjoins another at the ends of a span.
-fn is_apart(text: &[u8], span: Range<usize>) -> bool {
-    let is_name = |byte: Option<&u8>| byte.is_some_and(|byte| byte.is_ascii_alphanumeric() || *byte == b'_');
-    let before = span.start.checked_sub(1).and_then(|index| text.get(index));
-    let goes_on_before = is_name(before) && is_name(text.get(span.start));
-    let goes_on_behind = is_name(text.get(span.end - 1)) && is_name(text.get(span.end));
-    !goes_on_before && !goes_on_behind
-}
-
-/// What the digest shows so far.
-struct Visible {
-    text: String,
-    grams: Grams,
-}
-
-impl Visible {
-    fn of(text: &str) -> Self {
-        Self { text: text.to_owned(), grams: Grams::of(text) }
-    }
-
-    fn add(&mut self, text: &str) {
-        self.grams.add(text);
-        self.text.push_str(text);
-        self.text.push('\n');
-    }
-
-    fn holds(&self, text: &str) -> bool {
-        self.text.len() <= SEARCHED_BYTES_MAX
-            && self.grams.may_hold(text)
-            && memmem::find_iter(self.text.as_bytes(), text.as_bytes())
-                .any(|start| is_apart(self.text.as_bytes(), start..start + text.len()))
-    }
-}
-
-/// Which sequences of four bytes a text has, as far as a hash tells them apart: most names that do
-/// not stand in it are known by that, without a search.
-struct Grams(Vec<u64>);
-
-/// Bits of the table: a few for each byte of what is searched.
-const GRAM_BITS: u32 = 20;
-
-impl Grams {
-    fn of(text: &str) -> Self {
-        let mut grams = Self(vec![0; 1 << (GRAM_BITS - u64::BITS.ilog2())]);
-        grams.add(text);
-        grams
-    }
-
-    fn places(text: &str) -> impl Iterator<Item = (usize, u64)> {
-        text.as_bytes().windows(4).map(|four| {
-            let gram = u32::from_le_bytes([four[0], four[1], four[2], four[3]]);
-            let place = gram.wrapping_mul(0x9e37_79b1) >> (u32::BITS - GRAM_BITS);
-            ((place / u64::BITS) as usize, 1 << (place % u64::BITS))
-        })
-    }
-
-    /// Adds a text that stands alone: no name goes on behind it.
-    fn add(&mut self, text: &str) {
-        Self::places(text).for_each(|(word, bit)| self.0[word] |= bit);
-    }
-
-    /// Whether a text may stand in what was added.
-    fn may_hold(&self, text: &str) -> bool {
-        Self::places(text).all(|(word, bit)| self.0[word] & bit != 0)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -491,17 +420,5 @@ mod tests {
             order.push(best.which);
         }
         assert_eq!(order, [0, 4, 1, 2, 3, 5].map(|name| Which::Name(NameIndex(name))));
-    }
-
-    #[test]
-    fn what_stands_in_a_text_may_be_held_by_its_grams() {
-        let text = "src/parser.rs: fn parse_rule(input: &str) größer";
-        let mut grams = Grams::of(text);
-        for start in (0..text.len()).filter(|&start| text.is_char_boundary(start)) {
-            assert!(grams.may_hold(&text[start..]));
-        }
-        assert!(!grams.may_hold("scan_token"));
-        grams.add("scan_token");
-        assert!(grams.may_hold("scan_token"));
     }
 }

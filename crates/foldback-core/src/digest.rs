@@ -34,7 +34,7 @@ pub(crate) const DIGEST_TOKENS_MIN: u64 = 160;
 /// Attempts at a digest that fits.
 const ATTEMPTS_MAX: usize = 6;
 
-/// How much less is chosen than seems to fit, when attempts go on to be too long, or one was too short.
+/// How much less is chosen than seems to fit, where attempts go on to be too long or one was too short.
 const CAUTION: f64 = 0.98;
 
 /// A digest that leaves less than this share of its room is long enough.

@@ -15,7 +15,8 @@ use crate::summary::SUMMARY_TOKENS_MIN;
 use crate::tokens::CALL_OVERHEAD_TOKENS;
 use crate::transcript::Meter;
 
-/// A result in the unit in flight is not shortened below this, or below a share of a small target.
+/// A result in the unit in flight is not shortened below this, or below a share of a small target;
+/// where there are many, each may be as short as the least of such shares.
 pub const RESULT_FLOOR_TOKENS: Tokens = Tokens(200);
 pub(crate) const RESULT_FLOOR_TOKENS_MIN: Tokens = Tokens(50);
 const RESULT_FLOOR_SHARE: u64 = 25;
@@ -65,7 +66,8 @@ impl Floors {
     }
 
     /// A part of an item of this kind in the unit in flight at its smallest: a result and a
-    /// notification keep head and tail of their text, the input of a call its shape. `None` where the part is something else, small enough, or signed.
+    /// notification keep head and tail of their text, the input of a call its shape. `None` where the
+    /// part is something else, small enough, or signed.
     pub fn in_flight(&self, kind: ItemKind, part: &Part, handle: &Handle, meter: &Meter) -> Option<Part> {
         match part {
             // What another agent reports, say.

@@ -8,6 +8,7 @@ mod choose;
 mod cut;
 mod earlier;
 mod findings;
+mod lines;
 mod passages;
 mod sources;
 mod visible;
@@ -34,8 +35,12 @@ pub(crate) const DIGEST_TOKENS_MIN: u64 = 160;
 /// Attempts at a digest that fits.
 const ATTEMPTS_MAX: usize = 6;
 
-/// How much less is chosen than seems to fit, where attempts go on to be too long or one was too short.
-const CAUTION: f64 = 0.98;
+/// The share of its room that an attempt aims at; less, where attempts go on to be too long.
+const AIM: f64 = 0.997;
+const AIM_AT_LAST: f64 = 0.97;
+
+/// An attempt that left much of its room is followed by one of at most so much more.
+const GROWTH_MAX: f64 = 2.0;
 
 /// A digest that leaves less than this share of its room is long enough.
 const UNUSED_SHARE: u64 = 100;
@@ -133,29 +138,32 @@ pub(crate) fn digest(material: &Material<'_>, tokens_max: u64, meter: &Meter) ->
         passages.parts_of(name).iter().for_each(|part| weights[part.0 as usize] = 0.0);
     });
     let headings: Vec<String> = sources.topics.iter().map(write::heading).collect();
-    let mut room = tokens_max.saturating_sub(meter.text(&frame_text)) as f64;
-    let chooser = Chooser::new(&sources, &passages, weights, &headings, meter, material.now, room);
+    let frame_tokens = meter.text(&frame_text);
+    let allowed = tokens_max.saturating_sub(frame_tokens) as f64;
+    let chooser = Chooser::new(&sources, &passages, weights, &headings, meter, material.now, allowed);
+    let mut room = allowed;
     let mut fullest: Option<(u64, String)> = None;
     for attempt in 0..ATTEMPTS_MAX {
         let choice = chooser.choose(room, &visible);
         let text = write::write(&frame, &sources, &passages, &headings, &choice);
         let text = redact(&text).into_owned();
         let tokens = meter.text(&text);
-        let is_fuller = fullest.as_ref().is_none_or(|(most, _)| tokens > *most);
-        if tokens > tokens_max && fullest.is_none() {
-            let caution = if attempt < ATTEMPTS_MAX / 2 { 1.0 } else { CAUTION };
-            room = (room - (tokens - tokens_max) as f64) * caution;
-            continue;
-        }
-        if tokens > tokens_max || !is_fuller {
+        if tokens <= tokens_max {
+            let is_fuller = fullest.as_ref().is_none_or(|(most, _)| tokens > *most);
+            if !is_fuller {
+                break;
+            }
+            fullest = Some((tokens, text));
+            if tokens_max - tokens <= tokens_max / UNUSED_SHARE {
+                break;
+            }
+        } else if fullest.is_some() {
             break;
         }
-        let left = tokens_max - tokens;
-        fullest = Some((tokens, text));
-        if left <= tokens_max / UNUSED_SHARE {
-            break;
-        }
-        room += left as f64 * CAUTION;
+        // What was chosen took more or less than it seemed to.
+        let used = tokens.saturating_sub(frame_tokens).max(1) as f64;
+        let aim = if attempt < ATTEMPTS_MAX / 2 { AIM } else { AIM_AT_LAST };
+        room *= (allowed / used).min(GROWTH_MAX) * aim;
     }
     fullest.map(|(_, text)| text)
 }

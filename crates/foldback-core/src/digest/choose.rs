@@ -21,7 +21,12 @@ const LINE_TOKENS: f64 = 1.5;
 /// The part of a name's weight that is its context's: a name without it may be found again, but not
 /// what it was about. The fewer of the names there is room for, the more they have to tell.
 const CONTEXT_SHARE: f64 = 0.16;
-const CONTEXT_SHARE_MAX: f64 = 0.39;
+const CONTEXT_SHARE_MAX: f64 = 0.4;
+
+/// Where there is room for this share of the names that are wanted, there is for commas and whole
+/// sentences as well.
+pub(super) const AMPLE_SHARE: f64 = 0.9;
+const COMMA_TOKENS: f64 = 1.0;
 
 /// A name this long is its own context; so is a command of the names in it.
 const TELLING_CHARACTERS_MIN: usize = 40;
@@ -35,6 +40,8 @@ pub(super) struct Choice {
     pub(super) is_open: Vec<bool>,
     /// Names that are listed, in order.
     pub(super) names: Vec<NameIndex>,
+    /// Of the names that are wanted, the share there is room for.
+    pub(super) room_share: f64,
 }
 
 /// What there is to choose from, weighed once for every attempt.
@@ -49,6 +56,7 @@ pub(super) struct Chooser<'c, 's> {
     /// None of them costs less, whatever is chosen before.
     cost_min: f64,
     context_share: f64,
+    room_share: f64,
     name_tokens: Vec<f64>,
     headings: Vec<Heading>,
 }
@@ -163,15 +171,20 @@ impl<'c, 's> Chooser<'c, 's> {
             Heading { tokens: tokens(text), names, shown, weight: weigh::topic_weight(topic, now) }
         };
         // With the space before it: some share a token with it, figures do not.
-        let name_tokens: Vec<f64> =
+        let mut name_tokens: Vec<f64> =
             passages.names.iter().map(|name| tokens(&format!(" {}", name.text))).collect();
+        let room_share = room_share(&weights, &name_tokens, tokens_max);
+        if room_share >= AMPLE_SHARE {
+            name_tokens.iter_mut().for_each(|tokens| *tokens += COMMA_TOKENS);
+        }
         let mut chooser = Self {
             sources,
             passages,
             passage_tokens: vec![0.0; passages.passages.len()],
             candidates: Vec::new(),
             cost_min: f64::INFINITY,
-            context_share: context_share(&weights, &name_tokens, tokens_max),
+            context_share: CONTEXT_SHARE_MAX + (CONTEXT_SHARE - CONTEXT_SHARE_MAX) * room_share,
+            room_share,
             weights,
             name_tokens,
             headings: headings.iter().zip(&sources.topics).map(heading_of).collect(),
@@ -258,7 +271,12 @@ impl<'c, 's> Chooser<'c, 's> {
         }
         run.passages.sort_unstable();
         let listed = (0..self.weights.len() as u32).filter(|&name| run.is_listed[name as usize]);
-        Choice { names: listed.map(NameIndex).collect(), passages: run.passages, is_open: run.is_open }
+        Choice {
+            names: listed.map(NameIndex).collect(),
+            passages: run.passages,
+            is_open: run.is_open,
+            room_share: self.room_share,
+        }
     }
 
     fn take(&self, which: Which, cost: f64, run: &mut Run, visible: &mut Visible) {
@@ -279,10 +297,7 @@ impl<'c, 's> Chooser<'c, 's> {
                 run.left -= cost;
                 self.open(self.topic_of(index), run);
                 for &name in self.passages.names_of(index) {
-                    self.show(name, Shown::Quoted, run);
-                    for &part in self.passages.parts_of(name) {
-                        self.show(part, Shown::Quoted, run);
-                    }
+                    self.tell(name, Shown::Quoted, run);
                 }
                 run.passages.push(index);
                 visible.add(text_of(self.sources, self.passages, index));
@@ -299,23 +314,24 @@ impl<'c, 's> Chooser<'c, 's> {
         if !std::mem::replace(&mut run.is_open[topic], true) {
             let heading = &self.headings[topic];
             for &name in &heading.names {
-                self.show(name, heading.shown, run);
+                self.tell(name, heading.shown, run);
+            }
+        }
+    }
+
+    /// Shows a name outside of a list, and the names in it: none of them need be listed as well.
+    fn tell(&self, name: NameIndex, shown: Shown, run: &mut Run) {
+        for &name in [name].iter().chain(self.passages.parts_of(name)) {
+            self.show(name, shown, run);
+            if std::mem::replace(&mut run.is_listed[name.0 as usize], false) {
+                run.left += self.name_tokens[name.0 as usize];
             }
         }
     }
 
     fn show(&self, name: NameIndex, shown: Shown, run: &mut Run) {
         let index = name.0 as usize;
-        let shown = self.shown_as(name, shown).max(run.shown[index]);
-        run.shown[index] = shown;
-        // What is quoted need not be listed as well.
-        if shown == Shown::Quoted
-            && self.shown_as(name, Shown::Named) != Shown::Quoted
-            && run.is_listed[index]
-        {
-            run.is_listed[index] = false;
-            run.left += self.name_tokens[index];
-        }
+        run.shown[index] = self.shown_as(name, shown).max(run.shown[index]);
     }
 
     fn shown_as(&self, name: NameIndex, shown: Shown) -> Shown {
@@ -384,12 +400,11 @@ impl<'c, 's> Chooser<'c, 's> {
     }
 }
 
-/// What context is worth where there is so much room for the names that are wanted.
-fn context_share(weights: &[f64], name_tokens: &[f64], tokens_max: f64) -> f64 {
+/// Of the names that are wanted, the share there is room for in `tokens_max`.
+fn room_share(weights: &[f64], name_tokens: &[f64], tokens_max: f64) -> f64 {
     let wanted = weights.iter().zip(name_tokens).filter(|(weight, _)| **weight > 0.0);
     let all_tokens: f64 = wanted.map(|(_, tokens)| tokens).sum();
-    let left_out = 1.0 - (tokens_max / all_tokens.max(1.0)).min(1.0);
-    CONTEXT_SHARE + (CONTEXT_SHARE_MAX - CONTEXT_SHARE) * left_out
+    (tokens_max / all_tokens.max(1.0)).min(1.0)
 }
 
 fn text_of<'c>(sources: &'c Sources<'_>, passages: &'c Passages<'_>, passage: u32) -> &'c str {

@@ -83,6 +83,8 @@ pub(super) struct Passages<'s> {
     pub(super) passages: Vec<Passage>,
     pub(super) names: Vec<Name<'s>>,
     listed: Vec<NameIndex>,
+    /// For each source, where the names in it begin to be listed.
+    listed_starts: Vec<u32>,
     /// For each name, where the names that stand in it are listed in `parts`.
     part_spans: Vec<Range<u32>>,
     parts: Vec<NameIndex>,
@@ -106,6 +108,7 @@ impl<'s> Passages<'s> {
                 }
             };
             let first = passages.listed.len() as u32;
+            passages.listed_starts.push(first);
             for (name, kind) in &cut.names {
                 let text = &text[name.start as usize..name.end as usize];
                 passages.mention(text, *kind, source, is_note);
@@ -195,6 +198,12 @@ impl<'s> Passages<'s> {
     pub(super) fn names_of(&self, passage: u32) -> &[NameIndex] {
         let passage = &self.passages[passage as usize];
         &self.listed[passage.names.start as usize..passage.names.end as usize]
+    }
+
+    /// The names that stand in a source.
+    pub(super) fn names_in(&self, source: usize) -> &[NameIndex] {
+        let end = self.listed_starts.get(source + 1).map_or(self.listed.len(), |&end| end as usize);
+        &self.listed[self.listed_starts[source] as usize..end]
     }
 
     /// The names that stand in some other text.

@@ -5,10 +5,11 @@ use std::fmt::Write;
 use std::ops::Range;
 
 use super::choose::Choice;
+use super::lines::Lines;
 use super::passages::Passages;
-use super::sources::{Author, Source, Sources, Subject, Topic, TopicIndex, first_sentence};
+use super::sources::{Author, Source, Sources, Subject, Topic, first_sentence};
 use super::words::Words;
-use crate::ledger::{FactKind, is_decision, sentences};
+use crate::ledger::{is_decision, sentences};
 use crate::reading::clipped;
 use crate::tools::TodoState;
 
@@ -23,28 +24,12 @@ const NOTES: &str = "Notes, in the agent's words";
 const ELSEWHERE: &str = "Also seen";
 pub(crate) const USER_MARK: &str = "> ";
 pub(super) const QUOTE_MARK: &str = "  | ";
-const QUOTE_LINE: &str = "\n  | ";
 /// Between two quotations on one line.
 pub(super) const JOINT: &str = " … ";
-pub(super) const NAMES: &str = "also: ";
+pub(super) const NAMES: &str = "mentions: ";
 pub(super) const DONE: &str = "Done: ";
 pub(super) const IN_PROGRESS: &str = "In progress: ";
 pub(super) const NEXT: &str = "Next: ";
-
-/// How names are introduced that stand under no heading.
-const KINDS: [(FactKind, &str); 5] = [
-    (FactKind::Path, "files and folders"),
-    (FactKind::Url, "addresses"),
-    (FactKind::Hash, "hashes"),
-    (FactKind::Number, "figures"),
-    (FactKind::Identifier, "names"),
-];
-
-/// Windows of a line that are no further apart are quoted as one.
-const JOINED_BYTES_MAX: u32 = 8;
-
-/// Quotations stand on one line up to this much.
-const QUOTES_BYTES_MAX: usize = 240;
 
 /// As much is told of a command.
 const COMMAND_BYTES_MAX: usize = 200;
@@ -56,7 +41,7 @@ const ERRORS_MAX: usize = 8;
 const TODOS_MAX: usize = 20;
 
 /// One error for so many tokens of digest.
-const ERROR_TOKENS_SHARE: usize = 1_000;
+const ERROR_TOKENS_SHARE: usize = 4_000;
 
 /// As much is quoted of what the agent said last: of the digest, and at most.
 const LAST_SHARE: usize = 40;
@@ -276,7 +261,7 @@ pub(super) fn write(
     headings: &[String],
     choice: &Choice,
 ) -> String {
-    let (mut topics, others) = grouped(sources, passages, choice);
+    let Lines { mut topics, notes, others } = Lines::of(sources, passages, choice);
     let mut is_written = vec![false; topics.len()];
     let mut body = |is_wanted: &dyn Fn(&Topic) -> bool| {
         let mut body = String::new();
@@ -293,7 +278,7 @@ pub(super) fn write(
     let changed = body(&|topic| matches!(topic.subject, Subject::File(_)) && topic.change_count > 0);
     let files = changed + &body(&|topic| matches!(topic.subject, Subject::File(_)));
     let commands = body(&|topic| matches!(topic.subject, Subject::Command(_)));
-    let notes = body(&|topic| matches!(topic.subject, Subject::Notes));
+    let notes: String = notes.into_iter().map(|note| note.lines).collect();
     let elsewhere = body(&|_| true) + &others;
     [
         frame.said.clone(),
@@ -306,100 +291,4 @@ pub(super) fn write(
         section(ELSEWHERE, &elsewhere),
     ]
     .concat()
-}
-
-/// For each topic, its chosen passages and names; then the names that stand under no topic.
-fn grouped(sources: &Sources<'_>, passages: &Passages<'_>, choice: &Choice) -> (Vec<String>, String) {
-    let mut groups = vec![String::new(); sources.topics.len()];
-    let mut line_bytes = vec![usize::MAX; sources.topics.len()];
-    for quote in quotes(passages, choice) {
-        let piece = &passages.pieces[quote.piece as usize];
-        let source = &sources.texts[piece.source as usize];
-        let topic = source.topic.0 as usize;
-        let is_listed = matches!(sources.topics[topic].subject, Subject::Notes);
-        for span in &quote.spans {
-            let length = (span.end - span.start) as usize;
-            // Notes are sentences; lines of files and answers are short, and stand side by side.
-            let is_joined = !is_listed && line_bytes[topic].saturating_add(length) <= QUOTES_BYTES_MAX;
-            line_bytes[topic] = if is_joined { line_bytes[topic] + length } else { length };
-            groups[topic].push_str(match (is_joined, is_listed) {
-                (true, _) => JOINT,
-                (false, true) => "\n- ",
-                (false, false) => QUOTE_LINE,
-            });
-            push_folded(&mut groups[topic], &source.text[span.start as usize..span.end as usize]);
-        }
-    }
-    let others = push_names(&mut groups, sources, passages, choice);
-    (groups, others)
-}
-
-/// What is quoted of one piece: windows, those that meet as one.
-struct Quote {
-    piece: u32,
-    spans: Vec<Range<u32>>,
-}
-
-fn quotes(passages: &Passages<'_>, choice: &Choice) -> Vec<Quote> {
-    let mut chosen: Vec<(u32, Range<u32>)> = choice
-        .passages
-        .iter()
-        .map(|&index| &passages.passages[index as usize])
-        .map(|passage| (passage.piece, passage.span.clone()))
-        .collect();
-    chosen.sort_unstable_by_key(|(piece, span)| (*piece, span.start, span.end));
-    let mut quotes: Vec<Quote> = Vec::new();
-    for (piece, span) in chosen {
-        let Some(quote) = quotes.last_mut().filter(|quote| quote.piece == piece) else {
-            quotes.push(Quote { piece, spans: vec![span] });
-            continue;
-        };
-        match quote.spans.last_mut().filter(|last| span.start <= last.end + JOINED_BYTES_MAX) {
-            Some(last) => last.end = last.end.max(span.end),
-            None => quote.spans.push(span),
-        }
-    }
-    quotes
-}
-
-/// Pushes a text with every run of white space as one space.
-fn push_folded(group: &mut String, text: &str) {
-    for (position, word) in text.split_whitespace().enumerate() {
-        group.push_str(if position == 0 { "" } else { " " });
-        group.push_str(word);
-    }
-}
-
-/// Pushes names under what they were last mentioned in, if that is written about at all. Returns the
-/// others, by kind.
-fn push_names(
-    groups: &mut [String],
-    sources: &Sources<'_>,
-    passages: &Passages<'_>,
-    choice: &Choice,
-) -> String {
-    let mut lists: Vec<Vec<&str>> = vec![Vec::new(); sources.topics.len()];
-    let mut elsewhere: [Vec<&str>; KINDS.len()] = Default::default();
-    for name in &choice.names {
-        let name = &passages.names[name.0 as usize];
-        let TopicIndex(topic) = name.topic;
-        let has_heading = matches!(
-            sources.topic(name.topic).subject,
-            Subject::File(_) | Subject::Command(_) | Subject::Tool(_)
-        );
-        if has_heading && (choice.is_open[topic as usize] || !groups[topic as usize].is_empty()) {
-            lists[topic as usize].push(name.text);
-        } else {
-            let kind = KINDS.iter().position(|(kind, _)| *kind == name.kind).unwrap_or(KINDS.len() - 1);
-            elsewhere[kind].push(name.text);
-        }
-    }
-    for (group, list) in groups.iter_mut().zip(lists).filter(|(_, list)| !list.is_empty()) {
-        let _ = write!(group, "\n  {NAMES}{}", list.join(" "));
-    }
-    let mut others = String::new();
-    for ((_, title), list) in KINDS.iter().zip(elsewhere).filter(|(_, list)| !list.is_empty()) {
-        let _ = write!(others, "\n- {title}: {}", list.join(" "));
-    }
-    others
 }

@@ -62,6 +62,11 @@ impl Transcript {
         digest::read_ahead(told, &self.meter);
     }
 
+    /// Whether a digest has looked into an item, or it was read ahead.
+    pub fn is_read(&self, index: usize) -> bool {
+        self.findings.get(index).is_some_and(|findings| findings.get().is_some())
+    }
+
     /// Where what digests find in an item is kept.
     pub(crate) fn findings(&self, index: usize) -> Option<&ItemFindings> {
         let item = self.sequence.get(index)?.item();

@@ -5,14 +5,13 @@ use std::panic::resume_unwind;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
-use foldback_core::{Fold, Holds, Plan, Tokens, Transcript};
+use foldback_core::{Fold, ItemKind, Plan, Tokens, Transcript};
 
 /// A digest of fewer tokens is written before threads would have helped: most are.
 const TOGETHER_TOKENS_MIN: Tokens = Tokens(500_000);
 
-/// What tools were asked and answered is read up to about this much, the newest first; a digest reads
-/// no more of it.
-const READ_TOKENS_MAX: u64 = 1_300_000;
+/// All but the user's words is read up to about this much, the newest first; a digest reads no more.
+const READ_TOKENS_MAX: u64 = 900_000;
 
 /// At most this many threads read together.
 const THREADS_MAX: usize = 8;
@@ -22,7 +21,9 @@ pub(crate) fn read_ahead(plan: &Plan) {
     let transcript = plan.view().transcript();
     let threads = thread::available_parallelism().map_or(1, NonZero::get).min(THREADS_MAX);
     for fold in plan.folds().filter(|fold| fold.tokens_before >= TOGETHER_TOKENS_MIN && threads > 1) {
-        read_on_threads(threads, transcript, &to_read(fold, transcript));
+        let unread: Vec<usize> =
+            to_read(fold, transcript).into_iter().filter(|&index| !transcript.is_read(index)).collect();
+        read_on_threads(threads, transcript, &unread);
     }
 }
 
@@ -32,13 +33,13 @@ fn to_read(fold: &Fold, transcript: &Transcript) -> Vec<usize> {
     let folded = fold.range.clone().rev().filter(|&index| fold.hides(index));
     let is_read = |index: &usize| {
         let Some(entry) = transcript.get(*index) else { return false };
-        // Of what happened long ago, only what was said is read.
-        let is_said = !entry.holds().intersects(Holds::CALL | Holds::RESULT | Holds::REASONING);
+        // Of what happened long ago, only what the user said is read.
+        let is_users = entry.item().kind == ItemKind::User;
         let is_recent = left > 0;
-        if !is_said {
+        if !is_users {
             left = left.saturating_sub(entry.tokens().total.0);
         }
-        is_said || is_recent
+        is_users || is_recent
     };
     folded.filter(is_read).collect()
 }
@@ -69,6 +70,8 @@ mod tests {
         let mut transcript = Transcript::default();
         transcript.push(Item::user("task", "Make src/parser.rs faster. Never touch src/lexer.rs."));
         transcript.push(Item::assistant("plan", vec![Part::text("First src/scan.rs, then the rest.")]));
+        transcript.push(Item::user("aside", "The weather is fine today, by the way."));
+        transcript.push(Item::user("newest", "Go on."));
         let mut number = 0;
         while transcript.tokens().0 < tokens {
             number += 1;
@@ -97,13 +100,16 @@ mod tests {
     }
 
     #[test]
-    fn of_what_happened_long_ago_only_what_was_said_is_read() {
+    fn of_what_happened_long_ago_only_what_the_user_said_is_read() {
         let transcript = rounds(READ_TOKENS_MAX + 200_000);
         let plan = planned(&transcript);
         let fold = plan.folds().next().unwrap();
         let read = to_read(fold, &transcript);
         let (oldest, newest) = (*read.last().unwrap(), read[0]);
-        assert_eq!(oldest, 1, "what was said first is read; the task stays visible");
+        assert_eq!(
+            oldest, 2,
+            "the aside is read, what the agent said before it is not; the task and the newest stay visible"
+        );
         assert!(read.len() < newest, "{} of {newest}", read.len());
         assert!(read.windows(2).all(|two| two[1] < two[0]), "the newest first, each once");
     }

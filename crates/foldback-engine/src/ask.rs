@@ -24,6 +24,7 @@ use futures_util::future::join_all;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
+use crate::ahead::read_ahead;
 use crate::backend::CompactionBackend;
 use crate::compaction::CompactionError;
 use crate::event::CompactionEventKind;
@@ -148,7 +149,14 @@ pub(crate) async fn fill(plan: &Plan, asking: &Asking<'_>) -> Result<Filled, Com
 /// The summary of one fold, whoever writes it, and what there is to say about how it came about.
 async fn fill_one(calls: &Calls<'_>, fold: PlannedFold) -> (Item, Option<Value>) {
     let asking = calls.asking;
-    let digest = Arc::new(fold.off_task(|request| request.digest()).await);
+    let plan = Arc::clone(&fold.plan);
+    let digest = Arc::new(
+        fold.off_task(move |request| {
+            read_ahead(&plan);
+            request.digest()
+        })
+        .await,
+    );
     let taken = match asking.backend.reads_items() {
         true => Folding::new(calls, &fold, Arc::clone(&digest)).await.summary().await,
         false => None,

@@ -171,8 +171,16 @@ impl<'c, 's> Chooser<'c, 's> {
             Heading { tokens: tokens(text), names, shown, weight: weigh::topic_weight(topic, now) }
         };
         // With the space before it: some share a token with it, figures do not.
-        let mut name_tokens: Vec<f64> =
-            passages.names.iter().map(|name| tokens(&format!(" {}", name.text))).collect();
+        let mut spaced = String::new();
+        let mut name_tokens: Vec<f64> = passages
+            .names
+            .iter()
+            .map(|name| {
+                spaced.clear();
+                spaced.extend([" ", name.text]);
+                tokens(&spaced)
+            })
+            .collect();
         let room_share = room_share(&weights, &name_tokens, tokens_max);
         if room_share >= AMPLE_SHARE {
             name_tokens.iter_mut().for_each(|tokens| *tokens += COMMA_TOKENS);

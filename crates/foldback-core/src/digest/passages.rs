@@ -95,6 +95,8 @@ impl<'s> Passages<'s> {
     /// Cuts all texts.
     pub(super) fn of(sources: &'s Sources<'_>) -> Self {
         let mut passages = Self::default();
+        passages.index.reserve(sources.texts.len() * NAMES_EACH);
+        passages.names.reserve(sources.texts.len() * NAMES_EACH);
         for (source_index, source) in (0_u32..).zip(&sources.texts) {
             let text = &*source.text;
             let is_note = sources.topic(source.topic).subject == Subject::Notes;
@@ -174,13 +176,14 @@ impl<'s> Passages<'s> {
 
     /// Finds the names that stand in longer ones, as `parser.rs` does in `src/parser.rs`.
     fn find_parts(&mut self) {
-        for (index, name) in (0_u32..).zip(&self.names) {
+        let mut joints = Vec::with_capacity(JOINTS_MAX + 1);
+        for name in &self.names {
             let first = self.parts.len() as u32;
-            let joints = joints(name.text);
+            find_joints(name.text, &mut joints);
             for (position, &start) in joints.iter().enumerate() {
                 for &end in &joints[position + 1..] {
                     let part = name.text[start..end].trim_matches(is_joint);
-                    let known = self.index.get(part).filter(|part| part.0 != index);
+                    let known = self.index.get(part).filter(|_| part.len() < name.text.len());
                     let new = known.filter(|part| !self.parts[first as usize..].contains(part));
                     self.parts.extend(new.copied());
                 }
@@ -216,6 +219,9 @@ impl<'s> Passages<'s> {
     }
 }
 
+/// About how many names a text is the first to mention: room is made for them at once.
+const NAMES_EACH: usize = 8;
+
 /// Longer names are taken apart only this often.
 const JOINTS_MAX: usize = 12;
 
@@ -223,13 +229,15 @@ fn is_joint(character: char) -> bool {
     !character.is_alphanumeric() && character != '_'
 }
 
-/// Where a name can be taken apart, its ends included.
-fn joints(name: &str) -> Vec<usize> {
+/// Where a name can be taken apart, its ends included; nowhere, if it is one word.
+fn find_joints(name: &str, joints: &mut Vec<usize>) {
+    joints.clear();
     let inside = name.char_indices().filter(|&(_, character)| is_joint(character)).map(|(at, _)| at);
-    let mut joints: Vec<usize> =
-        [0].into_iter().chain(inside.filter(|&at| at > 0)).take(JOINTS_MAX).collect();
-    joints.push(name.len());
-    joints
+    joints.extend([0].into_iter().chain(inside.filter(|&at| at > 0)).take(JOINTS_MAX));
+    match joints.len() {
+        1 if !name.starts_with(is_joint) => joints.clear(),
+        _ => joints.push(name.len()),
+    }
 }
 
 #[cfg(test)]
@@ -239,9 +247,13 @@ mod tests {
     #[test]
     fn a_name_can_be_taken_apart_where_its_words_meet() {
         let name = "src/parser.rs";
-        let joints = joints(name);
+        let mut joints = Vec::new();
+        find_joints(name, &mut joints);
         let ends: Vec<&str> = joints.iter().map(|&at| name[at..].trim_start_matches(is_joint)).collect();
         assert_eq!(ends, ["src/parser.rs", "parser.rs", "rs", ""]);
-        assert!(super::joints(&"a.".repeat(500)).len() <= JOINTS_MAX + 1);
+        find_joints(&"a.".repeat(500), &mut joints);
+        assert!(joints.len() <= JOINTS_MAX + 1);
+        find_joints("scan_token", &mut joints);
+        assert!(joints.is_empty());
     }
 }

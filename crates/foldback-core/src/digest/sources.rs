@@ -104,35 +104,26 @@ const WHY_BYTES_MAX: usize = 100;
 /// As much is quoted of the line that an error begins with.
 const ERROR_BYTES_MAX: usize = 160;
 
-/// What tools were asked and answered, and what was thought, is read up to this much, the newest
-/// first: above a million tokens.
-const READ_BYTES_MAX: usize = 5 << 20;
+/// All but the user's words is read up to this much, the newest first: about 800,000 tokens.
+const READ_BYTES_MAX: usize = 3 << 20;
 
 /// How much of an item is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Depth {
     Whole,
-    /// What was said, and what was called.
-    Said,
+    /// What the user said, and which files were changed.
+    Marks,
 }
 
 /// Bytes of what can be read in a part.
 fn size_of(part: &Part) -> usize {
     match part {
-        Part::ToolCall(_) | Part::ToolResult(_) | Part::Reasoning(_) => bytes_of(part),
-        Part::Text(_) | Part::Structured(_) | Part::File(_) | Part::Media(_) | Part::Opaque(_) => {
-            text_of(part).len()
-        }
-    }
-}
-
-/// Bytes that are read of a part only if it is recent.
-fn bytes_of(part: &Part) -> usize {
-    match part {
         Part::ToolCall(call) => call.input.as_str().len(),
         Part::ToolResult(result) => result.content.iter().filter_map(ResultPart::as_text).map(str::len).sum(),
         Part::Reasoning(reasoning) => reasoning.text.len(),
-        Part::Text(_) | Part::Structured(_) | Part::File(_) | Part::Media(_) | Part::Opaque(_) => 0,
+        Part::Text(_) | Part::Structured(_) | Part::File(_) | Part::Media(_) | Part::Opaque(_) => {
+            text_of(part).len()
+        }
     }
 }
 
@@ -150,18 +141,18 @@ pub(super) struct Sources<'r> {
 }
 
 impl<'r> Sources<'r> {
-    /// Reads recorded items. Of a very long past, what tools were
-    /// asked and answered long ago is not read: what was said is, and which tools were called.
+    /// Reads recorded items: of a very long past, what the user said and which files were changed.
     pub(super) fn read(items: &[Told<'r>]) -> Self {
         let mut sources = Self::default();
         let mut left = READ_BYTES_MAX;
         let mut is_within = |item: &Item| {
-            left = left.saturating_sub(item.parts.iter().map(bytes_of).sum());
+            let is_read = item.kind != ItemKind::User;
+            left = left.saturating_sub(item.parts.iter().filter(|_| is_read).map(size_of).sum());
             left > 0
         };
         let recent = items.iter().rev().take_while(|told| is_within(told.item)).count();
         for (position, told) in items.iter().enumerate() {
-            let depth = if position + recent < items.len() { Depth::Said } else { Depth::Whole };
+            let depth = if position + recent < items.len() { Depth::Marks } else { Depth::Whole };
             sources.push(told, depth);
         }
         sources
@@ -187,9 +178,14 @@ impl<'r> Sources<'r> {
                 continue;
             }
             let known = told.findings.and_then(|findings| findings.part(part_index, size_of(part)));
+            if depth == Depth::Marks && item.kind != ItemKind::User {
+                if let Part::ToolCall(call) = part {
+                    self.change(item_index, call, known, said);
+                }
+                continue;
+            }
             let (author, topic) = match part {
                 Part::ToolCall(call) => (Author::Agent, self.call(item_index, call, known, said)),
-                Part::ToolResult(_) | Part::Reasoning(_) if depth == Depth::Said => continue,
                 Part::ToolResult(result) => (Author::Tool, self.answer(item_index, result, part, known)),
                 Part::Reasoning(_) => (Author::Thought, self.about(Subject::Notes)),
                 Part::Text(_) | Part::Structured(_) | Part::File(_) | Part::Media(_) | Part::Opaque(_) => {
@@ -197,7 +193,7 @@ impl<'r> Sources<'r> {
                 }
             };
             let text = match (part, known) {
-                (Part::ToolCall(_), _) if !is_hidden || depth == Depth::Said => continue,
+                (Part::ToolCall(_), _) if !is_hidden => continue,
                 (Part::ToolCall(_), Some(known)) => Cow::Borrowed(known.call_text(part)),
                 _ => text_of(part),
             };
@@ -241,28 +237,11 @@ impl<'r> Sources<'r> {
         known: Option<&'r PartFindings>,
         said: Option<&str>,
     ) -> TopicIndex {
-        let actions = match known {
-            Some(known) => Cow::Borrowed(known.actions(call)),
-            None => Cow::Owned(Action::of(call)),
-        };
+        let actions = actions_of(call, known);
         let mut subject = None;
         for action in &*actions {
-            if let Action::Todo(todos) = action {
-                self.todos.clone_from(todos);
-            }
-            let Some(about) = subject_of(action) else { continue };
-            let topic = self.about(about);
-            subject.get_or_insert(topic);
-            let topic = self.topic_mut(topic);
-            topic.call_count += 1;
-            topic.newest_item = item_index;
-            if action.is_change() {
-                topic.change_count += 1;
-                topic.is_deleted = matches!(action, Action::Delete { .. });
-                topic.why =
-                    said.map(|said| first_sentence(said, WHY_BYTES_MAX).to_owned()).or(topic.why.take());
-            } else if matches!(action, Action::Read { .. }) {
-                topic.read_count += 1;
+            if let Some(topic) = self.act(item_index, action, said) {
+                subject.get_or_insert(topic);
             }
         }
         let topic = subject.unwrap_or_else(|| {
@@ -273,6 +252,38 @@ impl<'r> Sources<'r> {
         });
         self.calls.insert(&call.id, (topic, actions));
         topic
+    }
+
+    /// Of a call that is not read any more, what it changed.
+    fn change(
+        &mut self,
+        item_index: usize,
+        call: &'r ToolCall,
+        known: Option<&'r PartFindings>,
+        said: Option<&str>,
+    ) {
+        for action in actions_of(call, known).iter().filter(|action| action.is_change()) {
+            self.act(item_index, action, said);
+        }
+    }
+
+    /// Takes an action in, and returns what it is about.
+    fn act(&mut self, item_index: usize, action: &Action, said: Option<&str>) -> Option<TopicIndex> {
+        if let Action::Todo(todos) = action {
+            self.todos.clone_from(todos);
+        }
+        let index = self.about(subject_of(action)?);
+        let topic = self.topic_mut(index);
+        topic.call_count += 1;
+        topic.newest_item = item_index;
+        if action.is_change() {
+            topic.change_count += 1;
+            topic.is_deleted = matches!(action, Action::Delete { .. });
+            topic.why = said.map(|said| first_sentence(said, WHY_BYTES_MAX).to_owned()).or(topic.why.take());
+        } else if matches!(action, Action::Read { .. }) {
+            topic.read_count += 1;
+        }
+        Some(index)
     }
 
     fn answer(
@@ -298,6 +309,13 @@ impl<'r> Sources<'r> {
             self.last_error = self.topic(topic).open_error.clone().map(|(_, line)| (topic, line));
         }
         topic
+    }
+}
+
+fn actions_of<'r>(call: &'r ToolCall, known: Option<&'r PartFindings>) -> Cow<'r, [Action]> {
+    match known {
+        Some(known) => Cow::Borrowed(known.actions(call)),
+        None => Cow::Owned(Action::of(call)),
     }
 }
 

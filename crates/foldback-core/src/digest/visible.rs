@@ -5,7 +5,7 @@ use std::ops::Range;
 use memchr::memmem;
 
 /// A digest longer than this is not searched for each name: some are then listed that stand in it.
-const SEARCHED_BYTES_MAX: usize = 256 << 10;
+const SEARCHED_BYTES_MAX: usize = 64 << 10;
 
 /// Whether no letter, digit or underscore adjoins another at the ends of a span.
 fn is_apart(text: &[u8], span: Range<usize>) -> bool {

@@ -9,10 +9,12 @@ use foldback_formats::Source;
 use super::Stamp;
 
 /// Shorter files are held: there is nothing to gain.
+#[cfg(unix)]
 const BYTES_MIN: u64 = 8 * 1024 * 1024;
 
 /// A file that stays open.
 #[derive(Debug)]
+#[cfg_attr(not(unix), allow(dead_code, reason = "there is none elsewhere"))]
 pub(super) struct File {
     file: fs::File,
     byte_count: usize,

@@ -3,7 +3,7 @@
 mod report;
 mod summarizer;
 
-use std::cell::{Cell, OnceCell};
+use std::cell::Cell;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread;
@@ -130,31 +130,24 @@ impl<'a> Job<'a> {
     /// this one works out what goes behind them.
     fn run_and_write(&self, destination: &Destination) -> Result<(Done, Option<WrittenReport>), Failure> {
         thread::scope(|scope| {
-            let begun = OnceCell::new();
-            let begin = || {
-                begun.get_or_init(|| {
-                    let begun = match self.arguments.fresh {
-                        true => None,
-                        false => destination.begin(scope, self.opened),
-                    };
-                    if begun.is_some() {
-                        let session = self.session();
-                        scope.spawn(|| session.prepare_to_add());
-                    }
-                    begun
-                });
+            let begun = match self.arguments.fresh {
+                true => None,
+                false => destination.begin(scope, self.opened),
             };
-            let done = self.run(&begin)?;
+            if begun.is_some() {
+                let session = self.session();
+                scope.spawn(|| session.prepare_to_add());
+            }
+            let done = self.run()?;
             if !self.is_kept.get() && !self.shared.quiet {
                 terminal::warning(&format!("{}: nothing matches --keep", self.opened.path.display()));
             }
-            let written = done.write(self, destination, begun.into_inner().flatten())?;
+            let written = done.write(self, destination, begun)?;
             Ok((done, written))
         })
     }
 
-    /// `begin` is called when all is counted: until then every core is busy, and afterwards mostly one.
-    fn run(&self, begin: &dyn Fn()) -> Result<Done, Failure> {
+    fn run(&self) -> Result<Done, Failure> {
         let session = self.session();
         let budget = self.budget().map_err(|error| self.no_budget(error))?;
         let named = self.shared.model.as_deref().and_then(Model::named).map(|model| model.dialect);
@@ -163,7 +156,7 @@ impl<'a> Job<'a> {
         let is_alone = session.conversations().iter().take(count).count() == 1;
         let mut done = Done { folded: Vec::new(), failed: Vec::new(), budget, dialect };
         for (index, conversation) in session.conversations().iter().enumerate().take(count) {
-            match self.fold(index, conversation, &budget, dialect, begin) {
+            match self.fold(index, conversation, &budget, dialect) {
                 Ok(folded) => done.folded.push(folded),
                 Err(failure) if is_alone => return Err(failure),
                 Err(failure) => {
@@ -217,11 +210,9 @@ impl<'a> Job<'a> {
         conversation: &Conversation,
         budget: &Budget,
         dialect: Option<Dialect>,
-        begin: &dyn Fn(),
     ) -> Result<Folded, Failure> {
         let recorded = recorded(conversation);
         let transcript = counting::transcript(self.counter, dialect, &recorded);
-        begin();
         let mut before = self.start(conversation, &transcript);
         if let Some(range) = self.arguments.range.as_ref().filter(|range| range.start >= before.len()) {
             let (file, count) = (self.named(conversation).display().to_string(), before.len());

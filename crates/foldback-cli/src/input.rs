@@ -1,5 +1,7 @@
 //! Where sessions come from: files, folders, stdin.
 
+mod pieces;
+
 use std::fs;
 use std::io::{self, IsTerminal, Read};
 use std::num::NonZero;
@@ -9,7 +11,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::SystemTime;
 
-use foldback_formats::{Fault, FormatError, Session};
+use foldback_formats::{Contents, Fault, FormatError, Session};
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::args::{Inputs, Shared};
@@ -40,14 +42,14 @@ const READ_THREADS_MAX: usize = 8;
 /// Problems that are told for one file; the rest are counted.
 const PROBLEMS_TOLD_MAX: usize = 5;
 
-/// A session and where it came from.
+/// A session and where it came from. Commands that only look at sessions do with their contents.
 #[derive(Debug)]
-pub(crate) struct Opened {
+pub(crate) struct Opened<S = Session> {
     /// The file, or `stdin`.
     pub(crate) path: PathBuf,
     /// What the file was when it was read.
     pub(crate) stamp: Option<Stamp>,
-    pub(crate) session: Session,
+    pub(crate) session: S,
     /// Sessions of sub-agents that stand beside the file.
     pub(crate) sub_agents: Vec<PathBuf>,
 }
@@ -76,7 +78,25 @@ impl Stamp {
 pub(crate) fn for_each(
     shared: &Shared,
     inputs: &Inputs,
-    mut each: impl FnMut(&Opened) -> Result<Exit, Failure>,
+    each: impl FnMut(&Opened) -> Result<Exit, Failure>,
+) -> Result<Exit, Failure> {
+    for_each_opened(shared, inputs, open, each)
+}
+
+/// As [`for_each`], for what does not need the bytes of a session.
+pub(crate) fn look_at_each(
+    shared: &Shared,
+    inputs: &Inputs,
+    each: impl FnMut(&Opened<Contents>) -> Result<Exit, Failure>,
+) -> Result<Exit, Failure> {
+    for_each_opened(shared, inputs, open_to_look, each)
+}
+
+fn for_each_opened<S>(
+    shared: &Shared,
+    inputs: &Inputs,
+    open: impl Fn(&Shared, &Source) -> Result<Opened<S>, Failure>,
+    mut each: impl FnMut(&Opened<S>) -> Result<Exit, Failure>,
 ) -> Result<Exit, Failure> {
     let sources = sources(inputs)?;
     let bar = progress(shared, sources.len());
@@ -134,7 +154,7 @@ pub(crate) fn for_each(
 pub(crate) fn in_parallel<T: Send>(
     shared: &Shared,
     inputs: &Inputs,
-    each: impl Fn(&Opened) -> Result<T, Failure> + Sync,
+    each: impl Fn(&Opened<Contents>) -> Result<T, Failure> + Sync,
 ) -> Result<(Vec<T>, Exit), Failure> {
     let sources = sources(inputs)?;
     let bar = progress(shared, sources.len());
@@ -142,7 +162,7 @@ pub(crate) fn in_parallel<T: Send>(
     let work = || {
         let mut done = Vec::new();
         while let Some((index, source)) = claim(&next, &sources) {
-            let one = open(shared, source).and_then(|opened| each(&opened));
+            let one = open_to_look(shared, source).and_then(|opened| each(&opened));
             done.push((index, one));
             if let Some(bar) = &bar {
                 bar.inc(1);
@@ -214,10 +234,19 @@ pub(crate) fn paths(inputs: &Inputs) -> Result<Vec<PathBuf>, Failure> {
 
 /// The one session that a path names.
 pub(crate) fn one(shared: &Shared, path: &Path) -> Result<Opened, Failure> {
-    if path.is_dir() {
-        return Err(Failure::usage(format!("{} is a folder", path.display()), "name one session file"));
+    open(shared, &single(path)?)
+}
+
+/// As [`one`], for what does not need the bytes of a session.
+pub(crate) fn look_at(shared: &Shared, path: &Path) -> Result<Opened<Contents>, Failure> {
+    open_to_look(shared, &single(path)?)
+}
+
+fn single(path: &Path) -> Result<Source, Failure> {
+    match path.is_dir() {
+        true => Err(Failure::usage(format!("{} is a folder", path.display()), "name one session file")),
+        false => Ok(Source { path: path.to_owned(), is_found: false }),
     }
-    open(shared, &Source { path: path.to_owned(), is_found: false })
 }
 
 /// Whether the inputs name one session and no folder.
@@ -299,6 +328,29 @@ fn open(shared: &Shared, source: &Source) -> Result<Opened, Failure> {
     parse(shared, path.to_owned(), Some(stamp), bytes)
 }
 
+/// A long session is read piece by piece. Whatever goes wrong with that, a file that changes meanwhile
+/// too, shows when all of it is read.
+fn open_to_look(shared: &Shared, source: &Source) -> Result<Opened<Contents>, Failure> {
+    let path = source.path.as_path();
+    let stamp = Stamp::of(path);
+    let read = pieces::File::open(path, &stamp).and_then(|file| Contents::read_from(&file, shared.format));
+    match read.filter(|_| stamp.is_still(path)) {
+        Some(contents) => {
+            tell_problems(shared, path, &contents);
+            Ok(Opened {
+                path: path.to_owned(),
+                stamp: Some(stamp),
+                session: contents,
+                sub_agents: sub_agents(path),
+            })
+        }
+        None => {
+            let Opened { path, stamp, session, sub_agents } = open(shared, source)?;
+            Ok(Opened { path, stamp, session: session.into_contents(), sub_agents })
+        }
+    }
+}
+
 /// Reads a file that may be growing: what was read is then one state of it.
 fn read_file(path: &Path) -> Result<(Vec<u8>, Stamp), Failure> {
     let failed =
@@ -372,15 +424,16 @@ fn parse(shared: &Shared, path: PathBuf, stamp: Option<Stamp>, bytes: Vec<u8>) -
         None => Session::read(bytes),
     };
     let session = read.map_err(|error| Failure::Format { path: path.clone(), error })?;
-    if !shared.quiet {
-        tell_problems(&path, &session);
-    }
+    tell_problems(shared, &path, &session);
     let sub_agents = sub_agents(&path);
     Ok(Opened { path, stamp, session, sub_agents })
 }
 
-fn tell_problems(path: &Path, session: &Session) {
-    let problems = session.problems();
+fn tell_problems(shared: &Shared, path: &Path, contents: &Contents) {
+    if shared.quiet {
+        return;
+    }
+    let problems = contents.problems();
     for problem in problems.iter().take(PROBLEMS_TOLD_MAX) {
         let told = format!("{} (kept as it is, not read)", at(path, problem));
         match problem.fault {

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use foldback_core::{Dialect, Item, Model, Room, TokenCounter, Tokens, Transcript};
 use foldback_engine::replay::History;
-use foldback_formats::Conversation;
+use foldback_formats::{Contents, Conversation};
 
 use crate::args::Shared;
 use crate::counting;
@@ -31,7 +31,7 @@ pub(crate) struct Recording {
 
 /// The conversations of a session that have a window of their own.
 pub(crate) fn recordings<'a>(
-    opened: &'a Opened,
+    opened: &'a Opened<Contents>,
     counter: &'a Arc<dyn TokenCounter>,
 ) -> impl Iterator<Item = Recording> + 'a {
     let session = &opened.session;
@@ -52,15 +52,15 @@ pub(crate) fn recordings<'a>(
 }
 
 /// The window to replay at: the one that was given, or the model's.
-pub(crate) fn window(shared: &Shared, given: Option<Tokens>, opened: &Opened) -> Tokens {
+pub(crate) fn window(shared: &Shared, given: Option<Tokens>, opened: &Opened<Contents>) -> Tokens {
     given.or(model(shared, opened).map(|model| model.window)).unwrap_or(WINDOW_DEFAULT)
 }
 
 /// What a window leaves for a transcript: some policies keep room for the model's longest answer.
-pub(crate) fn room(shared: &Shared, window: Tokens, opened: &Opened) -> Room {
+pub(crate) fn room(shared: &Shared, window: Tokens, opened: &Opened<Contents>) -> Room {
     Room::new(window).output_max(model(shared, opened).map_or(Tokens::ZERO, |model| model.output_max))
 }
 
-fn model(shared: &Shared, opened: &Opened) -> Option<&'static Model> {
+fn model(shared: &Shared, opened: &Opened<Contents>) -> Option<&'static Model> {
     shared.model.as_deref().or(opened.session.model()).and_then(Model::named)
 }

@@ -48,32 +48,52 @@ pub(crate) enum Top<'a> {
     Array(Vec<Value>),
 }
 
-impl<'a> Probe<'a> {
-    fn new(bytes: &'a [u8]) -> Result<Self, FormatError> {
-        let mut first_problem = None;
-        let mut records = Vec::new();
-        let mut begins_broken = false;
+/// The first lines of the content as records.
+#[derive(Debug, Default)]
+struct Beginning {
+    /// The lines that are JSON objects.
+    records: Vec<Value>,
+    first_problem: Option<Problem>,
+    /// Whether a line that is no record comes before all that are.
+    is_broken: bool,
+}
+
+impl Beginning {
+    fn of(bytes: &[u8]) -> Self {
+        let mut seen = Self::default();
         for (number, line) in (1..).zip(jsonl::lines(bytes)).take(PROBE_LINES_MAX) {
             if line.len() > PROBE_LINE_BYTES_MAX {
                 continue;
             }
             match jsonl::parse::<Value>(line, number) {
-                Ok(Some((_, record))) if record.is_object() => records.push(record),
+                Ok(Some((_, record))) if record.is_object() => seen.records.push(record),
                 Ok(_) => {}
                 Err(problem) if problem.fault.loses_content() => {
-                    begins_broken |= records.is_empty();
-                    first_problem.get_or_insert(problem);
+                    seen.is_broken |= seen.records.is_empty();
+                    seen.first_problem.get_or_insert(problem);
                 }
                 Err(_) => {}
             }
         }
-        // A file of several records is no single value; a long one is not worth trying. But lines of
-        // a value that is laid out on several can be objects, too: its first line is then none.
-        if records.len() > 1 && !begins_broken {
-            return Ok(Self { records, document: None });
+        seen
+    }
+
+    /// A file of several records is no single value; a long one is not worth trying. But lines of
+    /// a value that is laid out on several can be objects, too: its first line is then none.
+    fn is_list(&self) -> bool {
+        self.records.len() > 1 && !self.is_broken
+    }
+}
+
+impl<'a> Probe<'a> {
+    fn new(bytes: &'a [u8]) -> Result<Self, FormatError> {
+        let seen = Beginning::of(bytes);
+        if seen.is_list() {
+            return Ok(Self { records: seen.records, document: None });
         }
+        let Beginning { mut records, first_problem, is_broken } = seen;
         let document = Top::of(bytes);
-        if begins_broken && document.is_ok() {
+        if is_broken && document.is_ok() {
             records.clear();
         }
         if records.is_empty()
@@ -150,9 +170,24 @@ pub fn detect(bytes: &[u8]) -> Result<Format, FormatError> {
     if bytes.trim_ascii().is_empty() {
         return Err(FormatError::Empty);
     }
-    let probe = Probe::new(bytes)?;
+    best_fit(&Probe::new(bytes)?)
+}
+
+/// What is needed of a long file to tell what it is, mostly.
+pub(crate) const BEGINNING_BYTES: usize = 1024 * 1024;
+
+/// The format that [`detect`] would find in all of a file of which these are the first bytes; none where
+/// that does not show.
+pub(crate) fn detect_by_beginning(bytes: &[u8]) -> Option<Format> {
+    let end = memchr::memchr_iter(b'\n', bytes).nth(PROBE_LINES_MAX - 1)?;
+    let seen = Beginning::of(&bytes[..=end]);
+    let probe = Probe { records: seen.is_list().then_some(seen.records)?, document: None };
+    best_fit(&probe).ok()
+}
+
+fn best_fit(probe: &Probe<'_>) -> Result<Format, FormatError> {
     let fits: Vec<(Fit, Format)> =
-        Format::ALL.iter().map(|&format| (format.codec().fits(&probe), format)).collect();
+        Format::ALL.iter().map(|&format| (format.codec().fits(probe), format)).collect();
     let best = fits.iter().map(|(fit, _)| *fit).max().unwrap_or(Fit::No);
     let best_fits: Vec<Format> =
         fits.into_iter().filter(|(fit, _)| *fit == best).map(|(_, format)| format).collect();
@@ -166,6 +201,18 @@ pub fn detect(bytes: &[u8]) -> Result<Format, FormatError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_beginning_shows_a_format_only_where_all_of_the_file_has_it() {
+        let record = "{\"type\":\"user\",\"uuid\":\"1\",\"sessionId\":\"2\",\"message\":{}}\n";
+        let list = record.repeat(PROBE_LINES_MAX);
+        assert_eq!(detect_by_beginning(list.as_bytes()), Some(Format::ClaudeCode));
+        assert_eq!(detect_by_beginning(&list.as_bytes()[..list.len() - 1]), None, "a line is cut off");
+        let laid_out = format!("{{\n{}", record.repeat(PROBE_LINES_MAX));
+        assert_eq!(detect_by_beginning(laid_out.as_bytes()), None);
+        let one = format!("{record}{}", "\n".repeat(PROBE_LINES_MAX));
+        assert_eq!(detect_by_beginning(one.as_bytes()), None);
+    }
 
     #[test]
     fn a_value_laid_out_on_lines_is_no_list_of_records() {

@@ -1,16 +1,17 @@
 //! The list of formats, and what each can do: [`Format`], [`Session`], and the seam between them.
 
 use std::fmt;
-use std::ops::Range;
+use std::ops::{Deref, Range};
 use std::str::FromStr;
 use std::sync::{Arc, OnceLock};
 
 use foldback_core::{Dialect, Item, ItemId, Text};
 
 use crate::conversation::Conversation;
-use crate::detect::{Fit, Probe, detect};
+use crate::detect::{BEGINNING_BYTES, Fit, Probe, detect, detect_by_beginning};
 use crate::error::{Fault, FormatError, Problem};
 use crate::new_ids::NewIds;
+use crate::pieces::Source;
 use crate::{dialect, recording, session};
 
 macro_rules! formats {
@@ -152,6 +153,12 @@ pub(crate) trait Codec: Sync {
     /// is there an error.
     fn read(&self, bytes: &[u8]) -> Result<Reading, FormatError>;
 
+    /// Reads all of a file that is not in memory; none where that is not possible, or failed: then
+    /// [`read`](Self::read) says why.
+    fn read_from(&self, _source: &dyn Source) -> Option<Reading> {
+        None
+    }
+
     /// Whether [`write`](Self::write) works.
     fn is_writable(&self) -> bool {
         false
@@ -234,22 +241,28 @@ pub struct SubAgentOf {
 /// A file or request, read: its bytes and what they mean.
 #[derive(Clone, Debug)]
 pub struct Session {
-    format: Format,
     bytes: Vec<u8>,
     /// What ids of added records derive from, once somebody asked.
     bytes_hash: OnceLock<[u8; 16]>,
+    contents: Contents,
+}
+
+/// What a session says, for whoever does not need its bytes.
+#[derive(Clone, Debug)]
+pub struct Contents {
+    format: Format,
     reading: Reading,
 }
 
-impl Session {
-    /// Reads it in the format that its content shows.
-    pub fn read(bytes: Vec<u8>) -> Result<Self, FormatError> {
-        Self::read_as(detect(&bytes)?, bytes)
+impl Deref for Session {
+    type Target = Contents;
+    fn deref(&self) -> &Contents {
+        &self.contents
     }
+}
 
-    /// Reads it in this format.
-    pub fn read_as(format: Format, bytes: Vec<u8>) -> Result<Self, FormatError> {
-        let mut reading = format.codec().read(&bytes)?;
+impl Contents {
+    fn new(format: Format, mut reading: Reading) -> Self {
         let left_at = reading.conversations.iter().chain(&reading.branches).filter_map(Conversation::left_at);
         let problems = left_at.map(|place| Problem {
             line: place.line,
@@ -257,17 +270,26 @@ impl Session {
             fault: Fault::NotUnderstood { reason: "more compactions than foldback follows".to_owned() },
         });
         reading.problems.extend(problems.collect::<Vec<_>>());
-        Ok(Self { format, bytes, bytes_hash: OnceLock::new(), reading })
+        Self { format, reading }
+    }
+
+    /// Reads a long file without holding its bytes, in the format that is given or that its beginning
+    /// shows. None where that is not possible, or failed: [`Session::read`] of all bytes then says why.
+    pub fn read_from(source: &dyn Source, format: Option<Format>) -> Option<Self> {
+        let format = match format {
+            Some(format) => format,
+            None => {
+                let mut beginning = vec![0; source.byte_count().min(BEGINNING_BYTES)];
+                source.read_at(&mut beginning, 0).ok()?;
+                detect_by_beginning(&beginning)?
+            }
+        };
+        Some(Self::new(format, format.codec().read_from(source)?))
     }
 
     /// Its format.
     pub fn format(&self) -> Format {
         self.format
-    }
-
-    /// Exactly the bytes it was read from.
-    pub fn bytes(&self) -> &[u8] {
-        &self.bytes
     }
 
     /// The conversations in it, the main one first.
@@ -308,6 +330,29 @@ impl Session {
     /// The record that the main conversation ends with, where the format says.
     pub(crate) fn end(&self) -> Option<&End> {
         self.reading.end.as_ref()
+    }
+}
+
+impl Session {
+    /// Reads it in the format that its content shows.
+    pub fn read(bytes: Vec<u8>) -> Result<Self, FormatError> {
+        Self::read_as(detect(&bytes)?, bytes)
+    }
+
+    /// Reads it in this format.
+    pub fn read_as(format: Format, bytes: Vec<u8>) -> Result<Self, FormatError> {
+        let contents = Contents::new(format, format.codec().read(&bytes)?);
+        Ok(Self { bytes, bytes_hash: OnceLock::new(), contents })
+    }
+
+    /// Exactly the bytes it was read from.
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// What it says, without its bytes.
+    pub fn into_contents(self) -> Contents {
+        self.contents
     }
 
     /// Reads all bytes for what records that are added to them need to know. Without this, the first

@@ -1,7 +1,6 @@
 //! Files of one JSON record per line: read on all cores, line by line, whatever single lines hold.
 
 use std::num::NonZero;
-use std::ops::Range;
 use std::panic::resume_unwind;
 use std::thread;
 
@@ -19,15 +18,6 @@ pub(crate) struct Line<'a, T> {
     pub(crate) text: &'a str,
     /// What it says.
     pub(crate) record: T,
-}
-
-impl<T> Line<'_, T> {
-    /// Where the text stands among the bytes it was read from.
-    pub(crate) fn range_in(&self, bytes: &[u8]) -> Range<usize> {
-        let start = (self.text.as_ptr() as usize).wrapping_sub(bytes.as_ptr() as usize);
-        debug_assert!(start + self.text.len() <= bytes.len(), "the text is borrowed from the bytes");
-        start..start + self.text.len()
-    }
 }
 
 /// Fewer bytes than this are read on the calling thread.
@@ -144,9 +134,14 @@ pub(crate) fn lines(bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
         let end = memchr::memchr(b'\n', rest).map_or(rest.len(), |newline| newline + 1);
         let (line, after) = rest.split_at(end);
         rest = after;
-        let line = line.strip_suffix(b"\n").unwrap_or(line);
-        Some(line.strip_suffix(b"\r").unwrap_or(line))
+        Some(without_end(line))
     })
+}
+
+/// A line without what ends it.
+pub(crate) fn without_end(line: &[u8]) -> &[u8] {
+    let line = line.strip_suffix(b"\n").unwrap_or(line);
+    line.strip_suffix(b"\r").unwrap_or(line)
 }
 
 /// One line as a record; nothing where it is blank.
@@ -157,7 +152,8 @@ pub(crate) fn parse<'a, T: Deserialize<'a>>(
     parse_line(line, number, |json| json::from_str(json))
 }
 
-fn parse_line<'a, T>(
+/// As [`parse`], where records are not simply deserialised.
+pub(crate) fn parse_line<'a, T>(
     line: &'a [u8],
     number: usize,
     parse: impl Fn(&'a str) -> Result<T, serde_json::Error>,

@@ -16,8 +16,8 @@
 //! # Ok::<(), foldback_formats::FormatError>(())
 //! ```
 //!
-//! Everything here works on bytes in memory and reads no clock: the same input gives the same
-//! output (T6). A format is one file: the dialects of providers in `dialect/`, the session files of
+//! Everything here works on bytes in memory, or on a [`Source`] that somebody else reads, and reads no
+//! clock: the same input gives the same output (T6). A format is one file: the dialects of providers in `dialect/`, the session files of
 //! agents that foldback also writes in `session/`, files that it only reads in `recording/`.
 
 pub mod answer;
@@ -33,6 +33,7 @@ mod json;
 mod jsonl;
 mod lowering;
 mod new_ids;
+mod pieces;
 mod recording;
 mod rfc3339;
 mod session;
@@ -40,4 +41,5 @@ mod session;
 pub use conversation::{Cleared, Compaction, Conversation, Place, Recorded, Shown};
 pub use detect::detect;
 pub use error::{Fault, FormatError, Problem};
-pub use format::{Format, Loss, Session, SubAgentOf, Written, WrittenAs, write};
+pub use format::{Contents, Format, Loss, Session, SubAgentOf, Written, WrittenAs, write};
+pub use pieces::Source;

@@ -4,6 +4,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
 use foldback_core::{Entry, Item, TokenCounter, Tokens, View};
+use foldback_formats::Contents;
 use serde::Serialize;
 use similar::{Algorithm, DiffOp, capture_diff_slices};
 
@@ -18,11 +19,11 @@ use crate::terminal::{FAINT, GREEN, RED, STRONG, YELLOW, counted, note, number, 
 
 pub(crate) fn run(shared: &Shared, arguments: &Diff) -> Result<Exit, Failure> {
     let counter = counting::counter(shared);
-    let before = input::one(shared, &arguments.before)?;
+    let before = input::look_at(shared, &arguments.before)?;
     tell_left_out(shared, &before);
     let (old, new) = match &arguments.after {
         Some(after) => {
-            let after = input::one(shared, after)?;
+            let after = input::look_at(shared, after)?;
             tell_left_out(shared, &after);
             (view(&before, &counter, From::View)?, view(&after, &counter, From::View)?)
         }
@@ -41,7 +42,7 @@ pub(crate) fn run(shared: &Shared, arguments: &Diff) -> Result<Exit, Failure> {
     Ok(if is_same { Exit::Success } else { Exit::Found })
 }
 
-fn tell_left_out(shared: &Shared, opened: &Opened) {
+fn tell_left_out(shared: &Shared, opened: &Opened<Contents>) {
     let others = opened.session.conversations().len().saturating_sub(1);
     if others > 0 && !shared.quiet {
         let others = counted(others, "other conversation");
@@ -49,7 +50,7 @@ fn tell_left_out(shared: &Shared, opened: &Opened) {
     }
 }
 
-fn view(opened: &Opened, counter: &Arc<dyn TokenCounter>, from: From) -> Result<View, Failure> {
+fn view(opened: &Opened<Contents>, counter: &Arc<dyn TokenCounter>, from: From) -> Result<View, Failure> {
     let [conversation, ..] = opened.session.conversations() else {
         return Err(Failure::NoSessions { path: opened.path.clone() });
     };

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use foldback_formats::Session;
+use foldback_formats::Contents;
 use serde::Serialize;
 
 use crate::args::{Shared, Stats as Arguments};
@@ -28,7 +28,7 @@ pub(crate) fn run(shared: &Shared, arguments: &Arguments) -> Result<Exit, Failur
     }
     let counter = counting::counter(shared);
     let is_single = input::is_single(&arguments.inputs);
-    input::for_each(shared, &arguments.inputs, |opened| {
+    input::look_at_each(shared, &arguments.inputs, |opened| {
         let of = |conversation| {
             let scene = Scene::counted(conversation, &counter, opened.session.dialect());
             let stats = Stats::of(&scene, arguments.from, arguments.top);
@@ -56,12 +56,12 @@ pub(crate) fn run(shared: &Shared, arguments: &Arguments) -> Result<Exit, Failur
     })
 }
 
-type TokensOf<'a> = dyn Fn(&Session) -> (usize, u64) + 'a;
+type TokensOf<'a> = dyn Fn(&Contents) -> (usize, u64) + 'a;
 
 /// How many items and tokens a session holds.
 fn of_session(
     counter: &std::sync::Arc<dyn foldback_core::TokenCounter>,
-) -> impl Fn(&Session) -> (usize, u64) + '_ {
+) -> impl Fn(&Contents) -> (usize, u64) + '_ {
     move |session| {
         let views = session.conversations().iter().map(|conversation| {
             let scene = Scene::counted(conversation, counter, session.dialect());
@@ -110,16 +110,21 @@ struct SubAgent {
 
 impl SubAgent {
     fn read(shared: &Shared, path: &Path, tokens_of: &TokensOf<'_>) -> Self {
-        let session = input::one(shared, path).ok().map(|opened| opened.session);
+        let session = input::look_at(shared, path).ok().map(|opened| opened.session);
         let (items, tokens) = session.as_ref().map_or((0, 0), tokens_of);
-        let parent = session.as_ref().and_then(Session::sub_agent_of);
+        let parent = session.as_ref().and_then(Contents::sub_agent_of);
         let agent_id = parent.map(|parent| parent.agent_id.to_string());
         Self { file: path.display().to_string(), agent_id, items, tokens }
     }
 }
 
 impl Report {
-    fn new(opened: &Opened, counter: &str, conversations: Vec<Stats>, sub_agents: Vec<SubAgent>) -> Self {
+    fn new(
+        opened: &Opened<Contents>,
+        counter: &str,
+        conversations: Vec<Stats>,
+        sub_agents: Vec<SubAgent>,
+    ) -> Self {
         let session = &opened.session;
         let branches = session.branches().iter().map(|branch| Branch {
             line: branch.recorded().first().map_or(0, |recorded| recorded.place.line),

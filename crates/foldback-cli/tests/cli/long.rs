@@ -59,3 +59,47 @@ fn a_long_session_that_cannot_be_compacted_leaves_nothing_behind() {
     assert_ne!(code(&refused), 0);
     assert_eq!(names(&folder), ["long.jsonl"]);
 }
+
+/// A session of Claude Code that is long enough to be read piece by piece, with a line in it that is no
+/// record, and a last one that is cut off.
+fn long_claude_code_session() -> Vec<u8> {
+    let output = "a line that a tool might write, number 17, about src/parser.rs\\n".repeat(60);
+    let mut file = String::new();
+    let mut number = 0;
+    while file.len() < 9 * 1024 * 1024 {
+        number += 1;
+        let kind = if number % 2 == 1 { "user" } else { "assistant" };
+        let parent = number - 1;
+        file.push_str(&format!(
+            "{{\"type\":\"{kind}\",\"uuid\":\"r{number}\",\"parentUuid\":\"r{parent}\",\"sessionId\":\"s\",\
+             \"message\":{{\"role\":\"{kind}\",\"content\":\"{output}\"}}}}\n"
+        ));
+        if number == 1_000 {
+            file.push_str("no record\n");
+        }
+    }
+    file.truncate(file.len() - 10);
+    file.into_bytes()
+}
+
+#[test]
+fn a_long_session_read_in_pieces_says_what_it_says_when_it_is_read_whole() {
+    let folder = folder();
+    let (path, bytes) = (at(&folder, "long.jsonl"), long_claude_code_session());
+    std::fs::write(&path, &bytes).unwrap();
+    let told = |output: &Output, file: &str| {
+        assert_eq!(code(output), 0, "{}", text(&output.stderr));
+        let without_file = |bytes: &[u8]| text(bytes).replace(file, "FILE");
+        (without_file(&output.stdout), without_file(&output.stderr))
+    };
+    for command in [&["stats", "--json", "--counter", "estimate"][..], &["show", "--shape"]] {
+        let in_pieces = run(&[command, &[path.as_str()]].concat());
+        let mut whole = foldback(&[command, &["-"]].concat());
+        let mut whole =
+            whole.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        whole.stdin.take().unwrap().write_all(&bytes).unwrap();
+        let (in_pieces, whole) = (told(&in_pieces, &path), told(&whole.wait_with_output().unwrap(), "stdin"));
+        assert!(in_pieces == whole, "{command:?}: {} and {}", in_pieces.1, whole.1);
+        assert!(in_pieces.1.contains("FILE:1001"), "{}", in_pieces.1);
+    }
+}

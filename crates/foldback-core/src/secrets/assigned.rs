@@ -86,12 +86,15 @@ fn kind_of(name: &str) -> Option<SecretKind> {
     if name.len() > NAME_BYTES_MAX || name.eq_ignore_ascii_case("pwd") {
         return None;
     }
-    let ends_with = |ending: &str| {
-        let letters =
-            name.bytes().rev().filter(u8::is_ascii_alphanumeric).map(|byte| byte.to_ascii_lowercase());
-        letters.take(ending.len()).eq(ending.bytes().rev())
-    };
-    NAMES.iter().find(|(ending, _)| ends_with(ending)).map(|&(_, kind)| kind)
+    let letters =
+        || name.bytes().rev().filter(u8::is_ascii_alphanumeric).map(|byte| byte.to_ascii_lowercase());
+    // Every word of a text is asked, and nearly all end otherwise.
+    let mut last = letters();
+    let last_two = [last.next()?, last.next()?];
+    let could_end = |ending: &[u8]| matches!(ending, [.., one, two] if last_two == [*two, *one]);
+    let ends_with = |ending: &str| letters().take(ending.len()).eq(ending.bytes().rev());
+    let is_name = |ending: &str| could_end(ending.as_bytes()) && ends_with(ending);
+    NAMES.iter().find(|(ending, _)| is_name(ending)).map(|&(_, kind)| kind)
 }
 
 /// The end of a quoted value, on the same line.

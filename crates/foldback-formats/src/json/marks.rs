@@ -25,8 +25,20 @@ impl<'a> Marks<'a> {
     }
 
     /// The first mark at or after `at`.
-    #[inline]
+    #[inline(always)]
     pub(super) fn next(&mut self, at: usize) -> Option<usize> {
+        let (block, offset) = (at - at % BLOCK_BYTES, at % BLOCK_BYTES);
+        let found = self.found & u64::MAX << offset;
+        if block == self.block && found != 0 {
+            return Some(block + found.trailing_zeros() as usize);
+        }
+        self.next_beyond(at)
+    }
+
+    /// Apart from [`next`](Self::next), which is small enough to stand where it is called: strings with
+    /// many escapes have the next mark in the same block.
+    #[inline(never)]
+    fn next_beyond(&mut self, at: usize) -> Option<usize> {
         let (block, offset) = (at - at % BLOCK_BYTES, at % BLOCK_BYTES);
         if block != self.block {
             self.look_at(block);

@@ -20,6 +20,7 @@ impl<'a> Cursor<'a> {
     }
 
     /// Goes to the next quote or backslash, and tells which it is.
+    #[inline(always)]
     pub(super) fn go_to_mark(&mut self) -> Option<u8> {
         self.at = self.marks.next(self.at)?;
         self.bytes.get(self.at).copied()

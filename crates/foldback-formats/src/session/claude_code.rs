@@ -22,9 +22,10 @@ use serde_json::Value;
 
 use crate::conversation::Conversation;
 use crate::detect::{Fit, Probe};
-use crate::error::FormatError;
+use crate::error::{FormatError, Problem};
 use crate::format::{Added, Codec, End, Format, Loss, Reading, Session, SubAgentOf};
-use crate::jsonl::{self, Line};
+use crate::pieces::{self, Line, Lines, Source};
+use name::Name;
 use record::Record;
 
 pub(crate) struct ClaudeCode;
@@ -38,50 +39,14 @@ impl Codec for ClaudeCode {
     }
 
     fn read(&self, bytes: &[u8]) -> Result<Reading, FormatError> {
-        let (mut lines, problems) = jsonl::read_with(bytes, Record::parse);
-        let mut items: Vec<Vec<Arc<Item>>> = lines.iter_mut().map(Line::take_items).collect();
-        let mut conversations = Vec::new();
-        let mut branches = Vec::new();
-        let mut main_branch = Vec::new();
-        let mut end = None;
-        for (index, (name, members)) in tree::groups(&lines).into_iter().enumerate() {
-            let tree = tree::Tree::new(&lines, members);
-            let (active, others) = tree.branches();
-            if index == 0 {
-                let has_attachments = lines.iter().any(|line| line.record.kind == record::Kind::Attachment);
-                end = tree.end().map(|(line, can_go_on)| End {
-                    range: lines[line].range_in(bytes),
-                    can_go_on,
-                    has_attachments,
-                });
-                let build = |branch| build::conversation(&lines, branch, |line| items[line].clone());
-                branches = others.iter().map(|branch| build(branch)).collect();
-            }
-            // Every record is in one active branch at most, and in those that were left before.
-            let conversation = build::conversation(&lines, &active, |line| std::mem::take(&mut items[line]));
-            conversations.push(match name {
-                Some(name) => conversation.named(name),
-                None => conversation,
-            });
-            if index == 0 {
-                main_branch = active;
-            }
-        }
-        match (conversations.iter().all(Conversation::is_empty), problems.first()) {
-            (true, Some(problem)) => {
-                Err(FormatError::Broken { format: Format::ClaudeCode, problem: problem.clone() })
-            }
-            _ => Ok(Reading {
-                conversations,
-                problems,
-                dialect: Some(Dialect::Anthropic),
-                model: model_of(&lines, &main_branch),
-                session_id: session_of(&lines, &main_branch),
-                sub_agent_of: sub_agent_of(&lines, &main_branch),
-                branches,
-                end,
-            }),
-        }
+        let (lines, problems) =
+            pieces::read(&Lines::Held(bytes), Record::parse).expect("what is in memory can be read");
+        read(lines, problems)
+    }
+
+    fn read_from(&self, source: &dyn Source) -> Option<Reading> {
+        let (lines, problems) = pieces::read(&Lines::At(source), Record::parse).ok()?;
+        read(lines, problems).ok()
     }
 
     fn is_writable(&self) -> bool {
@@ -98,7 +63,53 @@ impl Codec for ClaudeCode {
     }
 }
 
-impl Line<'_, Record<'_>> {
+fn read(mut lines: Vec<Line<Record>>, problems: Vec<Problem>) -> Result<Reading, FormatError> {
+    let mut items: Vec<Vec<Arc<Item>>> = lines.iter_mut().map(Line::take_items).collect();
+    let mut conversations = Vec::new();
+    let mut branches = Vec::new();
+    let mut main_branch = Vec::new();
+    let mut end = None;
+    for (index, (name, members)) in tree::groups(&lines).into_iter().enumerate() {
+        let tree = tree::Tree::new(&lines, members);
+        let (active, others) = tree.branches();
+        if index == 0 {
+            let has_attachments = lines.iter().any(|line| line.record.kind == record::Kind::Attachment);
+            end = tree.end().map(|(line, can_go_on)| End {
+                range: lines[line].range.clone(),
+                can_go_on,
+                has_attachments,
+            });
+            let build = |branch| build::conversation(&lines, branch, |line| items[line].clone());
+            branches = others.iter().map(|branch| build(branch)).collect();
+        }
+        // Every record is in one active branch at most, and in those that were left before.
+        let conversation = build::conversation(&lines, &active, |line| std::mem::take(&mut items[line]));
+        conversations.push(match name {
+            Some(name) => conversation.named(name),
+            None => conversation,
+        });
+        if index == 0 {
+            main_branch = active;
+        }
+    }
+    match (conversations.iter().all(Conversation::is_empty), problems.first()) {
+        (true, Some(problem)) => {
+            Err(FormatError::Broken { format: Format::ClaudeCode, problem: problem.clone() })
+        }
+        _ => Ok(Reading {
+            conversations,
+            problems,
+            dialect: Some(Dialect::Anthropic),
+            model: model_of(&lines, &main_branch),
+            session_id: session_of(&lines, &main_branch),
+            sub_agent_of: sub_agent_of(&lines, &main_branch),
+            branches,
+            end,
+        }),
+    }
+}
+
+impl Line<Record> {
     /// The items of the record, with names of their own.
     fn take_items(&mut self) -> Vec<Arc<Item>> {
         let mut items = std::mem::take(&mut self.record.items);
@@ -131,19 +142,19 @@ fn is_own_record(record: &Value) -> bool {
     }
 }
 
-fn model_of(lines: &[Line<'_, Record<'_>>], branch: &[usize]) -> Option<Text> {
+fn model_of(lines: &[Line<Record>], branch: &[usize]) -> Option<Text> {
     let models = branch.iter().rev().filter_map(|&index| lines[index].record.message.model.as_deref());
     models.into_iter().find(|model| *model != SYNTHETIC).map(Text::from)
 }
 
-fn session_of(lines: &[Line<'_, Record<'_>>], branch: &[usize]) -> Option<Text> {
-    branch.iter().rev().find_map(|&index| lines[index].record.session_id.as_deref()).map(Text::from)
+fn session_of(lines: &[Line<Record>], branch: &[usize]) -> Option<Text> {
+    branch.iter().rev().find_map(|&index| lines[index].record.session_id.as_ref()).map(Name::to_text)
 }
 
-fn sub_agent_of(lines: &[Line<'_, Record<'_>>], branch: &[usize]) -> Option<SubAgentOf> {
+fn sub_agent_of(lines: &[Line<Record>], branch: &[usize]) -> Option<SubAgentOf> {
     let of_agent = branch.iter().map(|&index| &lines[index].record).find(|record| record.is_sidechain)?;
     let agent_id = Text::from(of_agent.agent_id.as_deref()?);
-    Some(SubAgentOf { session_id: Text::from(of_agent.session_id.as_deref()?), agent_id })
+    Some(SubAgentOf { session_id: of_agent.session_id.as_ref()?.to_text(), agent_id })
 }
 
 /// Beginnings of texts that tell of something that happened.

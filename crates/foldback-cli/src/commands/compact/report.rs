@@ -127,7 +127,8 @@ impl FoldedReport {
 
 /// Who wrote the summaries that were not there before.
 fn written_by(folded: &Folded) -> Vec<String> {
-    let known: HashSet<&str> = folded.before.items().map(|item| item.id.as_str()).collect();
+    let summaries = folded.before.items().filter(|item| item.summary.is_some());
+    let known: HashSet<&str> = summaries.map(|item| item.id.as_str()).collect();
     let is_new = |item: &&Arc<Item>| !known.contains(item.id.as_str());
     let after = folded.after.iter().flat_map(|view| view.items());
     let origins = after.filter(is_new).filter_map(|item| item.summary.as_ref());

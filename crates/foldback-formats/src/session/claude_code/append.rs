@@ -180,7 +180,7 @@ pub(super) fn write(items: &[Arc<Item>], like: Option<&Session>) -> (Vec<u8>, Ve
             ..Shared::default()
         },
     };
-    let mut writer = Writer::new(NewIds::for_file(&seed), shared, like.and_then(Session::model));
+    let mut writer = Writer::new(NewIds::for_file(&seed), shared, like.and_then(|like| like.model()));
     items.iter().for_each(|item| writer.push(item));
     (jsonl::added(b"", writer.records), writer.losses)
 }

@@ -11,8 +11,8 @@ use smallvec::SmallVec;
 use super::name::Key;
 use super::record::{Compact, Kind, Parent, Record};
 use crate::conversation::{Cleared, Compaction, Conversation, Place, Shown};
-use crate::jsonl::Line;
 use crate::lowering;
+use crate::pieces::Line;
 
 /// What Claude Code shows in the place of a result that it cleared.
 const CLEARED: &str = "[Old tool result content cleared]";
@@ -25,8 +25,8 @@ const BY_FOLDBACK: &str = "foldback";
 
 /// The records of `branch`, in the order of the file, as a conversation. `said` gives the items of a
 /// record, by its line index; it is asked once for each.
-pub(super) fn conversation<'a>(
-    lines: &[Line<'a, Record<'a>>],
+pub(super) fn conversation(
+    lines: &[Line<Record>],
     branch: &[usize],
     said: impl FnMut(usize) -> Vec<Arc<Item>>,
 ) -> Conversation {
@@ -37,9 +37,9 @@ pub(super) fn conversation<'a>(
     builder.conversation
 }
 
-struct Builder<'b, 'a, S> {
+struct Builder<'b, S> {
     said: S,
-    lines: &'b [Line<'a, Record<'a>>],
+    lines: &'b [Line<Record>],
     branch: &'b [usize],
     /// Made when it is asked for: most branches were never compacted.
     by_uuid: OnceCell<HashMap<Key<'b>, usize>>,
@@ -56,15 +56,15 @@ struct Builder<'b, 'a, S> {
     shown: HashSet<usize>,
 }
 
-impl<'b, 'a, S: FnMut(usize) -> Vec<Arc<Item>>> Builder<'b, 'a, S> {
-    fn new(lines: &'b [Line<'a, Record<'a>>], branch: &'b [usize], said: S) -> Self {
+impl<'b, S: FnMut(usize) -> Vec<Arc<Item>>> Builder<'b, S> {
+    fn new(lines: &'b [Line<Record>], branch: &'b [usize], said: S) -> Self {
         Self {
             said,
             lines,
             branch,
             by_uuid: OnceCell::new(),
             conversation: Conversation::new(),
-            messages: HashMap::new(),
+            messages: HashMap::with_capacity(branch.len() / 4),
             items: vec![SmallVec::new(); lines.len()],
             results: HashMap::new(),
             results_end: 0,
@@ -73,10 +73,10 @@ impl<'b, 'a, S: FnMut(usize) -> Vec<Arc<Item>>> Builder<'b, 'a, S> {
     }
 
     /// The record of the branch that has this uuid; of several, the last.
-    fn record_named(&self, uuid: &str) -> Option<usize> {
+    fn record_named(&self, uuid: Key<'_>) -> Option<usize> {
         let named = |&index: &usize| self.lines[index].record.uuid.as_ref().map(|uuid| (uuid.key(), index));
         let by_uuid = self.by_uuid.get_or_init(|| self.branch.iter().filter_map(named).collect());
-        by_uuid.get(&Key::from(uuid)).copied()
+        by_uuid.get(&uuid).copied()
     }
 
     fn place(&self, index: usize) -> Place {
@@ -118,8 +118,8 @@ impl<'b, 'a, S: FnMut(usize) -> Vec<Arc<Item>>> Builder<'b, 'a, S> {
                 None => at.push(self.conversation.push(item, self.place(index))),
             }
         }
-        if let (Some(id), Some(&item)) = (message_id, at.last()) {
-            self.messages.entry(id).or_insert(item);
+        if let (Some(id), None, Some(&item)) = (message_id, began, at.last()) {
+            self.messages.insert(id, item);
         }
         self.items[index] = at;
     }
@@ -139,7 +139,7 @@ impl<'b, 'a, S: FnMut(usize) -> Vec<Arc<Item>>> Builder<'b, 'a, S> {
 
     /// A boundary: what the model sees after it are the records that it put in, or its summary and
     /// what it preserved.
-    fn compact(&mut self, index: usize, compact: &Compact<'_>) {
+    fn compact(&mut self, index: usize, compact: &Compact) {
         let start = self.branch.partition_point(|&other| other <= index);
         let after = &self.branch[start..];
         let is_boundary = |&&other: &&usize| self.lines[other].record.kind == Kind::CompactBoundary;
@@ -156,7 +156,7 @@ impl<'b, 'a, S: FnMut(usize) -> Vec<Arc<Item>>> Builder<'b, 'a, S> {
         self.compact_to(index, compact, put_in);
     }
 
-    fn compact_to(&mut self, index: usize, compact: &Compact<'_>, put_in: Vec<usize>) {
+    fn compact_to(&mut self, index: usize, compact: &Compact, put_in: Vec<usize>) {
         let place = self.place(index);
         let mut preserved: Vec<usize> = Vec::new();
         let mut is_new = HashSet::new();
@@ -199,8 +199,8 @@ impl<'b, 'a, S: FnMut(usize) -> Vec<Arc<Item>>> Builder<'b, 'a, S> {
     }
 
     /// The records that a boundary keeps, in order.
-    fn preserved(&self, compact: &Compact<'_>) -> Vec<usize> {
-        let find = |uuid: &str| self.record_named(uuid);
+    fn preserved(&self, compact: &Compact) -> Vec<usize> {
+        let find = |uuid: &str| self.record_named(uuid.into());
         if !compact.preserved.is_empty() {
             return compact.preserved.iter().filter_map(|uuid| find(uuid)).collect();
         }
@@ -210,7 +210,7 @@ impl<'b, 'a, S: FnMut(usize) -> Vec<Arc<Item>>> Builder<'b, 'a, S> {
         while let Some(&last) = chain.last().filter(|&&last| last != head && chain.len() <= self.branch.len())
         {
             match &self.lines[last].record.parent {
-                Parent::Uuid(uuid) => match find(uuid) {
+                Parent::Uuid(uuid) => match self.record_named(uuid.key()) {
                     Some(parent) => chain.push(parent),
                     None => break,
                 },
@@ -221,7 +221,7 @@ impl<'b, 'a, S: FnMut(usize) -> Vec<Arc<Item>>> Builder<'b, 'a, S> {
         chain
     }
 
-    fn clear(&mut self, index: usize, compact: &Compact<'_>) {
+    fn clear(&mut self, index: usize, compact: &Compact) {
         let mut cleared = Vec::new();
         self.find_results(index);
         for call in &compact.cleared_calls {
@@ -237,7 +237,7 @@ impl<'b, 'a, S: FnMut(usize) -> Vec<Arc<Item>>> Builder<'b, 'a, S> {
             cleared.push(Cleared { item_index, part_index, replacement });
         }
         for uuid in &compact.cleared_attachments {
-            let record = self.record_named(uuid);
+            let record = self.record_named((&**uuid).into());
             for &item_index in record.map_or(&[][..], |record| &self.items[record]) {
                 let parts =
                     self.conversation.recorded().get(item_index).map_or(0, |one| one.item.parts.len());

@@ -9,8 +9,8 @@ use super::record::{Kind, Record};
 use super::text_kind;
 use crate::lowering::{Tag, found_summary};
 
-/// The items of a record with these parts: results apart from the rest.
-pub(super) fn items_of(record: &Record<'_>, parts: Vec<Part>) -> Vec<Arc<Item>> {
+/// The items of a record with this name and these parts: results apart from the rest.
+pub(super) fn items_of(record: &Record, id: &str, parts: Vec<Part>) -> Vec<Arc<Item>> {
     if parts.is_empty() {
         return Vec::new();
     }
@@ -30,7 +30,6 @@ pub(super) fn items_of(record: &Record<'_>, parts: Vec<Part>) -> Vec<Arc<Item>> 
     if kind == ItemKind::Notification && record.kind == Kind::User && record.foldback_kind.is_some() {
         others.iter_mut().for_each(untag);
     }
-    let id = record.uuid.as_deref().unwrap_or_default();
     let mut items = Vec::with_capacity(1);
     if !results.is_empty() {
         items.push(Item::new(id, ItemKind::Tool, results));

@@ -1,49 +1,46 @@
 //! Names of records. They are compared very often, and the bytes of a long file are far away: a uuid in
 //! its usual form is kept as the number that it is.
 
-use std::borrow::Cow;
-use std::ops::Deref;
+use foldback_core::Text;
 
 /// What a record is called.
-#[derive(Clone, Debug)]
-pub(super) struct Name<'a> {
-    text: Cow<'a, str>,
-    number: Option<u128>,
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Name {
+    Uuid(u128),
+    /// Anything that is no uuid in its usual form.
+    Text(Box<str>),
 }
 
 /// A name to look up: two are equal where their texts are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Key<'n> {
     Uuid(u128),
-    /// Anything that is no uuid in its usual form.
     Text(&'n str),
 }
 
-impl<'a> Name<'a> {
-    pub(super) fn new(text: Cow<'a, str>) -> Self {
-        let number = uuid(&text);
-        Self { text, number }
+impl Name {
+    pub(super) fn new(text: &str) -> Self {
+        uuid(text).map_or_else(|| Self::Text(text.into()), Self::Uuid)
     }
 
     pub(super) fn key(&self) -> Key<'_> {
-        self.number.map_or(Key::Text(&self.text), Key::Uuid)
+        match self {
+            Self::Uuid(number) => Key::Uuid(*number),
+            Self::Text(text) => Key::Text(text),
+        }
+    }
+
+    pub(super) fn to_text(&self) -> Text {
+        match self {
+            Self::Uuid(number) => {
+                let digits = format!("{number:032x}");
+                let groups = [&digits[..8], &digits[8..12], &digits[12..16], &digits[16..20], &digits[20..]];
+                groups.join("-").into()
+            }
+            Self::Text(text) => Text::from(&**text),
+        }
     }
 }
-
-impl Deref for Name<'_> {
-    type Target = str;
-    fn deref(&self) -> &str {
-        &self.text
-    }
-}
-
-impl PartialEq for Name<'_> {
-    fn eq(&self, other: &Self) -> bool {
-        self.key() == other.key()
-    }
-}
-
-impl Eq for Name<'_> {}
 
 impl<'n> From<&'n str> for Key<'n> {
     fn from(text: &'n str) -> Self {
@@ -88,11 +85,12 @@ mod tests {
         ];
         for one in texts {
             for other in texts {
-                let names = (Name::new(one.into()), Name::new(other.into()));
+                let names = (Name::new(one), Name::new(other));
                 assert_eq!(names.0 == names.1, one == other, "{one} {other}");
                 assert_eq!(Key::from(one) == names.1.key(), one == other, "{one} {other}");
             }
         }
+        assert!(texts.iter().all(|text| &*Name::new(text).to_text() == *text));
         assert_eq!(uuid(texts[0]), Some(0x0123_4567_89ab_cdef_0123_4567_89ab_cdef));
         assert!(texts[2..].iter().all(|text| uuid(text).is_none()));
     }

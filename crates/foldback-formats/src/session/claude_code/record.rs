@@ -1,6 +1,5 @@
 //! One line of a session file, as far as it matters.
 
-use std::borrow::Cow;
 use std::sync::Arc;
 
 use foldback_core::{CallId, FinishReason, Item, ItemKind, Json, Opaque, Part, Timestamp, Tokens, Usage};
@@ -26,32 +25,32 @@ pub(super) enum Kind {
 
 /// What a record hangs off.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) enum Parent<'a> {
+pub(super) enum Parent {
     /// The record does not say.
     #[default]
     Absent,
     /// Nothing: it begins something.
     Nothing,
-    Uuid(Name<'a>),
+    Uuid(Name),
 }
 
-impl<'a, 'de: 'a> Deserialize<'de> for Parent<'a> {
+impl<'de> Deserialize<'de> for Parent {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let uuid = Option::<Str<'a>>::deserialize(deserializer)?;
-        Ok(uuid.map_or(Self::Nothing, |Str(uuid)| Self::Uuid(Name::new(uuid))))
+        let uuid = Option::<Str<'de>>::deserialize(deserializer)?;
+        Ok(uuid.map_or(Self::Nothing, |uuid| Self::Uuid(Name::new(&uuid))))
     }
 }
 
-/// A record, its content read.
+/// A record, its content read. It borrows nothing: long files are read piece by piece, and the pieces go.
 #[derive(Debug)]
-pub(super) struct Record<'a> {
+pub(super) struct Record {
     pub(super) kind: Kind,
-    pub(super) uuid: Option<Name<'a>>,
-    pub(super) parent: Parent<'a>,
-    pub(super) logical_parent: Option<Name<'a>>,
+    pub(super) uuid: Option<Name>,
+    pub(super) parent: Parent,
+    pub(super) logical_parent: Option<Name>,
     pub(super) is_sidechain: bool,
-    pub(super) agent_id: Option<Cow<'a, str>>,
-    pub(super) session_id: Option<Cow<'a, str>>,
+    pub(super) agent_id: Option<Box<str>>,
+    pub(super) session_id: Option<Name>,
     pub(super) created_at: Option<Timestamp>,
     pub(super) is_meta: bool,
     pub(super) is_summary: bool,
@@ -61,20 +60,20 @@ pub(super) struct Record<'a> {
     pub(super) foldback_kind: Option<ItemKind>,
     /// Set by foldback on summaries behind something that they do not stand for.
     pub(super) is_later_summary: bool,
-    pub(super) message: Message<'a>,
+    pub(super) message: Message,
     /// The calls that it answers, in order.
     answered: Vec<CallId>,
     /// What it says.
     pub(super) items: Vec<Arc<Item>>,
     /// What a boundary says; few records are one, so that it is kept apart.
-    compact: Option<Box<Compact<'a>>>,
+    compact: Option<Box<Compact>>,
 }
 
 /// The message of a user or assistant record, or the content of an attachment.
 #[derive(Debug, Default)]
-pub(super) struct Message<'a> {
-    pub(super) id: Option<Cow<'a, str>>,
-    pub(super) model: Option<Cow<'a, str>>,
+pub(super) struct Message {
+    pub(super) id: Option<Box<str>>,
+    pub(super) model: Option<Box<str>>,
     pub(super) has_cache_marker: bool,
     pub(super) usage: Option<Usage>,
     pub(super) finish_reason: Option<FinishReason>,
@@ -82,16 +81,16 @@ pub(super) struct Message<'a> {
 
 /// What a boundary says. Lists of uuids and ids.
 #[derive(Debug, Default)]
-pub(super) struct Compact<'a> {
+pub(super) struct Compact {
     pub(super) tokens_before: Option<Tokens>,
     /// The uuids of records that stay, as a list.
-    pub(super) preserved: Vec<Cow<'a, str>>,
+    pub(super) preserved: Vec<Box<str>>,
     /// The same as the first and the last of a chain.
-    pub(super) segment: Option<(Cow<'a, str>, Cow<'a, str>)>,
+    pub(super) segment: Option<(Box<str>, Box<str>)>,
     /// The uuids of records after the boundary that it put in.
-    pub(super) copies: Vec<Cow<'a, str>>,
-    pub(super) cleared_calls: Vec<Cow<'a, str>>,
-    pub(super) cleared_attachments: Vec<Cow<'a, str>>,
+    pub(super) copies: Vec<Box<str>>,
+    pub(super) cleared_calls: Vec<Box<str>>,
+    pub(super) cleared_attachments: Vec<Box<str>>,
 }
 
 #[derive(Clone, Copy, Default, PartialEq, Eq, Deserialize)]
@@ -115,8 +114,8 @@ struct RecordLine<'a, C> {
     subtype: Option<Str<'a>>,
     #[serde(borrow)]
     uuid: Option<Str<'a>>,
-    #[serde(borrow, default)]
-    parent_uuid: Parent<'a>,
+    #[serde(default)]
+    parent_uuid: Parent,
     #[serde(borrow)]
     logical_parent_uuid: Option<Str<'a>>,
     is_sidechain: Option<bool>,
@@ -196,17 +195,17 @@ struct PreservedLine<'a> {
     all_uuids: Option<Vec<Str<'a>>>,
 }
 
-impl<'a> Record<'a> {
+impl Record {
     /// One line, with its content read: lines are read on all cores.
-    pub(super) fn parse(json: &'a str) -> Result<Self, serde_json::Error> {
-        match json::plain::<RecordLine<'a, Streamed>>(json) {
+    pub(super) fn parse(json: &str) -> Result<Self, serde_json::Error> {
+        match json::plain::<RecordLine<'_, Streamed>>(json) {
             Some(line) => Self::read(line, |Streamed(content)| Ok(content)),
             None => Self::read(json::from_str(json)?, read_blocks),
         }
     }
 
     fn read<C>(
-        line: RecordLine<'a, C>,
+        line: RecordLine<'_, C>,
         content: impl FnOnce(C) -> Result<Content, serde_json::Error>,
     ) -> Result<Self, serde_json::Error> {
         let kind = match (line.kind, line.subtype.as_deref()) {
@@ -243,12 +242,12 @@ impl<'a> Record<'a> {
         });
         let mut record = Self {
             kind,
-            uuid: line.uuid.map(text).map(Name::new),
+            uuid: line.uuid.as_deref().map(Name::new),
             parent: line.parent_uuid,
-            logical_parent: line.logical_parent_uuid.map(text).map(Name::new),
+            logical_parent: line.logical_parent_uuid.as_deref().map(Name::new),
             is_sidechain: line.is_sidechain.unwrap_or(false),
             agent_id: line.agent_id.map(text),
-            session_id: line.session_id.map(text),
+            session_id: line.session_id.as_deref().map(Name::new),
             created_at: line.timestamp.as_deref().and_then(rfc3339::parse),
             is_meta: line.is_meta.unwrap_or(false),
             is_summary: line.is_compact_summary.unwrap_or(false) && kind == Kind::User,
@@ -260,7 +259,7 @@ impl<'a> Record<'a> {
             items: Vec::new(),
             compact,
         };
-        record.items = items::items_of(&record, parts);
+        record.items = items::items_of(&record, line.uuid.as_deref().unwrap_or_default(), parts);
         Ok(record)
     }
 
@@ -270,8 +269,8 @@ impl<'a> Record<'a> {
     }
 
     /// What it says as a boundary; nothing where it is none.
-    pub(super) fn compact(&self) -> &Compact<'a> {
-        static NOTHING: Compact<'static> = Compact {
+    pub(super) fn compact(&self) -> &Compact {
+        static NOTHING: Compact = Compact {
             tokens_before: None,
             preserved: Vec::new(),
             segment: None,
@@ -288,16 +287,16 @@ impl<'a> Record<'a> {
     }
 }
 
-fn text(Str(text): Str<'_>) -> Cow<'_, str> {
-    text
+fn text(Str(text): Str<'_>) -> Box<str> {
+    text.into()
 }
 
-fn texts(list: Option<Vec<Str<'_>>>) -> Vec<Cow<'_, str>> {
+fn texts(list: Option<Vec<Str<'_>>>) -> Vec<Box<str>> {
     list.into_iter().flatten().map(text).collect()
 }
 
-impl<'a> Compact<'a> {
-    fn read(line: CompactLine<'a>) -> Self {
+impl Compact {
+    fn read(line: CompactLine<'_>) -> Self {
         let preserved = line.preserved_messages.and_then(|list| list.all_uuids.or(list.uuids));
         let segment = line
             .preserved_segment
@@ -313,8 +312,8 @@ impl<'a> Compact<'a> {
     }
 }
 
-impl<'a> Message<'a> {
-    fn of<C>(line: MessageLine<'a, C>, content: &Content) -> Self {
+impl Message {
+    fn of<C>(line: MessageLine<'_, C>, content: &Content) -> Self {
         Self {
             id: line.id.map(text),
             model: line.model.map(text),

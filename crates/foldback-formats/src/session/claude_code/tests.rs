@@ -7,6 +7,7 @@ use super::*;
 use crate::conversation::Conversation;
 use crate::error::Fault;
 use crate::format::WrittenAs;
+use crate::jsonl;
 use crate::lowering;
 
 fn fixture(name: &str) -> Session {

@@ -18,7 +18,7 @@ use foldhash::{HashMap, HashMapExt, HashSet};
 
 use super::name::{Key, Name};
 use super::record::{Kind, Parent, Record};
-use crate::jsonl::Line;
+use crate::pieces::Line;
 
 /// Branches that are followed; files in which prompts were edited more often are rare.
 const BRANCH_COUNT_MAX: usize = 32;
@@ -27,8 +27,8 @@ const BRANCH_COUNT_MAX: usize = 32;
 const BRANCH_RECORD_COUNT_MAX: usize = 100_000;
 
 /// The records of one conversation, as indices into the lines of the file.
-pub(super) struct Tree<'t, 'a> {
-    lines: &'t [Line<'a, Record<'a>>],
+pub(super) struct Tree<'t> {
+    lines: &'t [Line<Record>],
     members: Vec<usize>,
     /// The place of the member that has a name; of several, the first.
     by_uuid: HashMap<Key<'t>, usize>,
@@ -36,20 +36,28 @@ pub(super) struct Tree<'t, 'a> {
     parents: Vec<Option<usize>>,
 }
 
-impl<'t, 'a> Tree<'t, 'a> {
+impl<'t> Tree<'t> {
     /// Links the members; in the order of the file.
-    pub(super) fn new(lines: &'t [Line<'a, Record<'a>>], members: Vec<usize>) -> Self {
+    pub(super) fn new(lines: &'t [Line<Record>], members: Vec<usize>) -> Self {
         let mut by_uuid: HashMap<Key<'t>, usize> = HashMap::with_capacity(members.len());
+        let mut name_count = 0;
         for (place, &member) in members.iter().enumerate() {
             if let Some(uuid) = &lines[member].record.uuid {
                 by_uuid.entry(uuid.key()).or_insert(place);
+                name_count += 1;
             }
         }
+        // Most records hang off the one before, and where names are not repeated it need not be looked up.
+        let is_unique = by_uuid.len() == name_count;
+        let is_named = |place: usize, uuid: &Name| lines[members[place]].record.uuid.as_ref() == Some(uuid);
         let first_said = members.iter().position(|&member| lines[member].record.is_said());
         let parent = |(place, &member): (usize, &usize)| {
             let record = &lines[member].record;
             let before = place.checked_sub(1);
-            let find = |uuid: &Name<'_>| by_uuid.get(&uuid.key()).copied().filter(|&found| found != place);
+            let find = |uuid: &Name| match before {
+                Some(before) if is_unique && is_named(before, uuid) => Some(before),
+                _ => by_uuid.get(&uuid.key()).copied().filter(|&found| found != place),
+            };
             match (&record.parent, &record.logical_parent) {
                 (Parent::Uuid(uuid), _) => find(uuid).or(before),
                 (Parent::Nothing, Some(uuid)) => find(uuid).or(before),
@@ -62,7 +70,7 @@ impl<'t, 'a> Tree<'t, 'a> {
         Self { lines, members, by_uuid, parents }
     }
 
-    fn record(&self, place: usize) -> &'t Record<'a> {
+    fn record(&self, place: usize) -> &'t Record {
         &self.lines[self.members[place]].record
     }
 
@@ -171,7 +179,7 @@ impl<'t, 'a> Tree<'t, 'a> {
 
 /// The records of the main conversation, and those of each sub-agent, by indices of lines. A file
 /// that only has sub-agents has the first of them as its main conversation.
-pub(super) fn groups<'a>(lines: &[Line<'a, Record<'a>>]) -> Vec<(Option<String>, Vec<usize>)> {
+pub(super) fn groups(lines: &[Line<Record>]) -> Vec<(Option<String>, Vec<usize>)> {
     let has_main = lines.iter().any(|line| !line.record.is_sidechain && line.record.is_said());
     let mut groups: Vec<(Option<String>, Vec<usize>)> = Vec::new();
     let mut by_name: HashMap<String, usize> = HashMap::new();

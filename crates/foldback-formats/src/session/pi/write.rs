@@ -157,7 +157,7 @@ pub(super) fn fresh(items: &[Arc<Item>], like: Option<&Session>) -> (Vec<u8>, Ve
     let mut writer = Writer {
         unchanged: like
             .into_iter()
-            .flat_map(Session::conversations)
+            .flat_map(|session| session.conversations())
             .flat_map(|conversation| conversation.indices().into_keys())
             .collect(),
         new_ids: NewIds::for_file(seed.as_bytes()),

@@ -1,0 +1,56 @@
+//! Long files that are not held in memory: read at any place, from several threads.
+
+use std::fs;
+use std::io;
+use std::path::Path;
+
+use foldback_formats::Source;
+
+use super::Stamp;
+
+/// Shorter files are held: there is nothing to gain.
+#[cfg(unix)]
+const BYTES_MIN: u64 = 8 * 1024 * 1024;
+
+/// A file that stays open.
+#[derive(Debug)]
+#[cfg_attr(not(unix), allow(dead_code, reason = "there is none elsewhere"))]
+pub(super) struct File {
+    file: fs::File,
+    byte_count: usize,
+}
+
+impl File {
+    /// None where it is short, or nothing that can be read at any place.
+    #[cfg(unix)]
+    pub(super) fn open(path: &Path, stamp: &Stamp) -> Option<Self> {
+        if stamp.len < BYTES_MIN {
+            return None;
+        }
+        let file = fs::File::open(path).ok().filter(|file| file.metadata().is_ok_and(|of| of.is_file()))?;
+        Some(Self { file, byte_count: usize::try_from(stamp.len).ok()? })
+    }
+
+    /// Elsewhere there is no way to read at a place that several threads can go.
+    #[cfg(not(unix))]
+    pub(super) fn open(_path: &Path, _stamp: &Stamp) -> Option<Self> {
+        None
+    }
+}
+
+impl Source for File {
+    fn byte_count(&self) -> usize {
+        self.byte_count
+    }
+
+    #[cfg(unix)]
+    fn read_at(&self, buffer: &mut [u8], at: usize) -> io::Result<()> {
+        use std::os::unix::fs::FileExt;
+        self.file.read_exact_at(buffer, at as u64)
+    }
+
+    #[cfg(not(unix))]
+    fn read_at(&self, _buffer: &mut [u8], _at: usize) -> io::Result<()> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+}

@@ -173,7 +173,9 @@ impl Search {
             return None;
         }
         let lower = text.to_lowercase();
-        let score = self.phrases.iter().map(|phrase| relevance(&lower, &phrase.to_lowercase())).sum();
+        // From zero up: the sum of nothing is below it, and prints so.
+        let score =
+            self.phrases.iter().fold(0.0, |score, phrase| score + relevance(&lower, &phrase.to_lowercase()));
         let place = found.flatten().or_else(|| self.first_place(&text, &lower)).unwrap_or(0..0);
         Some((score, excerpt(&text, &place)))
     }

@@ -54,6 +54,10 @@ const CONNECTION_WAIT: Duration = Duration::from_secs(30);
 /// How long a connection may take to be made.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
+/// What each connection asks of the server. A statement takes a few milliseconds: starting helpers for it, or
+/// compiling it, takes longer than it does.
+const SETTINGS: &str = "-c synchronous_commit=on -c max_parallel_workers_per_gather=0 -c jit=off";
+
 /// How a store is opened.
 #[derive(Clone, Debug)]
 pub struct PostgresOptions {
@@ -151,7 +155,7 @@ impl PostgresStore {
         let location = location(&config);
         let unencrypted = |why| StoreError::Unreachable { location: location.clone(), why };
         let connector = security.connector().map_err(unencrypted)?;
-        config.options(format!("-c search_path={} -c synchronous_commit=on", options.schema));
+        config.options(format!("-c search_path={} {SETTINGS}", options.schema));
         config.application_name("foldback").connect_timeout(CONNECT_TIMEOUT);
         let manager = ManagerConfig { recycling_method: RecyclingMethod::Fast };
         let pool = Pool::builder(Manager::from_config(config, connector, manager))

@@ -143,7 +143,7 @@ pub(super) async fn search(db: &Transaction<'_>, asked: &SearchQuery) -> Result<
     };
     let (sought, mut walk) = begin(db, &search, asked, session).await?;
     let mut places = Places { db, session, layouts: HashMap::new() };
-    let mut hits = Vec::new();
+    let mut hits: Vec<(i64, SearchHit)> = Vec::new();
     let (mut limit, mut read_max) = (BATCH_ITEMS, BATCH_ITEMS);
     while hits.len() < search.hits_max
         && let Some(stretch) = walk.next_stretch()
@@ -163,14 +163,17 @@ pub(super) async fn search(db: &Transaction<'_>, asked: &SearchQuery) -> Result<
             rest = left;
             read_max = (read_max * BATCH_GROWTH).min(EXAMINED_ITEMS_MAX);
         }
-        walk.advance(match (rest.first(), batch.last()) {
-            (Some((id, _)), _) => id + 1,
-            (None, Some((id, _))) if batch.len() == limit => *id,
-            (None, _) => stretch.range.start,
+        let last_given = hits.get(search.hits_max.wrapping_sub(1)).filter(|_| !search.is_ranked());
+        walk.advance(match (last_given, rest.first(), batch.last()) {
+            (Some((id, _)), ..) => *id,
+            (None, Some((id, _)), _) => id + 1,
+            (None, None, Some((id, _))) if batch.len() == limit => *id,
+            (None, None, _) => stretch.range.start,
         });
         // The index finds all of a stretch again for each batch.
         limit = (limit * BATCH_GROWTH).min(EXAMINED_ITEMS_MAX);
     }
+    let hits = hits.into_iter().map(|(_, hit)| hit).collect();
     Ok(answer(hits, search.hits_max, walk.next()))
 }
 
@@ -341,7 +344,7 @@ struct Places<'c> {
 
 impl Places<'_> {
     /// The newest item with each body; nothing where it is garbage.
-    async fn hits(&mut self, found: Vec<Fitting>) -> Result<Vec<SearchHit>, Fault> {
+    async fn hits(&mut self, found: Vec<Fitting>) -> Result<Vec<(i64, SearchHit)>, Fault> {
         if found.is_empty() {
             return Ok(Vec::new());
         }
@@ -356,7 +359,7 @@ impl Places<'_> {
         let mut hits = Vec::new();
         for (body, item, score, excerpt) in found {
             let Some(row) = rows.get(&body) else { continue };
-            hits.push(SearchHit { score, excerpt, ..self.hit(row, &item).await? });
+            hits.push((body, SearchHit { score, excerpt, ..self.hit(row, &item).await? }));
         }
         Ok(hits)
     }

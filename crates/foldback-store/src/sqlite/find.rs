@@ -116,7 +116,8 @@ pub(super) fn search(db: &mut Connection, query: &SearchQuery) -> Result<SearchA
         let batch = candidates(&read, &stretch, &asked.within(&stretch), session.as_ref())?;
         let mut reached = if batch.len() < BATCH_ITEMS { stretch.range.start } else { stretch.range.end };
         for (id, body) in &batch {
-            if !walk.may_look() {
+            let has_enough = !search.is_ranked() && hits.len() >= search.hits_max;
+            if has_enough || !walk.may_look() {
                 reached = id + 1;
                 break;
             }

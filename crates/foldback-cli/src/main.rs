@@ -12,6 +12,7 @@ mod config;
 mod counting;
 mod failure;
 mod input;
+mod interrupt;
 mod lab;
 mod output;
 mod picture;

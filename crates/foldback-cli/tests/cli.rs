@@ -18,6 +18,8 @@ mod mistakes;
 mod policies;
 #[path = "cli/reports.rs"]
 mod reports;
+#[path = "cli/searching.rs"]
+mod searching;
 #[path = "cli/sessions.rs"]
 mod sessions;
 #[cfg(target_os = "linux")]

@@ -151,6 +151,12 @@ impl Search {
         searchable(item).contains(is_accented)
     }
 
+    /// Whether one item may fit better than another. Where none does, the newest come first, and a search that
+    /// has enough of them stops there: what it did not give is looked at by the next.
+    pub(crate) fn is_ranked(&self) -> bool {
+        !self.phrases.is_empty()
+    }
+
     /// What looking at an item of so many bytes counts for.
     pub(crate) fn cost(&self, bytes: usize) -> usize {
         if self.fact_kind.is_some() { bytes.saturating_mul(FACTS_COST) } else { bytes }
@@ -173,7 +179,9 @@ impl Search {
             return None;
         }
         let lower = text.to_lowercase();
-        let score = self.phrases.iter().map(|phrase| relevance(&lower, &phrase.to_lowercase())).sum();
+        // From zero up: the sum of nothing is below it, and prints so.
+        let score =
+            self.phrases.iter().fold(0.0, |score, phrase| score + relevance(&lower, &phrase.to_lowercase()));
         let place = found.flatten().or_else(|| self.first_place(&text, &lower)).unwrap_or(0..0);
         Some((score, excerpt(&text, &place)))
     }

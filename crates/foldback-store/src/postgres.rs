@@ -15,6 +15,7 @@ mod read;
 mod schema;
 mod sessions;
 mod tail;
+mod tls;
 mod verify;
 
 use std::fmt;
@@ -33,15 +34,16 @@ use foldback_engine::store::{
 };
 use foldback_engine::{Clock, Store, StoreError, SystemClock};
 use futures_util::future::try_join;
-use tokio_postgres::config::{Host, SslMode};
+use tokio_postgres::config::Host;
 use tokio_postgres::types::ToSql;
-use tokio_postgres::{Config, IsolationLevel, NoTls, Row};
+use tokio_postgres::{Config, IsolationLevel, Row};
 
 use crate::find::CATCH_UP_ITEMS;
 use crate::rows::{LoopRow, SessionRow, write_metadata};
 use crate::tail::TAIL_BYTES_MAX;
 use change::Bodies;
 use error::Fault;
+use tls::Security;
 
 /// Names the lock that gc holds alone and writers of bodies hold together: "body".
 const BODY_LOCK: i64 = 0x626f_6479;
@@ -52,10 +54,9 @@ const CONNECTION_WAIT: Duration = Duration::from_secs(30);
 /// How long a connection may take to be made.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// What to do where the address asks for encryption.
-const NOT_ENCRYPTED: &str = "its address has sslmode=require, and foldback does not encrypt connections \
-    itself; reach the server through a tunnel, such as `ssh -L 5432:localhost:5432 HOST`, a socket or a \
-    private network, and write sslmode=disable";
+/// What each connection asks of the server. A statement takes a few milliseconds: starting helpers for it, or
+/// compiling it, takes longer than it does.
+const SETTINGS: &str = "-c synchronous_commit=on -c max_parallel_workers_per_gather=0 -c jit=off";
 
 /// How a store is opened.
 #[derive(Clone, Debug)]
@@ -128,8 +129,8 @@ async fn query_both(
 
 impl PostgresStore {
     /// Opens the store on this server, such as `postgres://user:password@host/database`, or makes
-    /// one. An older one is brought up to date. The connection is not encrypted: use a socket, a
-    /// private network or a tunnel.
+    /// one. An older one is brought up to date. Connections are encrypted as `sslmode` and `sslrootcert`
+    /// in the address ask for it (`disable`, `prefer`, `require`, `verify-ca`, `verify-full`).
     pub async fn open(url: &str) -> Result<Self, StoreError> {
         Self::open_with(url, PostgresOptions::default()).await
     }
@@ -137,6 +138,7 @@ impl PostgresStore {
     /// Opens a store with these options.
     pub async fn open_with(url: &str, options: PostgresOptions) -> Result<Self, StoreError> {
         let unreadable = |why: String| StoreError::Unreachable { location: "the server".to_owned(), why };
+        let (security, url) = Security::read(url);
         // The error names what is wrong with the address and never repeats it: it has a password.
         let mut config: Config = url.parse().map_err(|error: tokio_postgres::Error| {
             let why =
@@ -151,13 +153,12 @@ impl PostgresStore {
             return Err(unreadable(why));
         }
         let location = location(&config);
-        if config.get_ssl_mode() == SslMode::Require {
-            return Err(StoreError::Unreachable { location, why: NOT_ENCRYPTED.to_owned() });
-        }
-        config.options(format!("-c search_path={} -c synchronous_commit=on", options.schema));
+        let unencrypted = |why| StoreError::Unreachable { location: location.clone(), why };
+        let connector = security.connector().map_err(unencrypted)?;
+        config.options(format!("-c search_path={} {SETTINGS}", options.schema));
         config.application_name("foldback").connect_timeout(CONNECT_TIMEOUT);
         let manager = ManagerConfig { recycling_method: RecyclingMethod::Fast };
-        let pool = Pool::builder(Manager::from_config(config, NoTls, manager))
+        let pool = Pool::builder(Manager::from_config(config, connector, manager))
             .max_size(options.connections_max.max(1))
             .runtime(Runtime::Tokio1)
             .wait_timeout(Some(CONNECTION_WAIT))
@@ -353,14 +354,17 @@ impl Store for PostgresStore {
     }
 
     async fn search(&self, query: &SearchQuery) -> Result<SearchAnswer, StoreError> {
-        let is_behind = self.read("searching", async |db| find::is_behind(db).await).await?;
-        let left = match is_behind {
-            false => 0,
-            true => match self.index(CATCH_UP_ITEMS).await {
-                // Whoever may only read finds what others indexed.
-                Err(StoreError::ReadOnly { .. }) => 1,
-                left => left?,
-            },
+        let searched = self.read("searching", async |db| match find::is_behind(db).await? {
+            true => Ok(None),
+            false => find::search(db, query).await.map(Some),
+        });
+        if let Some(answer) = searched.await? {
+            return Ok(answer);
+        }
+        let left = match self.index(CATCH_UP_ITEMS).await {
+            // Whoever may only read finds what others indexed.
+            Err(StoreError::ReadOnly { .. }) => 1,
+            left => left?,
         };
         let answer = self.read("searching", async |db| find::search(db, query).await).await?;
         Ok(SearchAnswer { is_complete: answer.is_complete && left == 0, ..answer })

@@ -202,6 +202,17 @@ impl Blocks {
     }
 }
 
+/// What is said of a loop whose items are not as many as it says.
+pub(crate) fn miscounted(said: i64, found: i64, is_end_lost: bool) -> String {
+    let what = format!("says {said} items and has {found} without a gap");
+    match is_end_lost {
+        true => {
+            format!("{what}: the last ones are lost; restore a backup, or repair it to go on without them")
+        }
+        false => what,
+    }
+}
+
 /// Notes as they are kept.
 pub(crate) fn write_metadata(metadata: &Metadata) -> String {
     serde_json::to_string(metadata).expect("metadata is JSON")

@@ -20,6 +20,9 @@ const WORDS_MAX: usize = 12;
 const SAMPLES: i64 = 8;
 const SAMPLE_BODIES: i64 = 32;
 
+/// Buckets that are asked for at once.
+const BUCKETS_MAX: i64 = 64;
+
 /// Of a thousand bodies, so many have a word that is common.
 pub(crate) const COMMON_PER_MILLE: i64 = 250;
 
@@ -55,6 +58,9 @@ pub(crate) struct Terrain {
     /// it is in the session. A phrase of words that are in every item is looked for in the newest so many.
     /// What has a rare word is found wherever it is, and costs none of them.
     pub(crate) passed_max: i64,
+    /// How many times more buckets are asked for at once than the time before: where asking takes as long as
+    /// looking, one by one is slow, and all at once is too much where the newest is enough.
+    pub(crate) growth: i64,
 }
 
 /// The words of the buckets that a body is in.
@@ -69,12 +75,12 @@ pub(crate) struct Counted<'w> {
     pub(crate) per_mille: i64,
 }
 
-/// Where a search looks next: the bodies, and the word of their bucket where the index is to be asked for
-/// that too.
+/// Where a search looks next: the bodies, and the words of their buckets where the index is to be asked for
+/// one of these too.
 #[derive(Debug)]
 pub(crate) struct Stretch {
     pub(crate) range: Range<i64>,
-    pub(crate) bucket: Option<String>,
+    pub(crate) buckets: Vec<String>,
 }
 
 /// What bodies are led to by.
@@ -117,6 +123,9 @@ pub(crate) struct Walk {
     density: Option<Density>,
     /// What may still be spent on passing bodies.
     left: i64,
+    /// How many buckets come next.
+    stride: i64,
+    growth: i64,
     items_left: usize,
     bytes_left: usize,
 }
@@ -132,7 +141,7 @@ impl Walk {
     ) -> Self {
         let end = before.map_or(bodies.end, |SearchCursor(end)| bodies.end.min(as_row(end as usize)));
         let rest = bodies.start..end.max(bodies.start);
-        let Terrain { buckets, passed_max: left } = terrain;
+        let Terrain { buckets, passed_max: left, growth } = terrain;
         let is_costly = |density: &Density| density.cost(rest.end - rest.start) > left;
         let density = match led {
             Led::Words => density.filter(is_costly),
@@ -141,7 +150,7 @@ impl Walk {
             Led::NumbersInSession => Some(Density { per_mille: 1_000, passed_words: 0 }),
         };
         let (items_left, bytes_left) = (EXAMINED_ITEMS_MAX, EXAMINED_BYTES_MAX);
-        Self { buckets, led, rest, density, left, items_left, bytes_left }
+        Self { buckets, led, rest, density, left, stride: 1, growth, items_left, bytes_left }
     }
 
     /// Where to look next; nothing at the end, or where enough was looked at.
@@ -150,15 +159,23 @@ impl Walk {
             return None;
         }
         let Some(density) = self.density else {
-            return Some(Stretch { range: self.rest.clone(), bucket: None });
+            return Some(Stretch { range: self.rest.clone(), buckets: Vec::new() });
         };
         let fits = |bucket: &&Bucket| density.per_mille >= bucket.per_mille_min;
         let bucket = self.buckets.iter().find(fits).or(self.buckets.last());
         let bucket = bucket.expect("every store has buckets");
-        let newest = self.rest.end - 1;
-        let start = bucket.around(newest).start.max(self.rest.start);
-        let word = (self.led == Led::Words).then(|| bucket.word(newest));
-        Some(Stretch { range: start..self.rest.end, bucket: word })
+        let around = bucket.around(self.rest.end - 1);
+        let size = around.end - around.start;
+        // One of which a part can still be paid for is walked whole.
+        let count = self.stride.min(1 + (self.left - 1) / density.cost(size)).min(BUCKETS_MAX);
+        let start = (around.end - count * size).max(self.rest.start);
+        let range = start..self.rest.end;
+        let firsts = (bucket.around(start).start..range.end).step_by(size as usize);
+        let buckets = match self.led {
+            Led::Words => firsts.map(|first| bucket.word(first)).collect(),
+            Led::Numbers | Led::NumbersInSession => Vec::new(),
+        };
+        Some(Stretch { range, buckets })
     }
 
     /// Whether another item may be looked at.
@@ -176,6 +193,7 @@ impl Walk {
     pub(crate) fn advance(&mut self, reached: i64) {
         let walked = self.rest.end - reached;
         self.left -= self.density.map_or(0, |density| density.cost(walked));
+        self.stride = (self.stride * self.growth).min(BUCKETS_MAX);
         self.rest.end = reached.max(self.rest.start);
     }
 
@@ -219,7 +237,7 @@ mod tests {
         Bucket { bits: 9, sign: "many", per_mille_min: 0 },
     ];
 
-    const TERRAIN: Terrain = Terrain { buckets: &BUCKETS, passed_max: 10_000 };
+    const TERRAIN: Terrain = Terrain { buckets: &BUCKETS, passed_max: 10_000, growth: 3 };
 
     fn density(per_mille: i64, passed_words: i64) -> Option<Density> {
         Some(Density { per_mille, passed_words })
@@ -245,14 +263,32 @@ mod tests {
     fn a_rare_word_is_looked_for_everywhere_at_once_and_a_common_one_bucket_by_bucket() {
         let count = 10 * TERRAIN.passed_max;
         let rare = walk(Led::Words, count, density(1, 0)).next_stretch().unwrap();
-        assert_eq!((rare.range, rare.bucket), (1..count + 1, None));
+        assert_eq!((rare.range, rare.buckets), (1..count + 1, Vec::new()));
         let common = walk(Led::Words, count, density(900, 0)).next_stretch().unwrap();
-        assert_eq!(common.bucket, Some(BUCKETS[0].word(count)));
+        assert_eq!(common.buckets, [BUCKETS[0].word(count)]);
         assert_eq!(common.range, BUCKETS[0].around(count).start..count + 1);
         let passing = walk(Led::Words, count, density(1, 5)).next_stretch().unwrap();
-        assert_eq!(passing.bucket, Some(BUCKETS[1].word(count)), "common words beside a rare one");
+        assert_eq!(passing.buckets, [BUCKETS[1].word(count)], "common words beside a rare one");
         let between = walk(Led::Words, count, density(200, 0)).next_stretch().unwrap();
-        assert_eq!(between.bucket, Some(BUCKETS[1].word(count)));
+        assert_eq!(between.buckets, [BUCKETS[1].word(count)]);
+    }
+
+    #[test]
+    fn each_stretch_has_more_buckets_than_the_one_before_until_the_rest_cannot_be_paid_for() {
+        // Up to the end of a bucket.
+        let mut walk = walk(Led::Words, (200 << BUCKETS[1].bits) - 1, density(200, 0));
+        let mut counts = Vec::new();
+        while let Some(stretch) = walk.next_stretch() {
+            let of =
+                |body: i64| stretch.buckets.iter().filter(|word| **word == BUCKETS[1].word(body)).count();
+            assert!(stretch.range.clone().step_by(100).all(|body| of(body) == 1), "{stretch:?}");
+            assert_eq!((of(stretch.range.start - 1), of(stretch.range.end)), (0, 0));
+            counts.push(stretch.buckets.len());
+            walk.advance(stretch.range.start);
+        }
+        let bodies: usize = counts.iter().map(|count| count * (1 << BUCKETS[1].bits)).sum();
+        assert_eq!(counts[..4], [1, 3, 9, 27]);
+        assert!((50_000..51_000).contains(&bodies), "a fifth of them is compared: {bodies}");
     }
 
     #[test]

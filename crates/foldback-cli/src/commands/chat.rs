@@ -2,7 +2,6 @@
 
 mod consent;
 mod files;
-mod interrupt;
 mod saving;
 mod screen;
 mod shell;
@@ -21,7 +20,6 @@ use tokio::sync::mpsc;
 
 use self::consent::{Consent, Question};
 use self::files::{Bounds, EditFile, Ground, ListFolder, ReadFile, WriteFile};
-use self::interrupt::Interrupts;
 use self::saving::save;
 use self::screen::{Reader, Screen};
 use self::shell::Shell;
@@ -30,6 +28,7 @@ use crate::args::Shared;
 use crate::args::chat::Chat;
 use crate::backend::{self, Reach, Served, Spec};
 use crate::failure::{Exit, Failure};
+use crate::interrupt::Interrupts;
 use crate::{counting, policy, terminal};
 
 /// The window where neither the command line nor the model's name says it.

@@ -4,18 +4,23 @@ use foldback_core::SessionId;
 use foldback_engine::session::{Secrets, search};
 use foldback_engine::store::{SearchAnswer, SearchCursor, SearchHit, SearchQuery};
 use foldback_engine::{Store, StoreError};
+use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 
 use crate::args::Shared;
 use crate::args::sessions::Search;
 use crate::failure::{Exit, Failure};
+use crate::interrupt::Interrupts;
 use crate::output;
 use crate::store::{self, time};
-use crate::terminal::{FAINT, STRONG, note, styled};
+use crate::terminal::{FAINT, STRONG, counted, note, stderr_is_terminal, styled};
 
 /// Items that are taken into the index at a time, and how often: what is more is left to the next search.
 const BATCH_ITEMS: usize = 1_000;
 const BATCHES_MAX: usize = 1_000;
+
+/// How often a search goes on to older items by itself. A store looks at some thousands at a time.
+const PAGES_MAX: usize = 2_000;
 
 #[derive(Serialize)]
 struct Found<'a> {
@@ -37,7 +42,7 @@ pub(crate) fn run(shared: &Shared, arguments: &Search) -> Result<Exit, Failure> 
     let answer = store::block_on(async {
         let store = store::open(&arguments.at).await?;
         catch_up(shared, &*store).await?;
-        Ok(search(&*store, &query, secrets).await?)
+        search_on(shared, &*store, query, secrets).await
     })?;
     let mut text = String::new();
     for hit in &answer.hits {
@@ -55,6 +60,51 @@ pub(crate) fn run(shared: &Shared, arguments: &Search) -> Result<Exit, Failure> 
     Ok(if answer.hits.is_empty() { Exit::Found } else { Exit::Success })
 }
 
+/// Searches, and goes on to older items where a store stops early, until there are as many hits as were asked
+/// for. A person may be tired of waiting first: the key that interrupts ends the search, not what it found.
+async fn search_on(
+    shared: &Shared,
+    store: &dyn Store,
+    mut query: SearchQuery,
+    secrets: Secrets,
+) -> Result<SearchAnswer, Failure> {
+    let progress = progress(shared);
+    let mut interrupts = Interrupts::new();
+    let mut whole = SearchAnswer { hits: Vec::new(), is_complete: false, next: query.before };
+    for page in 1..=PAGES_MAX {
+        let answer = tokio::select! {
+            answer = search(store, &query, secrets) => answer?,
+            () = interrupts.pressed() => break,
+        };
+        query.limit -= answer.hits.len().min(query.limit);
+        query.before = answer.next;
+        whole.hits.extend(answer.hits);
+        (whole.is_complete, whole.next) = (answer.is_complete, answer.next);
+        if answer.next.is_none() || query.limit == 0 {
+            break;
+        }
+        if let Some(progress) = &progress {
+            let (found, page) = (counted(whole.hits.len(), "hit"), counted(page, "page"));
+            progress.set_message(format!("{found} on {page}, going on to older items; ctrl-C ends it"));
+            progress.tick();
+        }
+    }
+    whole.hits.sort_by(|one, other| other.score.total_cmp(&one.score));
+    if let Some(progress) = progress {
+        progress.finish_and_clear();
+    }
+    Ok(whole)
+}
+
+/// Shown on a terminal, as long as it goes on.
+fn progress(shared: &Shared) -> Option<ProgressBar> {
+    let is_wanted = stderr_is_terminal() && !shared.quiet;
+    is_wanted.then(|| {
+        let style = ProgressStyle::with_template("{spinner} {wide_msg}");
+        ProgressBar::new_spinner().with_style(style.expect("the template is valid"))
+    })
+}
+
 /// What there may be beside what was found, and how to come to it.
 fn rest(answer: &SearchAnswer) -> Option<String> {
     match (answer.is_complete, answer.next) {
@@ -63,7 +113,7 @@ fn rest(answer: &SearchAnswer) -> Option<String> {
             "only the newest items were looked at; go on with --before {next}, search for something rarer, or in one session"
         )),
         (false, None) => {
-            Some("there is more than is shown; raise --limit, or search for something rarer".to_owned())
+            Some("there may be more than is shown; raise --limit, or search for something rarer".to_owned())
         }
     }
 }

@@ -16,18 +16,18 @@ fn session_file(folder: &tempfile::TempDir, name: &str, turns: usize) -> String 
     path
 }
 
-fn native(id: &str, kind: &str, text: &str) -> String {
+pub(super) fn native(id: &str, kind: &str, text: &str) -> String {
     let item = serde_json::json!({"id": id, "kind": kind, "parts": [{"text": text}]});
     format!("{item}\n")
 }
 
-fn in_store(folder: &tempfile::TempDir, arguments: &[&str]) -> Output {
+pub(super) fn in_store(folder: &tempfile::TempDir, arguments: &[&str]) -> Output {
     let mut command = foldback(arguments);
     command.env("FOLDBACK_STORE", at(folder, "data/sessions.db"));
     command.output().unwrap()
 }
 
-fn lines(output: &Output) -> Vec<Value> {
+pub(super) fn lines(output: &Output) -> Vec<Value> {
     assert_eq!(code(output), 0, "{}", text(&output.stderr));
     text(&output.stdout).lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }

@@ -26,6 +26,8 @@ use crate::store::{
     At, BlockNumber, Layout, LoopInfo, NewLoop, NewSession, Origin, SessionInfo, Store, StoreError, Version,
 };
 
+pub use undo::UNDONE_NOTE;
+
 /// Where a loop's notes hold its block as an older loop.
 pub const OLDER_NOTE: &str = "foldback.older";
 
@@ -171,12 +173,6 @@ impl StoredSession {
     pub async fn resume(&mut self, loop_id: &LoopId) -> Result<(), StoreError> {
         self.change(&Change::Switch(loop_id)).await?;
         self.current = loop_id.clone();
-        Ok(())
-    }
-
-    /// Puts the compaction that was undone last in force again.
-    pub async fn redo(&mut self) -> Result<(), StoreError> {
-        self.version = self.store.redo(&self.at(&self.current)).await?;
         Ok(())
     }
 

@@ -97,8 +97,11 @@ impl PostgresStore {
     pub(super) async fn settle_some(&self) -> Result<usize, Fault> {
         let mut connection = self.connection().await?;
         let change = connection.transaction().await?;
-        let settled = tail::settle_some(&change).await?;
+        let (settled, freed) = tail::settle_some(&change).await?;
         change.commit().await?;
+        // Nothing left: whatever else was counted, somebody else settled.
+        let left = |length: u64| Some(if settled == 0 { 0 } else { length.saturating_sub(freed) });
+        let _counted = self.tail.bytes.fetch_update(Ordering::Relaxed, Ordering::Relaxed, left);
         Ok(settled)
     }
 
@@ -122,8 +125,6 @@ impl PostgresStore {
         }
         let store = self.clone();
         tokio::spawn(async move {
-            // What is appended meanwhile is counted again.
-            store.tail.bytes.store(0, Ordering::Relaxed);
             if let Err(fault) = store.settle(usize::MAX).await {
                 // It stays where it is, and is read from there.
                 let error = fault.at("settling", &store.location);

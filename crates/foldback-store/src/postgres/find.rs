@@ -31,7 +31,11 @@ const BUCKETS: [Bucket; 2] = [
     Bucket { bits: 13, sign: "foldbackthirteen", per_mille_min: 0 },
 ];
 
-const TERRAIN: Terrain = Terrain { buckets: &BUCKETS, passed_max: 5_000 };
+const TERRAIN: Terrain = Terrain { buckets: &BUCKETS, passed_max: 5_000, growth: 4 };
+
+/// Of a thousand bodies, so many have a word that is nearly everywhere. The index is not asked for it beside
+/// rarer ones: it would read all that it knows of the word, to leave hardly a body out.
+const EVERYWHERE_PER_MILLE: i64 = 800;
 
 /// Bodies with the rarest of some words among which the server finds those with all of them at once.
 const LED_BODIES_MAX: i64 = 32_768;
@@ -65,8 +69,9 @@ pub(super) async fn locate(
             return Ok(place);
         }
     }
-    let sql = "SELECT position FROM items
-        WHERE loop = $1 AND position >= $2 AND position < $3 AND handle = $4 LIMIT 1";
+    // The server is told which index to go by: it takes all positions of a loop for a few.
+    let sql = "WITH named AS MATERIALIZED (SELECT loop, position FROM items WHERE handle = $4)
+        SELECT position FROM named WHERE loop = $1 AND position >= $2 AND position < $3 LIMIT 1";
     for (holder, part) in segments(&opened.loops, &opened.row, &(0..usize::MAX))? {
         let row = query_opt(db, sql, &[&holder, &part.start, &part.end, &handle.as_str()]).await?;
         let position = match row {
@@ -136,19 +141,18 @@ pub(super) async fn search(db: &Transaction<'_>, asked: &SearchQuery) -> Result<
         Some(session) => Some(find(db, session).await?.key),
         None => None,
     };
-    let phrases: Vec<String> = search.phrases.iter().map(|phrase| words_of(phrase)).collect();
-    let mut walk = begin(db, &search, asked, session).await?;
+    let (sought, mut walk) = begin(db, &search, asked, session).await?;
     let mut places = Places { db, session, layouts: HashMap::new() };
-    let mut hits = Vec::new();
-    let mut limit = BATCH_ITEMS;
+    let mut hits: Vec<(i64, SearchHit)> = Vec::new();
+    let (mut limit, mut read_max) = (BATCH_ITEMS, BATCH_ITEMS);
     while hits.len() < search.hits_max
         && let Some(stretch) = walk.next_stretch()
     {
-        let batch = candidates(db, &stretch, &phrases, session, limit).await?;
+        let batch = candidates(db, &stretch, &sought, session, limit).await?;
         let mut rest = batch.as_slice();
         while !rest.is_empty() && walk.may_look() && hits.len() < search.hits_max {
             let (mut count, mut pack) = (0, None);
-            while count < rest.len().min(BATCH_ITEMS) && walk.may_look() {
+            while count < rest.len().min(read_max) && walk.may_look() {
                 let BodyRow { length, pack: own, .. } = rest[count].1;
                 let unpacked = if pack == Some(own) { 0 } else { PACK_COST_BYTES };
                 walk.look(search.cost(as_index(length)) + unpacked);
@@ -157,16 +161,30 @@ pub(super) async fn search(db: &Transaction<'_>, asked: &SearchQuery) -> Result<
             let (looked_at, left) = rest.split_at(count);
             hits.extend(places.hits(fitting(db, &search, looked_at).await?).await?);
             rest = left;
+            read_max = (read_max * BATCH_GROWTH).min(EXAMINED_ITEMS_MAX);
         }
-        walk.advance(match (rest.first(), batch.last()) {
-            (Some((id, _)), _) => id + 1,
-            (None, Some((id, _))) if batch.len() == limit => *id,
-            (None, _) => stretch.range.start,
+        let last_given = hits.get(search.hits_max.wrapping_sub(1)).filter(|_| !search.is_ranked());
+        walk.advance(match (last_given, rest.first(), batch.last()) {
+            (Some((id, _)), ..) => *id,
+            (None, Some((id, _)), _) => id + 1,
+            (None, None, Some((id, _))) if batch.len() == limit => *id,
+            (None, None, _) => stretch.range.start,
         });
         // The index finds all of a stretch again for each batch.
         limit = (limit * BATCH_GROWTH).min(EXAMINED_ITEMS_MAX);
     }
+    let hits = hits.into_iter().map(|(_, hit)| hit).collect();
     Ok(answer(hits, search.hits_max, walk.next()))
+}
+
+/// What the server is asked for.
+struct Sought {
+    /// What must stand together.
+    phrases: Vec<String>,
+    /// All the words.
+    words: String,
+    /// Those that lead to the bodies.
+    leading: String,
 }
 
 /// Decides which way to go.
@@ -175,42 +193,56 @@ async fn begin(
     search: &Search,
     asked: &SearchQuery,
     session: Option<i64>,
-) -> Result<Walk, Fault> {
+) -> Result<(Sought, Walk), Fault> {
     let bodies = bounds(db, session).await?;
-    let words = counted_words(search);
-    let led = match (words.is_empty(), session) {
+    let phrases: Vec<String> = search.phrases.iter().map(|phrase| words_of(phrase)).collect();
+    let words = phrases.concat();
+    let counted = counted_words(search);
+    let led = match (counted.is_empty(), session) {
         (false, _) => Led::Words,
         (true, None) => Led::Numbers,
         (true, Some(_)) => Led::NumbersInSession,
     };
-    let density = density(db, &words, &bodies).await?;
-    Ok(Walk::new(TERRAIN, led, bodies, asked.before, density))
+    let (density, leading) = density(db, &counted, &words, &bodies).await?;
+    let walk = Walk::new(TERRAIN, led, bodies, asked.before, density);
+    Ok((Sought { phrases, words, leading }, walk))
 }
 
 /// How often words occur, by a few samples; nothing where the server can find all bodies that have them at
-/// once.
+/// once. And the words that lead to them: those that are not everywhere, if there are any.
 async fn density(
     db: &Transaction<'_>,
-    words: &[String],
+    counted: &[String],
+    words: &str,
     bodies: &Range<i64>,
-) -> Result<Option<Density>, Fault> {
-    if words.is_empty() {
-        return Ok(None);
+) -> Result<(Option<Density>, String), Fault> {
+    if counted.is_empty() {
+        return Ok((None, words.to_owned()));
     }
     let sampled: Vec<i64> = samples(bodies).into_iter().flatten().collect();
-    let sql = "WITH asked AS MATERIALIZED (
-          SELECT plainto_tsquery('simple', u.word) AS word FROM unnest($1::TEXT[]) u (word)),
-        sampled AS MATERIALIZED (SELECT words FROM search WHERE body = ANY ($2))
-        SELECT (SELECT min((SELECT count(*) FROM sampled WHERE sampled.words @@ asked.word)) FROM asked),
+    let sql = "WITH sampled AS MATERIALIZED (SELECT words FROM search WHERE body = ANY ($2))
+        SELECT ARRAY (
+            SELECT (SELECT count(*) FROM sampled WHERE sampled.words @@ plainto_tsquery('simple', u.word))
+            FROM unnest($1::TEXT[]) WITH ORDINALITY u (word, place) ORDER BY u.place),
           (SELECT count(*) FROM sampled WHERE sampled.words @@ plainto_tsquery('simple', $3))";
-    let row = query_opt(db, sql, &[&words, &sampled, &words.join(" ")]).await?;
-    let (rarest, all): (Option<i64>, i64) = row.map_or((None, 0), |row| (row.get(0), row.get(1)));
+    let row = query_opt(db, sql, &[&counted, &sampled, &words]).await?;
+    let (found, all): (Vec<i64>, i64) = row.map_or((Vec::new(), 0), |row| (row.get(0), row.get(1)));
     let per_mille = |found: i64| found * 1_000 / as_row(sampled.len()).max(1);
     let estimate = |found: i64| per_mille(found).saturating_mul(bodies.end - bodies.start) / 1_000;
-    let rarest = rarest.unwrap_or(0);
+    let everywhere: Vec<&str> = counted
+        .iter()
+        .zip(&found)
+        .filter(|(_, found)| per_mille(**found) >= EVERYWHERE_PER_MILLE)
+        .map(|(word, _)| word.as_str())
+        .collect();
+    let mut leading: Vec<&str> = words.split_whitespace().filter(|word| !everywhere.contains(word)).collect();
+    if leading.is_empty() {
+        leading = words.split_whitespace().collect();
+    }
+    let rarest = found.into_iter().min().unwrap_or(0);
     let is_costly = estimate(rarest) > LED_BODIES_MAX || estimate(all) > TERRAIN.passed_max;
-    let density = Density { per_mille: per_mille(rarest), passed_words: as_row(words.len()) };
-    Ok(is_costly.then_some(density))
+    let density = Density { per_mille: per_mille(rarest), passed_words: as_row(leading.len()) };
+    Ok((is_costly.then_some(density), leading.join(" ")))
 }
 
 /// The bodies that can be found: all, or those between the first and the last of a session. A session
@@ -235,22 +267,28 @@ async fn bounds(db: &Transaction<'_>, session: Option<i64>) -> Result<Range<i64>
 async fn candidates(
     db: &Transaction<'_>,
     stretch: &Stretch,
-    phrases: &[String],
+    sought: &Sought,
     session: Option<i64>,
     limit: usize,
 ) -> Result<Vec<(i64, BodyRow)>, Fault> {
-    let Stretch { range, bucket } = stretch;
-    let words = format!("{}{}", phrases.concat(), bucket.as_deref().unwrap_or_default());
+    let Stretch { range, buckets } = stretch;
+    let Sought { phrases, words, leading } = sought;
     let in_session = "($4::BIGINT IS NULL OR (SELECT true FROM items i JOIN loops l ON l.id = i.loop
         WHERE i.body = f.body AND l.session = $4 LIMIT 1))";
+    let leads = match buckets.is_empty() {
+        true => "plainto_tsquery('simple', $5)",
+        false => "(plainto_tsquery('simple', $5) && to_tsquery('simple', $8))",
+    };
     let found = match words.is_empty() {
         true => {
-            "SELECT id AS body FROM bodies WHERE $5 = '' AND kind = 0 AND id >= $1 AND id < $2 ORDER BY id DESC"
+            "SELECT id AS body FROM bodies WHERE $5::TEXT = $7::TEXT AND kind = 0 AND id >= $1 AND id < $2 ORDER BY id DESC"
+                .to_owned()
         }
-        false => {
-            "SELECT body FROM search WHERE words @@ plainto_tsquery('simple', $5)
+        false => format!(
+            "SELECT body FROM search WHERE words @@ {leads}
+               AND ($5::TEXT = $7::TEXT OR words @@ plainto_tsquery('simple', $7))
                AND (NOT is_exact OR coalesce(words @@ (SELECT phrases FROM asked), true))"
-        }
+        ),
     };
     let form = if words.is_empty() { "NOT MATERIALIZED" } else { "MATERIALIZED" };
     let sql = format!(
@@ -259,11 +297,13 @@ async fn candidates(
              SELECT string_agg('(' || phraseto_tsquery('simple', p)::TEXT || ')', ' & ')::TSQUERY AS phrases
              FROM unnest($6::TEXT[]) p WHERE numnode(phraseto_tsquery('simple', p)) > 1),
            f AS {form} ({found})
-           SELECT f.body FROM f WHERE f.body >= $1 AND f.body < $2 AND {in_session}
+           SELECT f.body FROM f WHERE f.body >= $1 AND f.body < $2 AND {in_session} AND $8::TEXT IS NOT NULL
            ORDER BY f.body DESC LIMIT $3))
          ORDER BY b.id DESC"
     );
-    let parameters: &Parameters<'_> = &[&range.start, &range.end, &as_row(limit), &session, &words, &phrases];
+    let (limit, buckets) = (as_row(limit), buckets.join(" | "));
+    let parameters: &Parameters<'_> =
+        &[&range.start, &range.end, &limit, &session, leading, phrases, words, &buckets];
     let rows = query(db, &sql, parameters).await?;
     Ok(rows.iter().map(|row| (row.get(0), BodyRow::of(row, 1))).collect())
 }
@@ -304,7 +344,7 @@ struct Places<'c> {
 
 impl Places<'_> {
     /// The newest item with each body; nothing where it is garbage.
-    async fn hits(&mut self, found: Vec<Fitting>) -> Result<Vec<SearchHit>, Fault> {
+    async fn hits(&mut self, found: Vec<Fitting>) -> Result<Vec<(i64, SearchHit)>, Fault> {
         if found.is_empty() {
             return Ok(Vec::new());
         }
@@ -319,7 +359,7 @@ impl Places<'_> {
         let mut hits = Vec::new();
         for (body, item, score, excerpt) in found {
             let Some(row) = rows.get(&body) else { continue };
-            hits.push(SearchHit { score, excerpt, ..self.hit(row, &item).await? });
+            hits.push((body, SearchHit { score, excerpt, ..self.hit(row, &item).await? }));
         }
         Ok(hits)
     }

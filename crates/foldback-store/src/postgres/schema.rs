@@ -9,11 +9,12 @@ use super::error::Fault;
 pub(super) const VERSION: i64 = MIGRATIONS.len() as i64;
 
 /// What makes each version out of the one before. Released ones are never changed.
-const MIGRATIONS: [&str; 4] = [
+const MIGRATIONS: [&str; 5] = [
     include_str!("schema/1.sql"),
     include_str!("schema/2.sql"),
     include_str!("schema/3.sql"),
     include_str!("schema/4.sql"),
+    include_str!("schema/5.sql"),
 ];
 
 /// Names the lock under which tables are changed: "fold".

@@ -206,8 +206,8 @@ pub(super) async fn bytes(connection: &Object) -> Result<u64, Fault> {
     Ok(connection.query_one(sql, &[]).await?.get::<_, i64>(0).unsigned_abs())
 }
 
-/// Settles the first rows. Answers how many items were in them.
-pub(super) async fn settle_some(db: &Transaction<'_>) -> Result<usize, Fault> {
+/// Settles the first rows. Answers how many items were in them, and how many bytes the rows had.
+pub(super) async fn settle_some(db: &Transaction<'_>) -> Result<(usize, u64), Fault> {
     query(db, SHARE_BODIES, &[&BODY_LOCK]).await?;
     query(db, "SELECT pg_advisory_xact_lock($1)", &[&TAIL_LOCK]).await?;
     // FOR UPDATE: rows of a session that is being deleted are not there any more.
@@ -216,7 +216,7 @@ pub(super) async fn settle_some(db: &Transaction<'_>) -> Result<usize, Fault> {
     let (mut holders, mut positions, mut handles) = (Vec::new(), Vec::new(), Vec::new());
     let mut encoded: Vec<Vec<u8>> = Vec::new();
     let mut settled: (Vec<i64>, Vec<i64>) = (Vec::new(), Vec::new());
-    let mut bytes = 0;
+    let (mut bytes, mut freed) = (0, 0);
     while encoded.len() < SETTLED_ITEMS && bytes < SETTLED_BYTES {
         let last = settled.0.last().zip(settled.1.last()).unwrap_or((&-1, &-1));
         let rows = query(db, sql, &[last.0, last.1, &SETTLED_ROWS]).await?;
@@ -224,6 +224,7 @@ pub(super) async fn settle_some(db: &Transaction<'_>) -> Result<usize, Fault> {
             let (holder, start): (i64, i64) = (row.get(0), row.get(1));
             let data = unsealed(row.get(4), row.get(3))?;
             bytes += data.len();
+            freed += row.get::<_, &[u8]>(4).len() as u64;
             for (position, body) in (start..).zip(bodies(&data, row.get(2))?) {
                 holders.push(holder);
                 positions.push(position);
@@ -238,7 +239,7 @@ pub(super) async fn settle_some(db: &Transaction<'_>) -> Result<usize, Fault> {
         }
     }
     if settled.0.is_empty() {
-        return Ok(0);
+        return Ok((0, 0));
     }
     let numbers = store(db, BodyKind::Item, &encoded).await?;
     let sql = "INSERT INTO items (loop, position, body, handle)
@@ -247,5 +248,5 @@ pub(super) async fn settle_some(db: &Transaction<'_>) -> Result<usize, Fault> {
     let sql = "DELETE FROM tail t USING unnest($1::BIGINT[], $2::BIGINT[]) u (loop, position)
         WHERE t.loop = u.loop AND t.position = u.position";
     query(db, sql, &[&settled.0, &settled.1]).await?;
-    Ok(encoded.len())
+    Ok((encoded.len(), freed))
 }

@@ -13,7 +13,7 @@ use super::read::{BodyRow, with_bodies};
 use super::sessions::all_loops;
 use super::{BODY_LOCK, query, tail};
 use crate::body::{self, corrupt};
-use crate::rows::{LoopRow, SessionRow, chain, index, segments, version};
+use crate::rows::{LoopRow, SessionRow, chain, index, miscounted, segments, version};
 
 /// Problems that are listed; a store with more has one cause.
 const PROBLEMS_MAX: usize = 1_000;
@@ -195,11 +195,25 @@ impl Inspection<'_> {
         }
         self.report.item_count += index(expected - settled);
         if expected != row.item_count {
-            // Missing bodies are no reason to forget the items behind them.
-            let what = format!("{place} says {} items and has {expected} without a gap", row.item_count);
-            self.found(ProblemKind::Items, what, false);
+            // Items behind a gap are no reason to forget them.
+            let is_lost = self.is_end_lost(row, expected).await?;
+            if is_lost {
+                let sql = "UPDATE loops SET item_count = $2 WHERE id = $1";
+                query(self.db, sql, &[&row.key, &expected]).await?;
+            }
+            let what = format!("{place} {}", miscounted(row.item_count, expected, is_lost));
+            self.found(ProblemKind::Items, what, is_lost);
         }
         Ok(())
+    }
+
+    /// Whether nothing is left of the items from this one on, and nothing speaks of them.
+    async fn is_end_lost(&self, row: &LoopRow, position: i64) -> Result<bool, Fault> {
+        let sql = "SELECT 1 WHERE EXISTS (SELECT 1 FROM items WHERE loop = $1 AND position >= $2)
+            OR EXISTS (SELECT 1 FROM tail WHERE loop = $1 AND position >= $2)
+            OR EXISTS (SELECT 1 FROM loops WHERE parent = $1 AND shared > $2)
+            OR EXISTS (SELECT 1 FROM blocks WHERE loop = $1 AND reach > $2)";
+        Ok(query(self.db, sql, &[&row.key, &position]).await?.is_empty())
     }
 
     async fn original(&mut self, row: &LoopRow, place: &str) -> Result<(), Fault> {

@@ -16,7 +16,7 @@ use crate::body::{BodyKind, ORIGINAL_BYTES};
 use crate::rows::{SessionRow, as_row};
 use crate::tail::pieces;
 
-/// Adds items to the tail, and writes nothing else: what follows from it for the session and the loop is
+/// Adds items to the tail and says where it ends now: what follows from it for the session and the loop is
 /// read from there until it is settled. Answers how many bytes that takes.
 pub(super) fn append(
     db: &mut Connection,

@@ -45,7 +45,8 @@ pub(super) fn locate(
     for (holder, part) in segments(&opened.loops, &opened.row, &(0..usize::MAX))? {
         let settled: Option<i64> = read
             .prepare_cached(
-                "SELECT position FROM items
+                // It would take all positions of a loop for a few.
+                "SELECT position FROM items INDEXED BY items_by_handle
                  WHERE loop = ?1 AND position >= ?2 AND position < ?3 AND handle = ?4 LIMIT 1",
             )?
             .query_row(params![holder, part.start, part.end, handle.as_str()], |row| row.get(0))
@@ -115,7 +116,8 @@ pub(super) fn search(db: &mut Connection, query: &SearchQuery) -> Result<SearchA
         let batch = candidates(&read, &stretch, &asked.within(&stretch), session.as_ref())?;
         let mut reached = if batch.len() < BATCH_ITEMS { stretch.range.start } else { stretch.range.end };
         for (id, body) in &batch {
-            if !walk.may_look() {
+            let has_enough = !search.is_ranked() && hits.len() >= search.hits_max;
+            if has_enough || !walk.may_look() {
                 reached = id + 1;
                 break;
             }
@@ -163,7 +165,7 @@ fn candidates(
         )
     };
     let mut statement = db.prepare_cached(&sql)?;
-    let Stretch { range, bucket: _ } = stretch;
+    let Stretch { range, buckets: _ } = stretch;
     let read = |row: &rusqlite::Row<'_>| {
         let body = BodyRow { pack: row.get(1)?, start: row.get(2)?, length: row.get(3)?, hash: row.get(4)? };
         Ok((row.get(0)?, body))

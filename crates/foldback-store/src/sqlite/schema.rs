@@ -12,11 +12,12 @@ const APPLICATION_ID: i32 = 0x666f_6c64;
 pub(super) const VERSION: u32 = MIGRATIONS.len() as u32;
 
 /// What makes each version out of the one before. Released ones are never changed.
-const MIGRATIONS: [&str; 4] = [
+const MIGRATIONS: [&str; 5] = [
     include_str!("schema/1.sql"),
     include_str!("schema/2.sql"),
     include_str!("schema/3.sql"),
     include_str!("schema/4.sql"),
+    include_str!("schema/5.sql"),
 ];
 
 /// Looks at a file before anything in it is changed.

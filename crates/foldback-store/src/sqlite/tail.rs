@@ -17,7 +17,7 @@ use crate::tail::{Piece, SETTLED_BYTES, SETTLED_ITEMS, bodies, id_in};
 /// How long the background leaves the file to others between two changes.
 pub(super) const SETTLING_PAUSE: Duration = Duration::from_millis(2);
 
-/// Bits of a row's number that are the position; the others are the loop. The views count on it.
+/// Bits of a row's number that are the position; the others are the loop.
 const POSITION_BITS: u32 = 36;
 
 /// The number of the row that begins with this item.
@@ -60,6 +60,14 @@ pub(super) fn append(
         insert.execute(params![row_of(holder, position + start)?, count, hash, data, version, at])?;
         written += data.len();
     }
+    let count: i64 = pieces.iter().map(|piece| piece.count).sum();
+    change
+        .prepare_cached(
+            "INSERT INTO tail_ends (loop, item_count, version, appended_at) VALUES (?1, ?2, ?3, ?4)
+             ON CONFLICT (loop) DO UPDATE SET item_count = excluded.item_count, version = excluded.version,
+               appended_at = max(appended_at, excluded.appended_at)",
+        )?
+        .execute(params![holder, position + count, version, at])?;
     Ok(written)
 }
 
@@ -125,12 +133,22 @@ pub(super) fn locate(
 pub(super) fn remove(change: &Transaction<'_>, session: i64) -> Result<(), Fault> {
     let mut loops = change.prepare_cached("SELECT id FROM loops WHERE session = ?1")?;
     let mut delete = change.prepare_cached("DELETE FROM tail WHERE id >= ?1 AND id < ?2")?;
+    // The number of a loop may be given to another: nothing of this one may be left.
+    let mut delete_end = change.prepare_cached("DELETE FROM tail_ends WHERE loop = ?1")?;
     let mut rows = loops.query([session])?;
     while let Some(row) = rows.next()? {
         let holder: i64 = row.get(0)?;
         delete.execute([row_of(holder, 0)?, row_of(holder + 1, 0)?])?;
+        delete_end.execute([holder])?;
     }
     Ok(())
+}
+
+/// Whether a loop has a row behind this item.
+pub(super) fn goes_on(db: &Connection, holder: i64, position: i64) -> Result<bool, Fault> {
+    let sql = "SELECT EXISTS (SELECT 1 FROM tail WHERE id >= ?1 AND id < ?2)";
+    let bounds = [row_of(holder, position)?, row_of(holder + 1, 0)?];
+    Ok(db.query_row(sql, bounds, |row| row.get(0))?)
 }
 
 /// How many items are not settled.

@@ -13,7 +13,7 @@ use super::packs::{BodyReader, BodyRow};
 use super::sessions::all_loops;
 use super::tail;
 use crate::body::{self, corrupt};
-use crate::rows::{LoopRow, Loops, SessionRow, chain, index, version};
+use crate::rows::{LoopRow, Loops, SessionRow, chain, index, miscounted, version};
 
 /// Problems that are listed; a store with more has one cause.
 const PROBLEMS_MAX: usize = 1_000;
@@ -237,15 +237,28 @@ impl Inspection<'_> {
             Err(fault) => return Err(fault),
         }
         if expected != row.item_count {
-            let what = format!("{place} says {} items and has {expected} without a gap", row.item_count);
-            // Only ever upwards: items behind a gap are no reason to forget them.
-            let can_be_repaired = expected > row.item_count;
+            // Downwards only where nothing is left of what follows: items behind a gap are no reason to
+            // forget them.
+            let is_lost = expected < row.item_count && self.is_end_lost(row, expected)?;
+            let can_be_repaired = expected > row.item_count || is_lost;
             if can_be_repaired {
                 change.execute("UPDATE loops SET item_count = ?2 WHERE id = ?1", [row.key, expected])?;
+                change
+                    .execute("UPDATE tail_ends SET item_count = ?2 WHERE loop = ?1", [row.key, expected])?;
             }
+            let what = format!("{place} {}", miscounted(row.item_count, expected, is_lost));
             self.found(ProblemKind::Items, what, can_be_repaired && self.repairs());
         }
         Ok(())
+    }
+
+    /// Whether nothing is left of the items from this one on, and nothing speaks of them.
+    fn is_end_lost(&self, row: &LoopRow, position: i64) -> Result<bool, Fault> {
+        let sql = "SELECT EXISTS (SELECT 1 FROM items WHERE loop = ?1 AND position >= ?2)
+            OR EXISTS (SELECT 1 FROM loops WHERE parent = ?1 AND shared > ?2)
+            OR EXISTS (SELECT 1 FROM blocks WHERE loop = ?1 AND reach > ?2)";
+        let is_left: bool = self.change.query_row(sql, [row.key, position], |row| row.get(0))?;
+        Ok(!is_left && !tail::goes_on(self.change, row.key, position)?)
     }
 
     fn original(&mut self, row: &LoopRow, session: &str) -> Result<(), Fault> {

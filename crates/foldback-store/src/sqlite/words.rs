@@ -25,7 +25,7 @@ const BUCKETS: [Bucket; 2] = [
     Bucket { bits: 16, sign: "\u{e001}", per_mille_min: 0 },
 ];
 
-const TERRAIN: Terrain = Terrain { buckets: &BUCKETS, passed_max: 16_384 };
+const TERRAIN: Terrain = Terrain { buckets: &BUCKETS, passed_max: 16_384, growth: 1 };
 
 /// What is indexed of a text: its words, and the buckets that its body is in.
 pub(super) fn indexed(body: i64, text: &str) -> String {
@@ -80,9 +80,12 @@ impl Asked {
 
     /// What leads to the bodies of a stretch; empty where only their numbers do.
     pub(super) fn within(&self, stretch: &Stretch) -> String {
-        match &stretch.bucket {
-            Some(bucket) => format!("{} {}", quoted(bucket), self.words),
-            None => self.words.clone(),
+        match stretch.buckets.is_empty() {
+            false => {
+                let buckets: Vec<String> = stretch.buckets.iter().map(|bucket| quoted(bucket)).collect();
+                format!("({}) AND {}", buckets.join(" OR "), self.words)
+            }
+            true => self.words.clone(),
         }
     }
 

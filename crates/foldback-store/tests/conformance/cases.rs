@@ -15,8 +15,9 @@ use foldback_store::archive;
 
 use crate::HandClock;
 pub(crate) use crate::finding::{
-    a_search_that_stopped_early_goes_on_where_it_stopped, chinese_and_japanese_are_found_by_their_words,
-    rare_words_are_found_among_very_common_ones, search_finds_folded_and_live_content,
+    a_search_that_stopped_early_goes_on_where_it_stopped, a_search_without_words_gives_each_item_on_one_page,
+    chinese_and_japanese_are_found_by_their_words, rare_words_are_found_among_very_common_ones,
+    search_finds_folded_and_live_content,
 };
 
 /// How long a job is held.

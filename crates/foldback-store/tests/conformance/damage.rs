@@ -3,18 +3,21 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use foldback_core::{Handle, Item, LoopId, SessionId};
-use foldback_engine::store::{At, NewSession, Place, ProblemKind, Repairs, Retention, SearchQuery, Version};
+use foldback_core::{Handle, Item, LoopId, Metadata, SessionId};
+use foldback_engine::store::{
+    At, NewLoop, NewSession, Origin, Place, ProblemKind, Repairs, Retention, SearchQuery, Version,
+};
 use foldback_engine::{Store, StoreError};
 use foldback_store::{Access, SqliteOptions, SqliteStore};
 use rusqlite::Connection;
 
 use crate::sqlite::runtime;
 
-const SCHEMAS: [&str; 3] = [
+const SCHEMAS: [&str; 4] = [
     include_str!("../../src/sqlite/schema/1.sql"),
     include_str!("../../src/sqlite/schema/2.sql"),
     include_str!("../../src/sqlite/schema/3.sql"),
+    include_str!("../../src/sqlite/schema/4.sql"),
 ];
 
 /// How often a test looks whether the background has done something.
@@ -56,6 +59,9 @@ fn made_by(version: usize, newest: &Path, old: &Path) {
     db.execute("ATTACH ?1 AS newest", [newest.to_str().unwrap()]).unwrap();
     for table in ["sessions", "loops", "packs", "bodies", "items"] {
         db.execute_batch(&format!("INSERT INTO {table} SELECT * FROM newest.{table}")).unwrap();
+    }
+    if version == 4 {
+        db.execute_batch("INSERT INTO tail SELECT * FROM newest.tail").unwrap();
     }
     if version == 3 {
         // That version changed the loop and the session with every append.
@@ -167,7 +173,7 @@ fn a_store_of_a_newer_version_is_refused_and_left_alone() {
         filled(&path, 1).await;
         Connection::open(&path).unwrap().pragma_update(None, "user_version", 99).unwrap();
         let refused = SqliteStore::open(&path).await.map(|_| ());
-        assert_eq!(refused, Err(StoreError::TooNew { found: 99, known: 4 }));
+        assert_eq!(refused, Err(StoreError::TooNew { found: 99, known: 5 }));
     });
 }
 
@@ -280,6 +286,53 @@ fn a_repair_never_forgets_the_items_behind_a_gap() {
 }
 
 #[test]
+fn the_loss_of_what_was_appended_last_is_noticed_and_a_repair_goes_on_without_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("store.db");
+    runtime().block_on(async {
+        let (store, version) = appended(&path, &items(3)).await;
+        let (session, loop_id) = ids();
+        let at = At { session: &session, loop_id: &loop_id, version };
+        store.append(&at, &[Arc::new(Item::user("last", "the last word"))]).await.unwrap();
+        let lost = "DELETE FROM tail WHERE id = (SELECT max(id) FROM tail)";
+        assert_eq!(Connection::open(&path).unwrap().execute(lost, []).unwrap(), 1);
+        let read = store.items(&session, &loop_id, 0..9).await;
+        assert!(matches!(read, Err(StoreError::Corrupt { .. })), "{read:?}");
+        let report = store.verify(Repairs::None).await.unwrap();
+        assert_eq!(report.problems.len(), 1, "{report:?}");
+        let problem = &report.problems[0];
+        assert!(
+            problem.kind == ProblemKind::Items && problem.what.contains("4 items and has 3"),
+            "{problem:?}"
+        );
+        assert!(store.verify(Repairs::Derived).await.unwrap().is_clean());
+        assert!(store.verify(Repairs::None).await.unwrap().problems.is_empty());
+        assert_eq!(store.items(&session, &loop_id, 0..9).await.unwrap(), items(3));
+        let version = store.session(&session).await.unwrap().version;
+        store.append(&At { version, ..at }, &items(1)).await.unwrap();
+        assert_eq!(store.items(&session, &loop_id, 3..9).await.unwrap(), items(1));
+    });
+}
+
+#[test]
+fn an_end_that_a_branch_or_a_block_speaks_of_is_not_forgotten() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("store.db");
+    runtime().block_on(async {
+        let (store, version) = appended(&path, &items(3)).await;
+        let (session, loop_id) = ids();
+        let origin = Origin::Branch { parent: loop_id, item_count: 3 };
+        let branch = NewLoop { id: "branch".into(), origin, metadata: Metadata::new() };
+        store.begin_loop(&session, version, &branch).await.unwrap();
+        Connection::open(&path).unwrap().execute("DELETE FROM tail", []).unwrap();
+        for repairs in [Repairs::Derived, Repairs::None] {
+            let report = store.verify(repairs).await.unwrap();
+            assert!(!report.is_clean() && report.problems[0].kind == ProblemKind::Items, "{report:?}");
+        }
+    });
+}
+
+#[test]
 fn what_can_be_derived_is_repaired() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("store.db");
@@ -287,7 +340,8 @@ fn what_can_be_derived_is_repaired() {
         filled(&path, 5).await;
         let db = Connection::open(&path).unwrap();
         db.execute_batch(
-            "UPDATE loops SET item_count = 4, top = 7; UPDATE items SET handle = '@' WHERE position = 1",
+            "UPDATE loops SET item_count = 4, top = 7; UPDATE tail_ends SET item_count = 4;
+             UPDATE items SET handle = '@' WHERE position = 1",
         )
         .unwrap();
         drop(db);

@@ -82,6 +82,27 @@ pub(crate) async fn a_search_that_stopped_early_goes_on_where_it_stopped(store: 
     }
 }
 
+pub(crate) async fn a_search_without_words_gives_each_item_on_one_page(store: &dyn Store, _: &HandClock) {
+    let items: Vec<Arc<Item>> = (0..50)
+        .map(|number| Arc::new(Item::user(format!("u{number}"), format!("number {number}"))))
+        .collect();
+    begun(store, &items).await;
+    while store.index(1_000).await.unwrap() > 0 {}
+    let every = SearchQuery { regex: Some("number [0-9]+".to_owned()), limit: 7, ..SearchQuery::default() };
+    let (mut before, mut found) = (None, Vec::new());
+    for _ in 0..=items.len() {
+        let answer = store.search(&SearchQuery { before, ..every.clone() }).await.unwrap();
+        assert!(answer.hits.len() <= 7 && answer.hits.iter().all(|hit| hit.score.to_bits() == 0));
+        found.extend(answer.hits.into_iter().map(|hit| hit.item_id.to_string()));
+        before = answer.next;
+        if before.is_none() {
+            break;
+        }
+    }
+    let newest_first: Vec<String> = (0..50).rev().map(|number| format!("u{number}")).collect();
+    assert_eq!(found, newest_first);
+}
+
 pub(crate) async fn search_finds_folded_and_live_content(store: &dyn Store, _: &HandClock) {
     let version = begun(store, &rounds(6)).await;
     fold(store, version, 8).await;

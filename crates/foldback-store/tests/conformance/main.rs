@@ -39,6 +39,7 @@ macro_rules! every_case {
             chinese_and_japanese_are_found_by_their_words,
             rare_words_are_found_among_very_common_ones,
             a_search_that_stopped_early_goes_on_where_it_stopped,
+            a_search_without_words_gives_each_item_on_one_page,
             a_branch_shares_what_came_before_and_nothing_after,
             a_deleted_session_is_gone_and_its_handles_are_errors,
             a_fold_is_recalled_as_it_was_recorded,

@@ -23,8 +23,12 @@ const WORKER_SECONDS: u32 = 4;
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
-    let runtime =
-        tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime starts");
+    let mut runtime = match words.first() {
+        // Clients beside each other, as those of pgbench are.
+        Some(&"appends") => tokio::runtime::Builder::new_multi_thread(),
+        Some(_) | None => tokio::runtime::Builder::new_current_thread(),
+    };
+    let runtime = runtime.enable_all().build().expect("a runtime starts");
     let done = runtime.block_on(async {
         match words.as_slice() {
             ["writer", target, seed] => writer::run(&Target::parse(target)?, number(seed)?).await,

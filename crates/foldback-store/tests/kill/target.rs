@@ -12,7 +12,8 @@ use crate::Failure;
 const SQLITE_V1: &str = include_str!("../../src/sqlite/schema/1.sql");
 
 /// Takes away what later versions added.
-const POSTGRES_BACK_TO_V1: &str = "DROP TABLE tail; CREATE INDEX sessions_by_update ON sessions (updated_at);
+const POSTGRES_BACK_TO_V1: &str =
+    "DROP INDEX items_by_handle; DROP TABLE tail; CREATE INDEX sessions_by_update ON sessions (updated_at);
     ALTER TABLE blocks DROP COLUMN is_joined; DROP TABLE jobs, search; DROP INDEX bodies_to_index;
     ALTER TABLE bodies DROP COLUMN is_indexed; UPDATE store_version SET version = 1";
 

@@ -3,13 +3,13 @@
 /// Presses of ctrl-C since it was made. One that is waited for again and again, and not made anew,
 /// misses none that comes while something else is done.
 #[derive(Debug)]
-pub(super) struct Interrupts {
+pub(crate) struct Interrupts {
     #[cfg(unix)]
     signal: Option<tokio::signal::unix::Signal>,
 }
 
 impl Interrupts {
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self {
             // Where the system does not let a program listen, the key ends it, as it does others.
             #[cfg(unix)]
@@ -18,7 +18,7 @@ impl Interrupts {
     }
 
     /// Waits for the key.
-    pub(super) async fn pressed(&mut self) {
+    pub(crate) async fn pressed(&mut self) {
         #[cfg(unix)]
         if let Some(signal) = &mut self.signal
             && signal.recv().await.is_some()

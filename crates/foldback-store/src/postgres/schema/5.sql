@@ -1,0 +1,2 @@
+-- Items are looked up by their handles.
+CREATE INDEX items_by_handle ON items (handle);

@@ -43,7 +43,7 @@ const AIM_AT_LAST: f64 = 0.97;
 const GROWTH_MAX: f64 = 2.0;
 
 /// A digest that leaves less than this share of its room is long enough.
-const UNUSED_SHARE: u64 = 100;
+const UNUSED_SHARE: u64 = 50;
 
 /// What a digest is made of.
 pub(crate) struct Material<'r> {

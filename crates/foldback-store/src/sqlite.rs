@@ -199,10 +199,8 @@ impl Shared {
         }
         let shared = Arc::clone(self);
         tokio::task::spawn_blocking(move || {
-            // What is appended meanwhile is counted again.
-            shared.tail_bytes.store(0, Ordering::Relaxed);
             loop {
-                let settled = tail::settle_some(&mut shared.writer());
+                let settled = shared.settle_some(&mut shared.writer());
                 match settled {
                     Ok(0) => break,
                     Ok(_) => std::thread::sleep(tail::SETTLING_PAUSE),
@@ -216,6 +214,15 @@ impl Shared {
             }
             shared.is_settling.store(false, Ordering::Release);
         });
+    }
+
+    /// Settles the first rows of the tail. Answers how many items were in them.
+    fn settle_some(&self, db: &mut Connection) -> Result<usize, Fault> {
+        let (settled, freed) = tail::settle_some(db)?;
+        // Nothing left: whatever else was counted, somebody else settled.
+        let left = |length: u64| Some(if settled == 0 { 0 } else { length.saturating_sub(freed) });
+        let _counted = self.tail_bytes.fetch_update(Ordering::Relaxed, Ordering::Relaxed, left);
+        Ok(settled)
     }
 
     fn writer(&self) -> MutexGuard<'_, Connection> {
@@ -304,10 +311,10 @@ impl Store for SqliteStore {
         let (version, bytes) = match here {
             Some(appended) => appended?,
             None => {
-                let items = items.to_vec();
+                let (items, shared) = (items.to_vec(), Arc::clone(&self.shared));
                 let append = move |db: &mut Connection, now| {
                     if is_full {
-                        tail::settle_some(db)?;
+                        shared.settle_some(db)?;
                     }
                     append::append(db, &at, &items, now)
                 };

@@ -28,13 +28,19 @@ impl Visible {
     }
 
     pub(super) fn add(&mut self, text: &str) {
-        self.grams.add(text);
-        self.text.push_str(text);
-        self.text.push('\n');
+        if self.is_searched() {
+            self.grams.add(text);
+            self.text.push_str(text);
+            self.text.push('\n');
+        }
+    }
+
+    fn is_searched(&self) -> bool {
+        self.text.len() <= SEARCHED_BYTES_MAX
     }
 
     pub(super) fn holds(&self, text: &str) -> bool {
-        self.text.len() <= SEARCHED_BYTES_MAX
+        self.is_searched()
             && self.grams.may_hold(text)
             && memmem::find_iter(self.text.as_bytes(), text.as_bytes())
                 .any(|start| is_apart(self.text.as_bytes(), start..start + text.len()))

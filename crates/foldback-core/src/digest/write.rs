@@ -41,15 +41,15 @@ const ERRORS_MAX: usize = 8;
 const TODOS_MAX: usize = 20;
 
 /// One error for so many tokens of digest.
-const ERROR_TOKENS_SHARE: usize = 4_000;
+const ERROR_TOKENS_SHARE: usize = 2_000;
 
 /// As much is quoted of what the agent said last: of the digest, and at most.
-const LAST_SHARE: usize = 40;
+const LAST_SHARE: usize = 80;
 const LAST_BYTES_MAX: usize = 400;
 const BYTES_PER_TOKEN: usize = 4;
 
 /// Share of a digest for what the agent decided, and how much is quoted of one decision.
-const DECISIONS_SHARE: usize = 25;
+const DECISIONS_SHARE: usize = 40;
 const DECISION_BYTES_MAX: usize = 240;
 
 /// What stands in every digest, whatever else there is room for.

@@ -168,15 +168,15 @@ pub(super) fn settle(db: &mut Connection, items_min: usize) -> Result<usize, Fau
     let mut settled = 0;
     while settled < items_min {
         match settle_some(db)? {
-            0 => break,
-            count => settled += count,
+            (0, _) => break,
+            (count, _) => settled += count,
         }
     }
     Ok(settled)
 }
 
-/// Settles the first rows. Answers how many items were in them.
-pub(super) fn settle_some(db: &mut Connection) -> Result<usize, Fault> {
+/// Settles the first rows. Answers how many items were in them, and how many bytes the rows had.
+pub(super) fn settle_some(db: &mut Connection) -> Result<(usize, u64), Fault> {
     let change = db.transaction_with_behavior(TransactionBehavior::Immediate)?;
     let rows = first_rows(&change)?;
     let mut settled = 0;
@@ -214,7 +214,7 @@ pub(super) fn settle_some(db: &mut Connection) -> Result<usize, Fault> {
         writer.close()?;
     }
     change.commit()?;
-    Ok(settled)
+    Ok((settled, rows.iter().map(|row| row.data.len() as u64).sum()))
 }
 
 struct Row {

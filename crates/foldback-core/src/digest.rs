@@ -234,6 +234,26 @@ mod tests {
     }
 
     #[test]
+    fn the_last_error_that_was_reported_is_told_beside_newer_failures_of_commands() {
+        let mut items = vec![
+            Item::user("task", "Find out why it is slow."),
+            Item::assistant("a", vec![Part::call("c", "Read", &json!({"file_path": "/etc/boot.conf"}))]),
+            Item::tool("x", ToolResult::error("c", "The file is outside of the workspace.")),
+        ];
+        for number in 0..8 {
+            let (call, command) = (format!("c{number}"), format!("ls folder_{number}"));
+            let asked = Part::call(call.clone(), "Bash", &json!({"command": command}));
+            items.push(Item::assistant(format!("a{number}"), vec![asked]));
+            let answer = format!("Command: {command}\nOutput: (empty)\nError: (none)\nExit Code: 2");
+            items.push(Item::tool(format!("x{number}"), ToolResult::text(call, answer)));
+        }
+        let text = written(&items, 400).unwrap();
+        assert!(text.contains("- open, /etc/boot.conf: The file is outside of the workspace."), "{text}");
+        assert!(text.contains("- open, `ls folder_7`: Output: (empty)"), "{text}");
+        assert!(!text.contains("… Error: (none)"), "{text}");
+    }
+
+    #[test]
     fn a_digest_fits_whatever_room_there_is() {
         let items = session(60);
         assert_eq!(written(&items, DIGEST_TOKENS_MIN - 1), None);

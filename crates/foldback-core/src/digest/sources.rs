@@ -134,8 +134,10 @@ pub(super) struct Sources<'r> {
     pub(super) topics: Vec<Topic>,
     /// The newest list of things to do.
     pub(super) todos: Vec<TodoEntry>,
-    /// The newest failure, whether or not something fixed it since.
+    /// The newest failure, whether or not something fixed it since: one that a tool reported as such,
+    /// else any.
     pub(super) last_error: Option<(TopicIndex, String)>,
+    is_last_error_reported: bool,
     index: HashMap<Subject, TopicIndex>,
     calls: HashMap<&'r CallId, (TopicIndex, Cow<'r, [Action]>)>,
 }
@@ -304,9 +306,11 @@ impl<'r> Sources<'r> {
         };
         let about = self.topic_mut(topic);
         about.outcome = clause(&outcome);
-        about.open_error = outcome.failed.then(|| (item_index, error_told(&text_of(part))));
-        if outcome.failed {
+        about.open_error =
+            outcome.failed.then(|| (item_index, error_told(&text_of(part), command_of(&about.subject))));
+        if outcome.failed && (result.is_error || !self.is_last_error_reported) {
             self.last_error = self.topic(topic).open_error.clone().map(|(_, line)| (topic, line));
+            self.is_last_error_reported = result.is_error;
         }
         topic
     }
@@ -344,12 +348,26 @@ fn subject_of(action: &Action) -> Option<Subject> {
     }
 }
 
-/// What an error is told by: the line that names it, after the one that it begins with.
-fn error_told(text: &str) -> String {
-    let first = text.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or("");
+fn command_of(subject: &Subject) -> Option<&str> {
+    match subject {
+        Subject::Command(command) => command.lines().next(),
+        Subject::File(_) | Subject::Tool(_) | Subject::Notes | Subject::Scene | Subject::Earlier => None,
+    }
+}
+
+/// What an error is told by: the line that names it, after the one that it begins with, unless that
+/// repeats the command.
+fn error_told(text: &str, command: Option<&str>) -> String {
+    let is_repeated = |line: &str| command.is_some_and(|command| line.contains(command));
+    let mut lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
+    let first = lines.find(|line| !is_repeated(line)).unwrap_or("");
     let first = clipped(first, ERROR_BYTES_MAX);
     let named = error_line(text);
-    if named == first || first.contains(named) { first.to_owned() } else { format!("{first} … {named}") }
+    match first.is_empty() {
+        true => named.to_owned(),
+        false if first.contains(named) => first.to_owned(),
+        false => format!("{first} … {named}"),
+    }
 }
 
 /// The start of a text up to the end of its first sentence.

@@ -41,7 +41,7 @@ const ERRORS_MAX: usize = 8;
 const TODOS_MAX: usize = 20;
 
 /// One error for so many tokens of digest.
-const ERROR_TOKENS_SHARE: usize = 2_000;
+const ERROR_TOKENS_SHARE: usize = 3_000;
 
 /// As much is quoted of what the agent said last: of the digest, and at most.
 const LAST_SHARE: usize = 80;
@@ -148,7 +148,8 @@ fn errors(sources: &Sources<'_>, errors_max: usize) -> String {
     let mut body = String::new();
     let last = sources.last_error.as_ref().map(|(topic, line)| (line.as_str(), sources.topic(*topic)));
     if let Some((line, topic)) = last.filter(|(line, _)| open.iter().all(|(_, open, _)| open != line)) {
-        push_error(&mut body, "fixed since", line, topic);
+        let is_open = topic.open_error.as_ref().is_some_and(|(_, open)| open == line);
+        push_error(&mut body, if is_open { "open" } else { "fixed since" }, line, topic);
     }
     for (_, line, topic) in open {
         push_error(&mut body, "open", line, topic);

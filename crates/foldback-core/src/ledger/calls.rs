@@ -48,11 +48,12 @@ pub(crate) fn error_line(text: &str) -> &str {
     clipped(named.or_else(|| lines.next_back()).unwrap_or(""), ERROR_BYTES_MAX)
 }
 
-/// Whether a line names an error.
+/// Whether a line names an error. Some tools say that there was none.
 fn is_error_line(line: &str) -> bool {
-    ["error", "Error", "ERROR", "panicked", "Exception", "FAILED", "fatal:", "failed", "not found"]
-        .iter()
-        .any(|word| line.contains(word))
+    !line.ends_with("(none)")
+        && ["error", "Error", "ERROR", "panicked", "Exception", "FAILED", "fatal:", "failed", "not found"]
+            .iter()
+            .any(|word| line.contains(word))
 }
 
 impl Ledger {

@@ -4,7 +4,8 @@
 //! unanswered call with its id, so a repeated id never ties a result to a call of an older round.
 
 use std::collections::HashMap;
-use std::hash::BuildHasherDefault;
+
+use foldhash::fast::FixedState;
 
 use super::Rule;
 use super::demands::{Adjacency, CallIds, Demands, Lowered};
@@ -87,9 +88,6 @@ struct Round {
     is_interrupted: bool,
 }
 
-/// A fixed hasher keeps runs identical (T6); the map is never iterated.
-type FixedHasher = BuildHasherDefault<std::collections::hash_map::DefaultHasher>;
-
 /// Calls and results of a list of items.
 #[derive(Debug)]
 pub(super) struct Pairing<'a> {
@@ -99,8 +97,8 @@ pub(super) struct Pairing<'a> {
     messages: Vec<Message>,
     /// Adjacent answers as they occur, as indices of their calls.
     answers: Vec<usize>,
-    /// The newest open call of each id ever called.
-    open: HashMap<&'a str, Option<usize>, FixedHasher>,
+    /// The newest open call of each id ever called. Never iterated, and hashed the same each time (T6).
+    open: HashMap<&'a str, Option<usize>, FixedState>,
     phase: Phase,
     round: Option<Round>,
 }
@@ -116,7 +114,7 @@ impl<'a> Pairing<'a> {
             strays: Vec::new(),
             messages: Vec::with_capacity(call_count),
             answers: Vec::with_capacity(call_count),
-            open: HashMap::with_capacity_and_hasher(call_count, FixedHasher::default()),
+            open: HashMap::with_capacity_and_hasher(call_count, FixedState::default()),
             phase: Phase::Closed,
             round: None,
         }

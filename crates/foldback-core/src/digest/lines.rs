@@ -27,10 +27,10 @@ const JOINED_BYTES_MAX: u32 = 8;
 /// Quotations stand on one line up to this much.
 const QUOTES_BYTES_MAX: usize = 240;
 
-/// A note begins and ends with its sentence, where no more than this is missing; and where there is
-/// ample room.
-const SENTENCE_BYTES_MAX: usize = 20;
-const AMPLE_SENTENCE_BYTES_MAX: usize = 220;
+/// A note begins and ends with its sentence, where no more than this is missing: with scarce room, and
+/// how much more with room for everything.
+const SENTENCE_BYTES_MIN: usize = 20;
+const SENTENCE_BYTES_MORE: f64 = 120.0;
 
 /// A line of a file or an answer is quoted whole, where no more is missing and there is ample room.
 const AMPLE_LINE_BYTES_MAX: usize = 30;
@@ -72,19 +72,20 @@ impl Lines {
 
     fn push_quotes(&mut self, sources: &Sources<'_>, passages: &Passages<'_>, choice: &Choice) {
         let is_ample = choice.room_share >= AMPLE_SHARE;
+        let line_bytes_max = if is_ample { AMPLE_LINE_BYTES_MAX } else { 0 };
+        let more = SENTENCE_BYTES_MORE * choice.room_share.powi(3);
+        let sentence_bytes_max = SENTENCE_BYTES_MIN + more as usize;
         let mut line_bytes = vec![usize::MAX; sources.topics.len()];
         for (piece, span) in quotes(passages, choice) {
             let source = &sources.texts[passages.pieces[piece as usize].source as usize];
             let topic = source.topic.0 as usize;
             if sources.topics[topic].subject == Subject::Notes {
-                let bytes_max = if is_ample { AMPLE_SENTENCE_BYTES_MAX } else { SENTENCE_BYTES_MAX };
                 let mut note = Note { item_index: source.item_index, lines: "\n- ".to_owned() };
-                push_folded(&mut note.lines, widened(&source.text, span, ". ", bytes_max));
+                push_folded(&mut note.lines, widened(&source.text, span, ". ", sentence_bytes_max));
                 self.notes.push(note);
                 continue;
             }
-            let bytes_max = if is_ample { AMPLE_LINE_BYTES_MAX } else { 0 };
-            let text = widened(&source.text, span, "\n", bytes_max);
+            let text = widened(&source.text, span, "\n", line_bytes_max);
             // Notes are sentences; lines of files and answers are short, and stand side by side.
             let is_joined = line_bytes[topic].saturating_add(text.len()) <= QUOTES_BYTES_MAX;
             line_bytes[topic] = if is_joined { line_bytes[topic] + text.len() } else { text.len() };

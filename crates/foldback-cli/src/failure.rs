@@ -41,6 +41,8 @@ pub(crate) enum Failure {
     Usage { what: String, hint: Option<String> },
     /// A file could not be opened or read.
     Read { path: PathBuf, error: io::Error, hint: Option<String> },
+    /// A long file is no longer what was read of it.
+    Changed { path: PathBuf },
     /// A file was read and is no session.
     Format { path: PathBuf, error: FormatError },
     /// There is nothing to work on.
@@ -71,7 +73,9 @@ impl Failure {
         match self {
             Self::BrokenPipe => Exit::Success,
             Self::Usage { .. } | Self::Format { error: FormatError::NotWritable { .. }, .. } => Exit::Usage,
-            Self::Read { .. } | Self::Format { .. } | Self::NoSessions { .. } => Exit::Unreadable,
+            Self::Read { .. } | Self::Changed { .. } | Self::Format { .. } | Self::NoSessions { .. } => {
+                Exit::Unreadable
+            }
             Self::Compaction { error, .. } => match **error {
                 CompactionError::BudgetInfeasible(_) => Exit::Infeasible,
                 CompactionError::BudgetRequired { .. } | CompactionError::MissingBackend { .. } => {
@@ -107,6 +111,7 @@ impl Failure {
             Self::Read { path, error, .. } | Self::Write { path, error, .. } => {
                 format!("{}: {error}", path.display())
             }
+            Self::Changed { path } => format!("{}: the file has changed since it was read", path.display()),
             Self::Format { path, error } => in_file(path, error),
             Self::Store { error } => error.to_string(),
             Self::NoSessions { path } => format!("{}: no session in this folder", path.display()),
@@ -128,6 +133,7 @@ impl Failure {
             // What a store says ends with what to do.
             Self::BrokenPipe | Self::Store { .. } => None,
             Self::Usage { hint, .. } | Self::Read { hint, .. } | Self::Write { hint, .. } => hint.clone(),
+            Self::Changed { .. } => Some("run it again when the agent has stopped writing".to_owned()),
             Self::Format { error, .. } => Some(error.hint()),
             Self::NoSessions { .. } => Some("name a session file, or a folder of them".to_owned()),
             Self::Compaction { error, .. } => match **error {

@@ -1,5 +1,6 @@
 //! Where sessions come from: files, folders, stdin.
 
+mod opened;
 mod pieces;
 
 use std::fs;
@@ -7,9 +8,9 @@ use std::io::{self, IsTerminal, Read};
 use std::num::NonZero;
 use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
-use std::time::SystemTime;
 
 use foldback_formats::{Contents, Fault, FormatError, Session};
 use indicatif::{ProgressBar, ProgressStyle};
@@ -18,6 +19,8 @@ use crate::args::{Inputs, Shared};
 use crate::failure::{Exit, Failure, at};
 use crate::terminal;
 use crate::values::{is_typing_error, similar};
+use opened::Original;
+pub(crate) use opened::{Opened, Stamp};
 
 /// The name of stdin in messages.
 const STDIN: &str = "stdin";
@@ -42,61 +45,13 @@ const READ_THREADS_MAX: usize = 8;
 /// Problems that are told for one file; the rest are counted.
 const PROBLEMS_TOLD_MAX: usize = 5;
 
-/// A session and where it came from. Commands that only look at sessions do with their contents.
-#[derive(Debug)]
-pub(crate) struct Opened<S = Session> {
-    /// The file, or `stdin`.
-    pub(crate) path: PathBuf,
-    /// What the file was when it was read.
-    pub(crate) stamp: Option<Stamp>,
-    pub(crate) session: S,
-    /// Sessions of sub-agents that stand beside the file.
-    pub(crate) sub_agents: Vec<PathBuf>,
-}
-
-/// What tells one state of a file from another.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Stamp {
-    len: u64,
-    modified: Option<SystemTime>,
-}
-
-impl Stamp {
-    pub(crate) fn of(path: &Path) -> Self {
-        let metadata = fs::metadata(path).ok();
-        let len = metadata.as_ref().map_or(0, fs::Metadata::len);
-        Self { len, modified: metadata.and_then(|metadata| metadata.modified().ok()) }
-    }
-
-    pub(crate) fn is_still(&self, path: &Path) -> bool {
-        *self == Self::of(path)
-    }
-}
-
 /// Runs `each` on every session that the inputs name. One that fails is reported, and the others
-/// still run; the worst exit is the answer.
+/// still run; the worst exit is the answer. Where a long file changes before its bytes are asked for,
+/// `each` runs once more, on all that is there then.
 pub(crate) fn for_each(
     shared: &Shared,
     inputs: &Inputs,
-    each: impl FnMut(&Opened) -> Result<Exit, Failure>,
-) -> Result<Exit, Failure> {
-    for_each_opened(shared, inputs, open, each)
-}
-
-/// As [`for_each`], for what does not need the bytes of a session.
-pub(crate) fn look_at_each(
-    shared: &Shared,
-    inputs: &Inputs,
-    each: impl FnMut(&Opened<Contents>) -> Result<Exit, Failure>,
-) -> Result<Exit, Failure> {
-    for_each_opened(shared, inputs, open_to_look, each)
-}
-
-fn for_each_opened<S>(
-    shared: &Shared,
-    inputs: &Inputs,
-    open: impl Fn(&Shared, &Source) -> Result<Opened<S>, Failure>,
-    mut each: impl FnMut(&Opened<S>) -> Result<Exit, Failure>,
+    mut each: impl FnMut(&Opened) -> Result<Exit, Failure>,
 ) -> Result<Exit, Failure> {
     let sources = sources(inputs)?;
     let bar = progress(shared, sources.len());
@@ -108,8 +63,12 @@ fn for_each_opened<S>(
             bar.set_message(source.path.display().to_string());
         }
         let done = match open(shared, &source) {
-            Ok(opened) => {
-                let done = each(&opened);
+            Ok(mut opened) => {
+                let mut done = each(&opened);
+                if let Err(Failure::Changed { .. }) = done {
+                    opened = open_whole(shared, &source)?;
+                    done = each(&opened);
+                }
                 if is_single {
                     // The program ends now: giving back a long session piece by piece takes longer
                     // than many commands.
@@ -154,7 +113,7 @@ fn for_each_opened<S>(
 pub(crate) fn in_parallel<T: Send>(
     shared: &Shared,
     inputs: &Inputs,
-    each: impl Fn(&Opened<Contents>) -> Result<T, Failure> + Sync,
+    each: impl Fn(&Opened) -> Result<T, Failure> + Sync,
 ) -> Result<(Vec<T>, Exit), Failure> {
     let sources = sources(inputs)?;
     let bar = progress(shared, sources.len());
@@ -162,7 +121,7 @@ pub(crate) fn in_parallel<T: Send>(
     let work = || {
         let mut done = Vec::new();
         while let Some((index, source)) = claim(&next, &sources) {
-            let one = open_to_look(shared, source).and_then(|opened| each(&opened));
+            let one = open(shared, source).and_then(|opened| each(&opened));
             done.push((index, one));
             if let Some(bar) = &bar {
                 bar.inc(1);
@@ -232,14 +191,14 @@ pub(crate) fn paths(inputs: &Inputs) -> Result<Vec<PathBuf>, Failure> {
     Ok(sources(inputs)?.into_iter().map(|source| source.path).collect())
 }
 
-/// The one session that a path names.
+/// The one session that a path names, with its bytes.
 pub(crate) fn one(shared: &Shared, path: &Path) -> Result<Opened, Failure> {
-    open(shared, &single(path)?)
+    open_whole(shared, &single(path)?)
 }
 
 /// As [`one`], for what does not need the bytes of a session.
-pub(crate) fn look_at(shared: &Shared, path: &Path) -> Result<Opened<Contents>, Failure> {
-    open_to_look(shared, &single(path)?)
+pub(crate) fn look_at(shared: &Shared, path: &Path) -> Result<Opened, Failure> {
+    open(shared, &single(path)?)
 }
 
 fn single(path: &Path) -> Result<Source, Failure> {
@@ -310,7 +269,8 @@ fn files_below(folder: &Path) -> io::Result<Vec<PathBuf>> {
     Ok(files)
 }
 
-fn open(shared: &Shared, source: &Source) -> Result<Opened, Failure> {
+/// Reads all of a session at once.
+fn open_whole(shared: &Shared, source: &Source) -> Result<Opened, Failure> {
     let path = source.path.as_path();
     if path.as_os_str() == "-" {
         let mut bytes = Vec::new();
@@ -330,24 +290,16 @@ fn open(shared: &Shared, source: &Source) -> Result<Opened, Failure> {
 
 /// A long session is read piece by piece. Whatever goes wrong with that, a file that changes meanwhile
 /// too, shows when all of it is read.
-fn open_to_look(shared: &Shared, source: &Source) -> Result<Opened<Contents>, Failure> {
+fn open(shared: &Shared, source: &Source) -> Result<Opened, Failure> {
     let path = source.path.as_path();
     let stamp = Stamp::of(path);
-    let read = pieces::File::open(path, &stamp).and_then(|file| Contents::read_from(&file, shared.format));
+    let file = pieces::File::open(path, &stamp);
+    let read = file.and_then(|file| Some((Contents::read_from(&file, shared.format)?, file)));
     match read.filter(|_| stamp.is_still(path)) {
-        Some(contents) => {
-            tell_problems(shared, path, &contents);
-            Ok(Opened {
-                path: path.to_owned(),
-                stamp: Some(stamp),
-                session: contents,
-                sub_agents: sub_agents(path),
-            })
+        Some((contents, file)) => {
+            Ok(opened(shared, path.to_owned(), Some(stamp), Arc::new(contents), Original::in_file(file)))
         }
-        None => {
-            let Opened { path, stamp, session, sub_agents } = open(shared, source)?;
-            Ok(Opened { path, stamp, session: session.into_contents(), sub_agents })
-        }
+        None => open_whole(shared, source),
     }
 }
 
@@ -424,9 +376,20 @@ fn parse(shared: &Shared, path: PathBuf, stamp: Option<Stamp>, bytes: Vec<u8>) -
         None => Session::read(bytes),
     };
     let session = read.map_err(|error| Failure::Format { path: path.clone(), error })?;
+    let (contents, bytes) = session.into_parts();
+    Ok(opened(shared, path, stamp, contents, Original::held(bytes)))
+}
+
+fn opened(
+    shared: &Shared,
+    path: PathBuf,
+    stamp: Option<Stamp>,
+    session: Arc<Contents>,
+    original: Original,
+) -> Opened {
     tell_problems(shared, &path, &session);
     let sub_agents = sub_agents(&path);
-    Ok(Opened { path, stamp, session, sub_agents })
+    Opened { path, stamp, session, original, sub_agents }
 }
 
 fn tell_problems(shared: &Shared, path: &Path, contents: &Contents) {

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use foldback_core::{Dialect, Item, Model, Room, TokenCounter, Tokens, Transcript};
 use foldback_engine::replay::History;
-use foldback_formats::{Contents, Conversation};
+use foldback_formats::Conversation;
 
 use crate::args::Shared;
 use crate::counting;
@@ -31,12 +31,11 @@ pub(crate) struct Recording {
 
 /// The conversations of a session that have a window of their own.
 pub(crate) fn recordings<'a>(
-    opened: &'a Opened<Contents>,
+    opened: &'a Opened,
     counter: &'a Arc<dyn TokenCounter>,
 ) -> impl Iterator<Item = Recording> + 'a {
     let session = &opened.session;
-    let count = if session.format().holds_many() { usize::MAX } else { 1 };
-    session.conversations().iter().take(count).map(move |conversation| {
+    session.own_conversations().iter().map(move |conversation| {
         let items: Vec<Arc<Item>> =
             conversation.history().map(|recorded| Arc::clone(&recorded.item)).collect();
         let file = opened.path.display();
@@ -52,15 +51,15 @@ pub(crate) fn recordings<'a>(
 }
 
 /// The window to replay at: the one that was given, or the model's.
-pub(crate) fn window(shared: &Shared, given: Option<Tokens>, opened: &Opened<Contents>) -> Tokens {
+pub(crate) fn window(shared: &Shared, given: Option<Tokens>, opened: &Opened) -> Tokens {
     given.or(model(shared, opened).map(|model| model.window)).unwrap_or(WINDOW_DEFAULT)
 }
 
 /// What a window leaves for a transcript: some policies keep room for the model's longest answer.
-pub(crate) fn room(shared: &Shared, window: Tokens, opened: &Opened<Contents>) -> Room {
+pub(crate) fn room(shared: &Shared, window: Tokens, opened: &Opened) -> Room {
     Room::new(window).output_max(model(shared, opened).map_or(Tokens::ZERO, |model| model.output_max))
 }
 
-fn model(shared: &Shared, opened: &Opened<Contents>) -> Option<&'static Model> {
+fn model(shared: &Shared, opened: &Opened) -> Option<&'static Model> {
     shared.model.as_deref().or(opened.session.model()).and_then(Model::named)
 }

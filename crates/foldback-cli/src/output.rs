@@ -81,8 +81,7 @@ impl Destination {
         scope: &'scope Scope<'scope, 'env>,
         opened: &'env Opened,
     ) -> Option<Begun<'scope>> {
-        let session = &opened.session;
-        if session.bytes().len() < BEGIN_BYTES_MIN || !session.format().grows_at_its_end() {
+        if opened.byte_count() < BEGIN_BYTES_MIN || !opened.session.format().grows_at_its_end() {
             return None;
         }
         let (path, push) = match self {
@@ -93,7 +92,9 @@ impl Destination {
         };
         match Target::of(&path).ok()? {
             Target::Device(_) => None,
-            Target::File { folder, .. } => Begun::new(scope, &folder, session.bytes(), push),
+            Target::File { folder, .. } => {
+                Begun::new(scope, &folder, || opened.bytes().ok().map(|bytes| &bytes[..]), push)
+            }
         }
     }
 
@@ -104,9 +105,10 @@ impl Destination {
         changed: Option<&Written<'_>>,
         begun: Option<Begun<'_>>,
     ) -> Result<Option<Place>, Failure> {
-        let pieces = changed.map_or([opened.session.bytes(), &[]], Written::pieces);
+        let original = opened.bytes()?.as_slice();
+        let pieces = changed.map_or([original, &[]], Written::pieces);
         // A fresh file does not begin with what was read.
-        let begun = begun.filter(|_| std::ptr::eq(pieces[0], opened.session.bytes()));
+        let begun = begun.filter(|_| std::ptr::eq(pieces[0], original));
         let path = match self {
             Self::Nowhere => return Ok(None),
             Self::Terminal => {

@@ -6,7 +6,7 @@ use std::fmt;
 use std::panic::resume_unwind;
 use std::thread;
 
-use foldback_core::{Item, ItemKind, Part, ResultPart, ToolCall, Transcript, View};
+use foldback_core::{Item, ItemKind, Part, ResultPart, ToolCall, ToolResult, Transcript, View};
 use foldback_formats::Compaction;
 use serde::de::{IgnoredAny, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
@@ -335,21 +335,32 @@ fn largest(view: &View, scene: &Scene<'_>, top: usize) -> Vec<Large> {
     positions.into_iter().take(top).filter_map(large).collect()
 }
 
+fn texts(result: &ToolResult) -> impl Iterator<Item = &str> {
+    result.content.iter().filter_map(ResultPart::as_text)
+}
+
 /// Results that say exactly what an earlier one said.
 fn duplicates(view: &View) -> Repeated {
+    let results = || {
+        view.iter().flat_map(|entry| entry.item().results().map(move |(part, result)| (entry, part, result)))
+    };
+    let length = |result| texts(result).map(str::len).sum::<usize>();
+    // Few are as long as another, and only those are read.
+    let mut count_of_length: HashMap<usize, usize> = HashMap::new();
+    for (_, _, result) in results() {
+        *count_of_length.entry(length(result)).or_default() += 1;
+    }
     let mut seen = HashSet::new();
     let mut repeated = Repeated::default();
-    for entry in view.iter() {
-        for (part_index, result) in entry.item().results() {
-            let texts = || result.content.iter().filter_map(ResultPart::as_text);
-            if texts().map(str::len).sum::<usize>() < DUPLICATE_CHARACTERS_MIN {
-                continue;
-            }
-            let hash = texts().fold(0, |hash, text| xxh3_64_with_seed(text.as_bytes(), hash));
-            if !seen.insert(hash) {
-                repeated.count += 1;
-                repeated.tokens += u64::from(entry.tokens().parts[part_index]);
-            }
+    for (entry, part_index, result) in results() {
+        let length = length(result);
+        if length < DUPLICATE_CHARACTERS_MIN || count_of_length[&length] == 1 {
+            continue;
+        }
+        let hash = texts(result).fold(0, |hash, text| xxh3_64_with_seed(text.as_bytes(), hash));
+        if !seen.insert(hash) {
+            repeated.count += 1;
+            repeated.tokens += u64::from(entry.tokens().parts[part_index]);
         }
     }
     repeated

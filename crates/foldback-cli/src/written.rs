@@ -1,6 +1,6 @@
 //! What was written where, for scripts and for people.
 
-use foldback_formats::{Format, Session, Written, WrittenAs};
+use foldback_formats::{Contents, Format, Written, WrittenAs};
 use serde::Serialize;
 
 use crate::input::Opened;
@@ -93,7 +93,7 @@ impl WrittenReport {
     }
 }
 
-fn why_fresh(session: &Session) -> &'static str {
+fn why_fresh(session: &Contents) -> &'static str {
     match session.format() {
         format if format.holds_many() && session.conversations().len() > 1 => {
             "the file holds several conversations"

@@ -448,7 +448,8 @@ fn subtract(ranges: &[Range<usize>], hidden: &[Range<usize>]) -> Vec<Range<usize
     left
 }
 
-fn covers(hidden: &[Range<usize>], index: usize) -> bool {
+/// Whether one of `hidden`, which are sorted and disjoint, holds an index.
+pub(crate) fn covers(hidden: &[Range<usize>], index: usize) -> bool {
     let candidate = hidden.partition_point(|range| range.end <= index);
     hidden.get(candidate).is_some_and(|range| range.contains(&index))
 }

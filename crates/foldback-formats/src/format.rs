@@ -3,7 +3,7 @@
 use std::fmt;
 use std::ops::{Deref, Range};
 use std::str::FromStr;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use foldback_core::{Dialect, Item, ItemId, Text};
 
@@ -238,13 +238,11 @@ pub struct SubAgentOf {
     pub agent_id: Text,
 }
 
-/// A file or request, read: its bytes and what they mean.
+/// A file or request, read: its bytes and what they mean. Both are shared.
 #[derive(Clone, Debug)]
 pub struct Session {
-    bytes: Vec<u8>,
-    /// What ids of added records derive from, once somebody asked.
-    bytes_hash: OnceLock<[u8; 16]>,
-    contents: Contents,
+    bytes: Arc<Vec<u8>>,
+    contents: Arc<Contents>,
 }
 
 /// What a session says, for whoever does not need its bytes.
@@ -297,6 +295,13 @@ impl Contents {
         &self.reading.conversations
     }
 
+    /// The conversations that count: all that stand side by side, else the main one. Those of sub-agents
+    /// begin in the middle, and are files of their own where they count.
+    pub fn own_conversations(&self) -> &[Conversation] {
+        let all = self.conversations();
+        if self.format.holds_many() { all } else { &all[..all.len().min(1)] }
+    }
+
     /// Branches that were left: a session that is a tree follows the one that is active.
     pub fn branches(&self) -> &[Conversation] {
         &self.reading.branches
@@ -327,6 +332,21 @@ impl Contents {
         self.reading.sub_agent_of.as_ref()
     }
 
+    /// The order in which this session's compaction record can show these items: some agents
+    /// always show the summary first.
+    pub fn arrange(&self, items: Vec<Arc<Item>>) -> Vec<Arc<Item>> {
+        self.format.codec().arrange(items)
+    }
+
+    /// A fresh native file of these conversations, each with a compaction where there is one.
+    pub fn compacted_native(
+        &self,
+        conversations: &[(&Conversation, Option<&[Arc<Item>]>)],
+    ) -> Written<'static> {
+        let file = session::native::write_compacted(self.dialect(), conversations);
+        Written::fresh(Format::Native, file, Vec::new())
+    }
+
     /// The record that the main conversation ends with, where the format says.
     pub(crate) fn end(&self) -> Option<&End> {
         self.reading.end.as_ref()
@@ -342,7 +362,12 @@ impl Session {
     /// Reads it in this format.
     pub fn read_as(format: Format, bytes: Vec<u8>) -> Result<Self, FormatError> {
         let contents = Contents::new(format, format.codec().read(&bytes)?);
-        Ok(Self { bytes, bytes_hash: OnceLock::new(), contents })
+        Ok(Self { bytes: Arc::new(bytes), contents: Arc::new(contents) })
+    }
+
+    /// A session whose contents were [read](Contents::read_from) before its bytes: these.
+    pub fn of(contents: Arc<Contents>, bytes: Arc<Vec<u8>>) -> Self {
+        Self { bytes, contents }
     }
 
     /// Exactly the bytes it was read from.
@@ -350,26 +375,14 @@ impl Session {
         &self.bytes
     }
 
-    /// What it says, without its bytes.
-    pub fn into_contents(self) -> Contents {
-        self.contents
-    }
-
-    /// Reads all bytes for what records that are added to them need to know. Without this, the first
-    /// [`compacted`](Self::compacted) does: on another thread it need not wait.
-    pub fn prepare_to_add(&self) {
-        self.bytes_hash.get_or_init(|| NewIds::hash(&self.bytes));
+    /// What it says, and its bytes.
+    pub fn into_parts(self) -> (Arc<Contents>, Arc<Vec<u8>>) {
+        (self.contents, self.bytes)
     }
 
     /// Ids for records that are added to it.
     pub(crate) fn new_ids(&self) -> NewIds {
-        NewIds::for_hash(*self.bytes_hash.get_or_init(|| NewIds::hash(&self.bytes)))
-    }
-
-    /// The order in which this session's compaction record can show these items: some agents
-    /// always show the summary first.
-    pub fn arrange(&self, items: Vec<Arc<Item>>) -> Vec<Arc<Item>> {
-        self.format.codec().arrange(items)
+        NewIds::for_file(&self.bytes)
     }
 
     /// The session with a compaction after which the model sees exactly `items`: added to the
@@ -392,15 +405,6 @@ impl Session {
             Some((file, losses)) => Written::fresh(self.format, file, losses),
             None => self.compacted_native(&[(conversation, Some(items))]),
         }
-    }
-
-    /// A fresh native file of these conversations, each with a compaction where there is one.
-    pub fn compacted_native(
-        &self,
-        conversations: &[(&Conversation, Option<&[Arc<Item>]>)],
-    ) -> Written<'static> {
-        let file = session::native::write_compacted(self.dialect(), conversations);
-        Written::fresh(Format::Native, file, Vec::new())
     }
 }
 

@@ -2,6 +2,9 @@
 
 use xxhash_rust::xxh3::xxh3_128_with_seed;
 
+/// What is looked at of a long file.
+const END_BYTES: usize = 1024 * 1024;
+
 /// Draws ids that derive from the content of a file.
 #[derive(Debug)]
 pub(crate) struct NewIds {
@@ -10,19 +13,12 @@ pub(crate) struct NewIds {
 }
 
 impl NewIds {
-    /// Ids for records added to these bytes.
+    /// Ids for records of a file that begins with these bytes, or is made from them. A long file is
+    /// known by its length and its end: whatever is added to it changes both.
     pub(crate) fn for_file(bytes: &[u8]) -> Self {
-        Self::for_hash(Self::hash(bytes))
-    }
-
-    /// Ids for records added to bytes that have this hash.
-    pub(crate) fn for_hash(bytes_hash: [u8; 16]) -> Self {
-        Self { bytes_hash, drawn: 0 }
-    }
-
-    /// What ids derive from.
-    pub(crate) fn hash(bytes: &[u8]) -> [u8; 16] {
-        xxh3_128_with_seed(bytes, 0).to_be_bytes()
+        let end = &bytes[bytes.len().saturating_sub(END_BYTES)..];
+        let length_before = (bytes.len() - end.len()) as u64;
+        Self { bytes_hash: xxh3_128_with_seed(end, length_before).to_be_bytes(), drawn: 0 }
     }
 
     fn draw(&mut self) -> u128 {

@@ -33,8 +33,8 @@ pub(crate) struct Line<T> {
     pub(crate) number: usize,
     /// The line among the bytes of the file, without its end.
     pub(crate) range: Range<usize>,
-    /// What it says.
-    pub(crate) record: T,
+    /// What it says; where it is, so that it stays there when the pieces are put together.
+    pub(crate) record: Box<T>,
 }
 
 /// Where lines are.
@@ -185,7 +185,7 @@ impl<T> Piece<T> {
                 Ok(Some((json, record))) => {
                     let json_end = start + line.len();
                     let range = json_end - json.len()..json_end;
-                    piece.lines.push(Line { number, range, record });
+                    piece.lines.push(Line { number, range, record: Box::new(record) });
                 }
                 Ok(None) => {}
                 Err(problem) => piece.problems.push(problem),

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use foldback_core::{Dialect, Item, Repair, Violation, check};
 use foldback_engine::mend;
-use foldback_formats::{Conversation, Session};
+use foldback_formats::Conversation;
 use serde::Serialize;
 
 use crate::args::{Check, Shared};
@@ -88,7 +88,8 @@ impl Report {
         };
         let verdict = |dialect: Dialect| Verdict {
             dialect: dialect.as_str(),
-            violations: own(session)
+            violations: session
+                .own_conversations()
                 .iter()
                 .flat_map(|conversation| violations(conversation, arguments, dialect))
                 .collect(),
@@ -143,15 +144,6 @@ impl Report {
     }
 }
 
-/// The conversations that count. Those of sub-agents begin in the middle; they are files of their
-/// own where they count.
-fn own(session: &Session) -> &[Conversation] {
-    match session.format().holds_many() {
-        true => session.conversations(),
-        false => &session.conversations()[..session.conversations().len().min(1)],
-    }
-}
-
 fn violations(conversation: &Conversation, arguments: &Check, dialect: Dialect) -> Vec<Found> {
     let scene = Scene::estimated(conversation, Some(dialect));
     let view = scene.view(arguments.from);
@@ -173,7 +165,7 @@ fn fix(
     let dialect = arguments.dialect.or(session.dialect());
     let mut repairs = Vec::new();
     let mut shown: Vec<Option<Vec<Arc<Item>>>> = Vec::new();
-    for conversation in own(session) {
+    for conversation in session.own_conversations() {
         let scene = Scene::estimated(conversation, dialect);
         let view = scene.view(arguments.from);
         let mended = mend(&view, dialect);
@@ -186,9 +178,10 @@ fn fix(
         let is_repaired = !mended.repairs.is_empty();
         shown.push(is_repaired.then(|| session.arrange(as_recorded(&mended.view, conversation))));
     }
-    let written = match (own(session), &shown[..]) {
+    let whole = opened.whole()?;
+    let written = match (session.own_conversations(), &shown[..]) {
         _ if repairs.is_empty() => None,
-        ([conversation], [Some(items)]) => Some(session.compacted(conversation, items)),
+        ([conversation], [Some(items)]) => Some(whole.compacted(conversation, items)),
         (conversations, _) => {
             let shown = shown.iter().map(Option::as_deref);
             Some(session.compacted_native(&conversations.iter().zip(shown).collect::<Vec<_>>()))

@@ -9,11 +9,11 @@ use std::sync::Arc;
 use std::thread;
 
 use foldback_core::{
-    Budget, BudgetError, Dialect, Item, Level, Model, Plan, Policy, Repair, Room, TokenCounter, Tokens, View,
-    check,
+    Budget, BudgetError, Dialect, Item, Level, Model, Plan, Policy, Repair, Room, TokenCounter, Tokens,
+    Transcript, View, check,
 };
 use foldback_engine::{CompactionError, Execution, compact, dry_run};
-use foldback_formats::{Conversation, Format, Loss, Session, Written, write};
+use foldback_formats::{Contents, Conversation, Format, Loss, Session, Written, write};
 use regex::RegexSet;
 
 use self::report::{FailedReport, FoldedReport, Report};
@@ -122,23 +122,20 @@ struct Done {
 }
 
 impl<'a> Job<'a> {
-    fn session(&self) -> &'a Session {
+    fn session(&self) -> &'a Contents {
         &self.opened.session
     }
 
-    /// Compacts the session and writes it. The records that stay are written by another thread, while
-    /// this one works out what goes behind them.
+    /// Compacts the session and writes it. Counting takes all cores; what follows takes one, and
+    /// meanwhile another thread writes the records that stay.
     fn run_and_write(&self, destination: &Destination) -> Result<(Done, Option<WrittenReport>), Failure> {
         thread::scope(|scope| {
+            let transcripts = self.transcripts();
             let begun = match self.arguments.fresh {
                 true => None,
                 false => destination.begin(scope, self.opened),
             };
-            if begun.is_some() {
-                let session = self.session();
-                scope.spawn(|| session.prepare_to_add());
-            }
-            let done = self.run()?;
+            let done = self.run(&transcripts)?;
             if !self.is_kept.get() && !self.shared.quiet {
                 terminal::warning(&format!("{}: nothing matches --keep", self.opened.path.display()));
             }
@@ -147,18 +144,24 @@ impl<'a> Job<'a> {
         })
     }
 
-    fn run(&self) -> Result<Done, Failure> {
-        let session = self.session();
-        let budget = self.budget().map_err(|error| self.no_budget(error))?;
+    fn dialect(&self) -> Option<Dialect> {
         let named = self.shared.model.as_deref().and_then(Model::named).map(|model| model.dialect);
-        let dialect = self.arguments.dialect.or(session.dialect()).or(named);
-        let count = if session.format().holds_many() { usize::MAX } else { 1 };
-        let is_alone = session.conversations().iter().take(count).count() == 1;
-        let mut done = Done { folded: Vec::new(), failed: Vec::new(), budget, dialect };
-        for (index, conversation) in session.conversations().iter().enumerate().take(count) {
-            match self.fold(index, conversation, &budget, dialect) {
+        self.arguments.dialect.or(self.session().dialect()).or(named)
+    }
+
+    fn transcripts(&self) -> Vec<Transcript> {
+        let transcript = |one| counting::transcript(self.counter, self.dialect(), &recorded(one));
+        self.session().own_conversations().iter().map(transcript).collect()
+    }
+
+    fn run(&self, transcripts: &[Transcript]) -> Result<Done, Failure> {
+        let budget = self.budget().map_err(|error| self.no_budget(error))?;
+        let mut done = Done { folded: Vec::new(), failed: Vec::new(), budget, dialect: self.dialect() };
+        let each = self.session().own_conversations().iter().zip(transcripts).enumerate();
+        for (index, (conversation, transcript)) in each {
+            match self.fold(index, conversation, transcript, &budget) {
                 Ok(folded) => done.folded.push(folded),
-                Err(failure) if is_alone => return Err(failure),
+                Err(failure) if transcripts.len() == 1 => return Err(failure),
                 Err(failure) => {
                     let name = conversation.name().map(ToOwned::to_owned);
                     done.failed.push(Failed { name, failure });
@@ -208,12 +211,11 @@ impl<'a> Job<'a> {
         &self,
         conversation_index: usize,
         conversation: &Conversation,
+        transcript: &Transcript,
         budget: &Budget,
-        dialect: Option<Dialect>,
     ) -> Result<Folded, Failure> {
-        let recorded = recorded(conversation);
-        let transcript = counting::transcript(self.counter, dialect, &recorded);
-        let mut before = self.start(conversation, &transcript);
+        let dialect = self.dialect();
+        let mut before = seen(conversation, transcript, self.arguments.from.unwrap_or_default());
         if let Some(range) = self.arguments.range.as_ref().filter(|range| range.start >= before.len()) {
             let (file, count) = (self.named(conversation).display().to_string(), before.len());
             let what = format!("{file}: --range begins at item {}, but there are {count}", range.start);
@@ -276,10 +278,6 @@ impl<'a> Job<'a> {
         }
     }
 
-    fn start(&self, conversation: &Conversation, transcript: &foldback_core::Transcript) -> View {
-        seen(conversation, transcript, self.arguments.from.unwrap_or_default())
-    }
-
     /// Whether an item of the view stays as it is.
     fn is_pinned(&self, position: usize, item: &Item) -> bool {
         let is_outside = self.arguments.range.as_ref().is_some_and(|range| !range.contains(&position));
@@ -310,8 +308,7 @@ impl Done {
     }
 
     /// The bytes to write; none where nothing changes and the bytes stay what they are.
-    fn written<'a>(&self, job: &Job<'a>) -> Result<Option<Written<'a>>, Failure> {
-        let session = job.session();
+    fn written<'s>(&self, job: &Job<'_>, session: &'s Session) -> Result<Option<Written<'s>>, Failure> {
         let ([folded], []) = (&self.folded[..], &self.failed[..]) else {
             if self.is_unchanged() {
                 return Ok(None);
@@ -342,12 +339,14 @@ impl Done {
         destination: &Destination,
         begun: Option<Begun<'_>>,
     ) -> Result<Option<WrittenReport>, Failure> {
-        let written = match destination {
+        match destination {
             Destination::Nowhere => return Ok(None),
             // Nothing was done: a copy of the input would look as if something were.
             _ if self.folded.is_empty() && !self.failed.is_empty() => return Ok(None),
-            _ => self.written(job)?,
-        };
+            _ => {}
+        }
+        let session = job.opened.whole()?;
+        let written = self.written(job, &session)?;
         let place = destination.write(job.opened, written.as_ref(), begun)?;
         let fresh = if job.arguments.fresh { Fresh::AskedFor } else { Fresh::WhereNeeded };
         let losses = written.as_ref().map_or_else(Vec::new, |written| self.losses(job, &written.losses));

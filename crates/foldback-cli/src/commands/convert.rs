@@ -76,7 +76,7 @@ struct Lost {
 }
 
 fn convert(opened: &Opened, arguments: &Convert) -> Result<Converted, Failure> {
-    let session = &opened.session;
+    let session = &opened.whole()?;
     let conversations = session.conversations();
     if arguments.to == Format::Native && conversations.len() > 1 {
         let each: Vec<_> = conversations.iter().map(|conversation| (conversation, None)).collect();

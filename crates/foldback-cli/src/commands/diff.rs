@@ -4,7 +4,6 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
 use foldback_core::{Entry, Item, TokenCounter, Tokens, View};
-use foldback_formats::Contents;
 use serde::Serialize;
 use similar::{Algorithm, DiffOp, capture_diff_slices};
 
@@ -42,7 +41,7 @@ pub(crate) fn run(shared: &Shared, arguments: &Diff) -> Result<Exit, Failure> {
     Ok(if is_same { Exit::Success } else { Exit::Found })
 }
 
-fn tell_left_out(shared: &Shared, opened: &Opened<Contents>) {
+fn tell_left_out(shared: &Shared, opened: &Opened) {
     let others = opened.session.conversations().len().saturating_sub(1);
     if others > 0 && !shared.quiet {
         let others = counted(others, "other conversation");
@@ -50,7 +49,7 @@ fn tell_left_out(shared: &Shared, opened: &Opened<Contents>) {
     }
 }
 
-fn view(opened: &Opened<Contents>, counter: &Arc<dyn TokenCounter>, from: From) -> Result<View, Failure> {
+fn view(opened: &Opened, counter: &Arc<dyn TokenCounter>, from: From) -> Result<View, Failure> {
     let [conversation, ..] = opened.session.conversations() else {
         return Err(Failure::NoSessions { path: opened.path.clone() });
     };

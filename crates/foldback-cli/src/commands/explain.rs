@@ -8,7 +8,7 @@ use std::fmt::Write;
 use foldback_core::view::Fate;
 use foldback_core::{Budget, CompactionReason, Edit, Entry, Ledger, Model, Part, Tokens, Transcript, View};
 use foldback_engine::{Execution, compact};
-use foldback_formats::{Contents, Conversation};
+use foldback_formats::Conversation;
 use regex::RegexSet;
 use serde::Serialize;
 
@@ -58,7 +58,7 @@ struct Change {
 fn planned(
     shared: &Shared,
     arguments: &Explain,
-    opened: &Opened<Contents>,
+    opened: &Opened,
     scene: &Scene<'_>,
 ) -> Result<Change, Failure> {
     let window = window(shared, arguments.window, opened);
@@ -193,7 +193,7 @@ enum What {
 }
 
 impl Report {
-    fn new(opened: &Opened<Contents>, conversation: &Conversation, change: &Change) -> Self {
+    fn new(opened: &Opened, conversation: &Conversation, change: &Change) -> Self {
         let (before, after) = (&change.before, &change.after);
         let ledger = Ledger::of(after.transcript());
         let account = ledger.account(before, after);

@@ -27,7 +27,7 @@ pub(crate) fn run(shared: &Shared, arguments: &Show) -> Result<Exit, Failure> {
         grep.map_err(|error| Failure::usage(format!("--grep: {error}"), "give a regular expression"))?;
     let counter = counting::counter(shared);
     let mut text = String::new();
-    let exit = input::look_at_each(shared, &arguments.inputs, |opened| {
+    let exit = input::for_each(shared, &arguments.inputs, |opened| {
         let mut turn_count_max = 0;
         let mut shown_count = 0;
         for conversation in opened.session.conversations() {

@@ -28,7 +28,7 @@ pub(crate) fn run(shared: &Shared, arguments: &Arguments) -> Result<Exit, Failur
     }
     let counter = counting::counter(shared);
     let is_single = input::is_single(&arguments.inputs);
-    input::look_at_each(shared, &arguments.inputs, |opened| {
+    input::for_each(shared, &arguments.inputs, |opened| {
         let of = |conversation| {
             let scene = Scene::counted(conversation, &counter, opened.session.dialect());
             let stats = Stats::of(&scene, arguments.from, arguments.top);
@@ -111,27 +111,21 @@ struct SubAgent {
 impl SubAgent {
     fn read(shared: &Shared, path: &Path, tokens_of: &TokensOf<'_>) -> Self {
         let session = input::look_at(shared, path).ok().map(|opened| opened.session);
-        let (items, tokens) = session.as_ref().map_or((0, 0), tokens_of);
-        let parent = session.as_ref().and_then(Contents::sub_agent_of);
+        let (items, tokens) = session.as_deref().map_or((0, 0), tokens_of);
+        let parent = session.as_deref().and_then(Contents::sub_agent_of);
         let agent_id = parent.map(|parent| parent.agent_id.to_string());
         Self { file: path.display().to_string(), agent_id, items, tokens }
     }
 }
 
 impl Report {
-    fn new(
-        opened: &Opened<Contents>,
-        counter: &str,
-        conversations: Vec<Stats>,
-        sub_agents: Vec<SubAgent>,
-    ) -> Self {
+    fn new(opened: &Opened, counter: &str, conversations: Vec<Stats>, sub_agents: Vec<SubAgent>) -> Self {
         let session = &opened.session;
         let branches = session.branches().iter().map(|branch| Branch {
             line: branch.recorded().first().map_or(0, |recorded| recorded.place.line),
             items: branch.len(),
         });
-        let own_count = if session.format().holds_many() { conversations.len() } else { 1 };
-        let own = || conversations.iter().take(own_count);
+        let own = || conversations.iter().take(session.own_conversations().len());
         Self {
             file: opened.path.display().to_string(),
             format: session.format().as_str(),

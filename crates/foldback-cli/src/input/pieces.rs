@@ -31,6 +31,13 @@ impl File {
         Some(Self { file, byte_count: usize::try_from(stamp.len).ok()? })
     }
 
+    /// All of it.
+    pub(super) fn read(&self) -> io::Result<Vec<u8>> {
+        let mut bytes = vec![0; self.byte_count];
+        self.read_at(&mut bytes, 0)?;
+        Ok(bytes)
+    }
+
     /// Elsewhere there is no way to read at a place that several threads can go.
     #[cfg(not(unix))]
     pub(super) fn open(_path: &Path, _stamp: &Stamp) -> Option<Self> {

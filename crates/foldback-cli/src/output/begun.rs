@@ -35,17 +35,21 @@ pub(crate) struct Begun<'scope> {
 }
 
 impl<'scope> Begun<'scope> {
-    /// Begins a file in `folder` with these bytes, on a thread of its own. `None` where that cannot be.
+    /// Begins a file in `folder` with what `beginning` gives, on a thread of its own. `None` where that
+    /// cannot be.
     pub(super) fn new<'env>(
         scope: &'scope Scope<'scope, 'env>,
         folder: &Path,
-        beginning: &'env [u8],
+        beginning: impl FnOnce() -> Option<&'env [u8]> + Send + 'scope,
         push: Push,
     ) -> Option<Self> {
         let file = if cfg!(target_os = "linux") { tempfile::tempfile_in(folder).ok()? } else { return None };
         let is_given_up = Arc::new(AtomicBool::new(false));
         let is_over = Arc::clone(&is_given_up);
-        let writing = scope.spawn(move || write(file, beginning, push, &is_over));
+        let writing = scope.spawn(move || {
+            let gone = || io::Error::other("there is nothing to begin with");
+            write(file, beginning().ok_or_else(gone)?, push, &is_over)
+        });
         Some(Self { writing: Some(writing), is_given_up })
     }
 
@@ -109,7 +113,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let beginning = vec![b'a'; PIECE_BYTES + 1];
         thread::scope(|scope| {
-            let begun = Begun::new(scope, folder.path(), &beginning, Push::AtOnce).unwrap();
+            let begun = Begun::new(scope, folder.path(), || Some(&beginning), Push::AtOnce).unwrap();
             assert_eq!(names(folder.path()), 0);
             let ended = begun.end(folder.path(), &[b"end"]).unwrap();
             assert_eq!(std::fs::read(ended.path()).unwrap(), [&beginning[..], b"end"].concat());
@@ -122,7 +126,9 @@ mod tests {
     fn a_file_that_is_given_up_leaves_nothing_behind() {
         let folder = tempfile::tempdir().unwrap();
         let beginning = vec![b'a'; PIECE_BYTES + 1];
-        thread::scope(|scope| drop(Begun::new(scope, folder.path(), &beginning, Push::Later).unwrap()));
+        thread::scope(|scope| {
+            drop(Begun::new(scope, folder.path(), || Some(&beginning), Push::Later).unwrap())
+        });
         assert_eq!(names(folder.path()), 0);
         let wanted_no_more = AtomicBool::new(true);
         let file = tempfile::tempfile_in(folder.path()).unwrap();

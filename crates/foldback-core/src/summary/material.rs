@@ -11,6 +11,7 @@ use crate::ids::Text;
 use crate::part::Part;
 use crate::reading::text_of;
 use crate::sequence::Entry;
+use crate::view::covers;
 
 impl<'p> FoldRequest<'p> {
     pub(super) fn material(&self, covered: &[Range<usize>]) -> Material<'p> {
@@ -86,9 +87,9 @@ impl<'p> FoldRequest<'p> {
             Edit::Drop(drop) => Some(drop.range.clone()),
             Edit::Rewrite(_) | Edit::Fold(_) => None,
         });
-        let (fold, dropped): (_, Vec<Range<usize>>) = (self.fold, dropped.collect());
-        let is_hidden =
-            move |index: usize| fold.hides(index) || dropped.iter().any(|range| range.contains(&index));
+        let (fold, mut dropped): (_, Vec<Range<usize>>) = (self.fold, dropped.collect());
+        dropped.sort_by_key(|range| range.start);
+        let is_hidden = move |index: usize| fold.hides(index) || covers(&dropped, index);
         self.view.iter().filter(move |entry| !is_hidden(entry.span().start))
     }
 

@@ -143,7 +143,7 @@ fn is_own_record(record: &Value) -> bool {
 }
 
 fn model_of(lines: &[Line<Record>], branch: &[usize]) -> Option<Text> {
-    let models = branch.iter().rev().filter_map(|&index| lines[index].record.message.model.as_deref());
+    let models = branch.iter().rev().filter_map(|&index| lines[index].record.model.as_deref());
     models.into_iter().find(|model| *model != SYNTHETIC).map(Text::from)
 }
 

@@ -194,7 +194,7 @@ async fn take_in(
     keeping: Keeping,
 ) -> Result<Imported, Failure> {
     let session = &opened.session;
-    let bytes = if keeping == Keeping::File { session.bytes() } else { &[] };
+    let bytes = if keeping == Keeping::File { &opened.bytes()?[..] } else { &[] };
     let items = recorded(conversation);
     let transcript = conversation.transcript(Arc::new(EstimatingCounter), session.dialect());
     let overlay = conversation.view_of(&transcript).overlay().clone();
@@ -234,7 +234,7 @@ async fn name(store: &Arc<dyn Store>, opened: &Opened) -> Result<SessionId, Fail
     let items = opened.session.conversations().first().map(recorded).unwrap_or_default();
     let info = info(&stored).await?;
     let goes_on = shared_count(&stored, &info, &items).await? == info.item_count
-        && is_beginning(&stored, &info, opened.session.bytes()).await?;
+        && is_beginning(&stored, &info, opened.bytes()?).await?;
     Ok(if goes_on { id } else { SessionId::from(format!("{id}#{stem}")) })
 }
 

@@ -101,7 +101,7 @@ impl<'b, S: FnMut(usize) -> Vec<Arc<Item>>> Builder<'b, S> {
     fn say(&mut self, index: usize) {
         let lines = self.lines;
         let record = &lines[index].record;
-        let message_id = record.message.id.as_deref().filter(|_| record.kind == Kind::Assistant);
+        let message_id = record.message_id.as_deref().filter(|_| record.kind == Kind::Assistant);
         let began = message_id.and_then(|id| self.messages.get(id).copied());
         let mut at = SmallVec::new();
         for item in (self.said)(index) {

@@ -5,12 +5,12 @@ use std::sync::Arc;
 
 use foldback_core::{Item, ItemId, ItemKind, Part, Text, Tokens};
 
-use super::record::{Kind, Record};
+use super::record::{Kind, Message, Record};
 use super::text_kind;
 use crate::lowering::{Tag, found_summary};
 
 /// The items of a record with this name and these parts: results apart from the rest.
-pub(super) fn items_of(record: &Record, id: &str, parts: Vec<Part>) -> Vec<Arc<Item>> {
+pub(super) fn items_of(record: &Record, message: &Message, id: &str, parts: Vec<Part>) -> Vec<Arc<Item>> {
     if parts.is_empty() {
         return Vec::new();
     }
@@ -30,25 +30,26 @@ pub(super) fn items_of(record: &Record, id: &str, parts: Vec<Part>) -> Vec<Arc<I
     if kind == ItemKind::Notification && record.kind == Kind::User && record.foldback_kind.is_some() {
         others.iter_mut().for_each(untag);
     }
+    // Most records are one item, and a list that grows by itself begins with four.
     let mut items = Vec::with_capacity(1);
-    if !results.is_empty() {
-        items.push(Item::new(id, ItemKind::Tool, results));
+    let mut push = |mut item: Item, is_last: bool| {
+        item.created_at = record.created_at;
+        item.cache_marker = is_last && message.has_cache_marker;
+        if item.kind == ItemKind::Assistant {
+            (item.usage, item.finish_reason) = (message.usage, message.finish_reason);
+        }
+        items.push(Arc::new(item));
+    };
+    let has_results = !results.is_empty();
+    if has_results {
+        push(Item::new(id, ItemKind::Tool, results), others.is_empty());
     }
     if !others.is_empty() {
-        let item = Item::new(id_at(id, items.len()), kind, others);
+        let item = Item::new(id_at(id, usize::from(has_results)), kind, others);
         let is_summary = record.is_later_summary && kind == ItemKind::Context;
-        items.push(if is_summary { found_summary(item, "foldback", 0, Tokens::ZERO) } else { item });
+        push(if is_summary { found_summary(item, "foldback", 0, Tokens::ZERO) } else { item }, true);
     }
-    if let Some(last) = items.last_mut() {
-        last.cache_marker = record.message.has_cache_marker;
-    }
-    for item in &mut items {
-        item.created_at = record.created_at;
-        if item.kind == ItemKind::Assistant {
-            (item.usage, item.finish_reason) = (record.message.usage, record.message.finish_reason);
-        }
-    }
-    items.into_iter().map(Arc::new).collect()
+    items
 }
 
 /// Names the items of a record that has no name, after its line.

@@ -60,7 +60,9 @@ pub(super) struct Record {
     pub(super) foldback_kind: Option<ItemKind>,
     /// Set by foldback on summaries behind something that they do not stand for.
     pub(super) is_later_summary: bool,
-    pub(super) message: Message,
+    /// The id that all records of one message share.
+    pub(super) message_id: Option<Box<str>>,
+    pub(super) model: Option<Box<str>>,
     /// The calls that it answers, in order.
     answered: Vec<CallId>,
     /// What it says.
@@ -69,11 +71,11 @@ pub(super) struct Record {
     compact: Option<Box<Compact>>,
 }
 
-/// The message of a user or assistant record, or the content of an attachment.
+/// What the message of a user or assistant record says beside its parts.
 #[derive(Debug, Default)]
 pub(super) struct Message {
-    pub(super) id: Option<Box<str>>,
-    pub(super) model: Option<Box<str>>,
+    id: Option<Box<str>>,
+    model: Option<Box<str>>,
     pub(super) has_cache_marker: bool,
     pub(super) usage: Option<Usage>,
     pub(super) finish_reason: Option<FinishReason>,
@@ -217,7 +219,7 @@ impl Record {
             (TypeLine::System | TypeLine::Other, _) => Kind::Other,
         };
         let mut foldback_kind = line.foldback_kind;
-        let (message, parts) = match kind {
+        let (mut message, parts) = match kind {
             Kind::User | Kind::Assistant => {
                 let missing = || serde::de::Error::missing_field("message");
                 let mut line = line.message.ok_or_else(missing)?;
@@ -254,12 +256,13 @@ impl Record {
             is_of_call: line.source_tool_use_id.is_some(),
             foldback_kind,
             is_later_summary: line.foldback_summary.unwrap_or(false),
-            message,
+            message_id: message.id.take(),
+            model: message.model.take(),
             answered: answered.collect(),
             items: Vec::new(),
             compact,
         };
-        record.items = items::items_of(&record, line.uuid.as_deref().unwrap_or_default(), parts);
+        record.items = items::items_of(&record, &message, line.uuid.as_deref().unwrap_or_default(), parts);
         Ok(record)
     }
 

@@ -142,7 +142,7 @@ impl<'t> Tree<'t> {
         let chain: Vec<usize> = (0..active.len()).filter(|&place| active[place]).collect();
         // Both are made when they are asked for: nothing hangs off most chains.
         let messages: LazyCell<HashSet<&str>, _> = LazyCell::new(|| {
-            chain.iter().filter_map(|&place| self.record(place).message.id.as_deref()).collect()
+            chain.iter().filter_map(|&place| self.record(place).message_id.as_deref()).collect()
         });
         // A call is answered once below its record; elsewhere a copy of it may be answered again.
         let below = |place: usize| self.record(place).answered().map(move |call| (self.parents[place], call));
@@ -155,7 +155,7 @@ impl<'t> Tree<'t> {
             let record = self.record(place);
             active[place] = match record.kind {
                 Kind::Attachment | Kind::MicrocompactBoundary | Kind::Other => !leads_on[place],
-                Kind::Assistant => record.message.id.as_deref().is_some_and(|id| messages.contains(id)),
+                Kind::Assistant => record.message_id.as_deref().is_some_and(|id| messages.contains(id)),
                 Kind::CompactBoundary => {
                     !record.compact().preserved.is_empty() || record.compact().segment.is_some()
                 }

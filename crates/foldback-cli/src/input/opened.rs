@@ -1,0 +1,150 @@
+//! A session that was opened: what it says, and its bytes, which of a long file are read when somebody
+//! asks for them.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
+use std::time::SystemTime;
+
+use foldback_formats::{Contents, Session, Source};
+
+use super::pieces;
+use crate::failure::Failure;
+
+/// A session and where it came from.
+#[derive(Debug)]
+pub(crate) struct Opened {
+    /// The file, or `stdin`.
+    pub(crate) path: PathBuf,
+    /// What the file was when it was read.
+    pub(crate) stamp: Option<Stamp>,
+    /// What it says.
+    pub(crate) session: Arc<Contents>,
+    pub(super) original: Original,
+    /// Sessions of sub-agents that stand beside the file.
+    pub(crate) sub_agents: Vec<PathBuf>,
+}
+
+/// The bytes of a session.
+#[derive(Debug)]
+pub(super) struct Original {
+    /// Those of a long file once somebody asked; none where it was no longer the file that was read.
+    bytes: OnceLock<Option<Arc<Vec<u8>>>>,
+    /// Where they are until then.
+    file: Option<pieces::File>,
+}
+
+impl Original {
+    /// Bytes that were read before they were understood.
+    pub(super) fn held(bytes: Arc<Vec<u8>>) -> Self {
+        Self { bytes: OnceLock::from(Some(bytes)), file: None }
+    }
+
+    /// Bytes that stay where they are until somebody asks.
+    pub(super) fn in_file(file: pieces::File) -> Self {
+        Self { bytes: OnceLock::new(), file: Some(file) }
+    }
+}
+
+impl Opened {
+    /// How many bytes it was read from.
+    pub(crate) fn byte_count(&self) -> usize {
+        let in_file = self.original.file.as_ref().map(Source::byte_count);
+        let held = || self.original.bytes.get().and_then(Option::as_ref).map(|bytes| bytes.len());
+        in_file.or_else(held).unwrap_or(0)
+    }
+
+    /// Exactly the bytes it was read from. Whoever asks for them gets all or nothing: a file that has
+    /// changed since is read anew, see [`for_each`](super::for_each).
+    pub(crate) fn bytes(&self) -> Result<&Arc<Vec<u8>>, Failure> {
+        let read = || {
+            let bytes = self.original.file.as_ref()?.read().ok()?;
+            self.stamp.is_some_and(|stamp| stamp.is_still(&self.path)).then(|| Arc::new(bytes))
+        };
+        let bytes = self.original.bytes.get_or_init(read).as_ref();
+        bytes.ok_or_else(|| Failure::Changed { path: self.path.clone() })
+    }
+
+    /// All of it.
+    pub(crate) fn whole(&self) -> Result<Session, Failure> {
+        Ok(Session::of(Arc::clone(&self.session), Arc::clone(self.bytes()?)))
+    }
+}
+
+/// What tells one state of a file from another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Stamp {
+    pub(super) len: u64,
+    modified: Option<SystemTime>,
+}
+
+impl Stamp {
+    pub(crate) fn of(path: &Path) -> Self {
+        let metadata = fs::metadata(path).ok();
+        let len = metadata.as_ref().map_or(0, fs::Metadata::len);
+        Self { len, modified: metadata.and_then(|metadata| metadata.modified().ok()) }
+    }
+
+    pub(crate) fn is_still(&self, path: &Path) -> bool {
+        *self == Self::of(path)
+    }
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use std::fs::OpenOptions;
+    use std::io::Write;
+
+    use super::*;
+    use crate::args::{Inputs, Shared};
+    use crate::failure::Exit;
+    use crate::input::{for_each, one};
+
+    const RECORD_BYTES: usize = 10_000;
+
+    fn record(number: usize) -> String {
+        let parent = number.checked_sub(1).map_or("null".to_owned(), |before| format!("\"u{before}\""));
+        let text = "word ".repeat(RECORD_BYTES / 5);
+        format!(
+            r#"{{"parentUuid":{parent},"sessionId":"s","type":"user","uuid":"u{number}","message":{{"role":"user","content":"{text}"}}}}"#
+        ) + "\n"
+    }
+
+    #[test]
+    fn a_long_file_that_grows_before_its_bytes_are_asked_for_is_read_once_more() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("long.jsonl");
+        let record_count = 1_000;
+        fs::write(&path, (0..record_count).map(record).collect::<String>()).unwrap();
+        let mut seen = Vec::new();
+        let exit = for_each(&Shared::default(), &Inputs { paths: vec![path.clone()] }, |opened| {
+            if seen.is_empty() {
+                assert!(opened.original.file.is_some(), "a long file is not held");
+                let mut file = OpenOptions::new().append(true).open(&path).unwrap();
+                file.write_all(record(record_count).as_bytes()).unwrap();
+            }
+            seen.push(opened.session.conversations()[0].len());
+            let whole = opened.whole()?;
+            assert_eq!(whole.bytes(), fs::read(&path).unwrap());
+            Ok(Exit::Success)
+        });
+        assert_eq!(exit.unwrap(), Exit::Success);
+        assert_eq!(seen, [record_count, record_count + 1]);
+    }
+
+    #[test]
+    fn the_bytes_of_a_long_file_are_those_it_was_read_from() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("long.jsonl");
+        fs::write(&path, (0..900).map(record).collect::<String>()).unwrap();
+        let held = one(&Shared::default(), &path).unwrap();
+        for_each(&Shared::default(), &Inputs { paths: vec![path.clone()] }, |opened| {
+            assert_eq!(opened.byte_count(), held.byte_count());
+            assert_eq!(opened.bytes()?, held.bytes()?);
+            let items = |opened: &Opened| opened.session.conversations()[0].recorded().to_vec();
+            assert!(items(opened).iter().zip(items(&held)).all(|(one, other)| one.item == other.item));
+            Ok(Exit::Success)
+        })
+        .unwrap();
+    }
+}

@@ -48,22 +48,40 @@ impl<'n> From<&'n str> for Key<'n> {
     }
 }
 
+/// Marks bytes that are no digits of uuids.
+const NO_DIGIT: u8 = 0x80;
+
+/// What each byte is worth as a digit.
+static DIGITS: [u8; 256] = {
+    let mut digits = [NO_DIGIT; 256];
+    let mut value = 0;
+    while value < 16 {
+        digits[b"0123456789abcdef"[value as usize] as usize] = value;
+        value += 1;
+    }
+    digits
+};
+
 /// The number that a uuid writes, where it is written in lower case, with its four dashes.
 fn uuid(text: &str) -> Option<u128> {
     let bytes: &[u8; 36] = text.as_bytes().try_into().ok()?;
     if [8, 13, 18, 23].iter().any(|&dash| bytes[dash] != b'-') {
         return None;
     }
-    let digits = |range: std::ops::Range<usize>| {
-        let digit = |byte: u8| match byte {
-            b'0'..=b'9' => Some(u64::from(byte - b'0')),
-            b'a'..=b'f' => Some(u64::from(byte - b'a') + 10),
-            _ => None,
-        };
-        bytes[range].iter().try_fold(0_u64, |number, &byte| Some(number << 4 | digit(byte)?))
+    // What is no digit shows once, at the end.
+    let mut seen = 0;
+    let mut digits = |range: std::ops::Range<usize>| {
+        bytes[range].iter().fold(0_u64, |number, &byte| {
+            let digit = DIGITS[usize::from(byte)];
+            seen |= digit;
+            number << 4 | u64::from(digit & 0xF)
+        })
     };
-    let high = digits(0..8)? << 32 | digits(9..13)? << 16 | digits(14..18)?;
-    let low = digits(19..23)? << 48 | digits(24..36)?;
+    let high = digits(0..8) << 32 | digits(9..13) << 16 | digits(14..18);
+    let low = digits(19..23) << 48 | digits(24..36);
+    if seen & NO_DIGIT != 0 {
+        return None;
+    }
     Some(u128::from(high) << 64 | u128::from(low))
 }
 

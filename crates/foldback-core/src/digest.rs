@@ -140,7 +140,7 @@ pub(crate) fn digest(material: &Material<'_>, tokens_max: u64, meter: &Meter) ->
     let headings: Vec<String> = sources.topics.iter().map(write::heading).collect();
     let frame_tokens = meter.text(&frame_text);
     let allowed = tokens_max.saturating_sub(frame_tokens) as f64;
-    let chooser = Chooser::new(&sources, &passages, weights, &headings, meter, material.now, allowed);
+    let mut chooser = Chooser::new(&sources, &passages, weights, &headings, meter, material.now, allowed);
     let mut room = allowed;
     let mut fullest: Option<(u64, String)> = None;
     for attempt in 0..ATTEMPTS_MAX {

@@ -1,7 +1,10 @@
 //! A text cut into lines, and what can be quoted of each: all of it, or a window around a name.
 
+use std::hash::BuildHasher;
 use std::ops::Range;
 use std::sync::OnceLock;
+
+use foldhash::fast::FixedState;
 
 use super::sources::Author;
 use crate::ledger::{FactKind, scan};
@@ -60,6 +63,8 @@ pub(super) struct Line {
 pub(super) struct Window {
     pub(super) span: Range<u32>,
     pub(super) names: Range<u32>,
+    /// What its text hashes to: texts are told apart without reading them again.
+    pub(super) hash: u64,
 }
 
 impl Cut {
@@ -97,7 +102,8 @@ impl Cut {
             let count = places().skip(skipped).take_while(inside).count();
             let names = (first + skipped) as u32..(first + skipped + count) as u32;
             let span = (line.start + window.start) as u32..(line.start + window.end) as u32;
-            windows.push(Window { span, names });
+            let hash = FixedState::default().hash_one(&text.as_bytes()[window]);
+            windows.push(Window { span, names, hash });
         };
         let is_short = text.len() <= WHOLE_BYTES_MAX;
         if !is_short {

@@ -20,6 +20,8 @@ pub(super) struct Piece {
     pub(super) span: Range<u32>,
     /// Which line of its source's cut it is.
     line: u32,
+    /// What it costs, if somebody has counted.
+    tokens: Option<u32>,
 }
 
 /// What can be quoted of a piece: all of it, or a window around a name.
@@ -30,6 +32,8 @@ pub(super) struct Passage {
     pub(super) span: Range<u32>,
     /// Where its names are listed.
     names: Range<u32>,
+    /// What its text hashes to.
+    pub(super) hash: u64,
 }
 
 /// Something that can be named again, and how it was used.
@@ -117,12 +121,14 @@ impl<'s> Passages<'s> {
             }
             let mut windows = cut.windows.iter();
             let mut windows_start = 0;
-            for (line, Line { span, windows_end, .. }) in (0_u32..).zip(&cut.lines) {
+            for (line, Line { span, windows_end, tokens }) in (0_u32..).zip(&cut.lines) {
                 let piece = passages.pieces.len() as u32;
-                passages.pieces.push(Piece { source: source_index, span: span.clone(), line });
+                let tokens = tokens.get().copied();
+                passages.pieces.push(Piece { source: source_index, span: span.clone(), line, tokens });
                 for window in windows.by_ref().take((windows_end - windows_start) as usize) {
                     let names = first + window.names.start..first + window.names.end;
-                    passages.passages.push(Passage { piece, span: window.span.clone(), names });
+                    let (span, hash) = (window.span.clone(), window.hash);
+                    passages.passages.push(Passage { piece, span, names, hash });
                 }
                 windows_start = *windows_end;
             }
@@ -167,6 +173,9 @@ impl<'s> Passages<'s> {
     /// What a piece costs; counted once where its source's findings are kept.
     pub(super) fn piece_tokens(&self, sources: &Sources<'_>, index: u32, count: impl Fn(&str) -> u64) -> u64 {
         let piece = &self.pieces[index as usize];
+        if let Some(tokens) = piece.tokens {
+            return u64::from(tokens);
+        }
         let source = &sources.texts[piece.source as usize];
         let counted = || count(&source.text[piece.span.start as usize..piece.span.end as usize]);
         let Some(known) = source.known else { return counted() };

@@ -206,15 +206,13 @@ impl<'c, 's> Chooser<'c, 's> {
         };
         // With the space before it: some share a token with it, figures do not.
         let mut spaced = String::new();
-        let mut name_tokens: Vec<f64> = passages
-            .names
-            .iter()
-            .map(|name| {
-                spaced.clear();
-                spaced.extend([" ", name.text]);
-                tokens(&spaced)
-            })
-            .collect();
+        let mut count_spaced = |name: &str| {
+            spaced.clear();
+            spaced.extend([" ", name]);
+            meter.text(&spaced)
+        };
+        let mut name_tokens: Vec<f64> =
+            passages.names.iter().map(|name| name.tokens(&mut count_spaced) as f64).collect();
         let room_share = room_share(&weights, &name_tokens, tokens_max);
         if room_share >= AMPLE_SHARE {
             name_tokens.iter_mut().for_each(|tokens| *tokens += COMMA_TOKENS);

@@ -42,14 +42,14 @@ const LINE_BYTES_MIN: usize = 4;
 const LINE_DIGITS_MAX: usize = 6;
 
 /// A text cut into lines, with the names in each; lines without names are left out.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Cut {
     pub(super) lines: Vec<Line>,
-    pub(super) names: Vec<(Range<u32>, FactKind)>,
+    pub(super) names: Vec<Mention>,
     pub(super) windows: Vec<Window>,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Line {
     pub(super) span: Range<u32>,
     /// Where the windows of the next line begin.
@@ -58,8 +58,24 @@ pub(super) struct Line {
     pub(super) tokens: OnceLock<u32>,
 }
 
+/// A name in a text.
+#[derive(Clone, Debug)]
+pub(super) struct Mention {
+    pub(super) span: Range<u32>,
+    pub(super) kind: FactKind,
+    /// What it hashes to.
+    pub(super) hash: u32,
+    /// What it costs in a list, once somebody has counted.
+    pub(super) tokens: OnceLock<u32>,
+}
+
+/// What a name hashes to. Different names may hash to the same.
+pub(super) fn hash_of(name: &str) -> u32 {
+    FixedState::default().hash_one(name.as_bytes()) as u32
+}
+
 /// What can be quoted of a line, and which names stand in it.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Window {
     pub(super) span: Range<u32>,
     pub(super) names: Range<u32>,
@@ -76,8 +92,9 @@ impl Cut {
             let line = if author == Author::Tool { without_number(line) } else { line };
             let start = span.end - line.len();
             scan(line, |found| {
-                let name = (start + found.span.start) as u32..(start + found.span.end) as u32;
-                cut.names.push((name, found.kind));
+                let span = (start + found.span.start) as u32..(start + found.span.end) as u32;
+                let hash = hash_of(&line[found.span]);
+                cut.names.push(Mention { span, kind: found.kind, hash, tokens: OnceLock::new() });
             });
             if cut.names.len() > first {
                 cut.push_windows(text, &span, first);
@@ -97,7 +114,7 @@ impl Cut {
         let mut last = 0..0;
         let mut push = |window: Range<usize>| {
             let inside = |span: &Range<usize>| window.start <= span.start && span.end <= window.end;
-            let places = || found.iter().map(|(span, _)| place(span));
+            let places = || found.iter().map(|mention| place(&mention.span));
             let skipped = places().take_while(|span| span.start < window.start).count();
             let count = places().skip(skipped).take_while(inside).count();
             let names = (first + skipped) as u32..(first + skipped + count) as u32;
@@ -107,7 +124,7 @@ impl Cut {
         };
         let is_short = text.len() <= WHOLE_BYTES_MAX;
         if !is_short {
-            for (span, _) in found {
+            for Mention { span, .. } in found {
                 let window = window(text, &place(span));
                 if window != last && window != (0..text.len()) {
                     last = window.clone();

@@ -19,12 +19,13 @@ mod write;
 use std::sync::Arc;
 
 use crate::ids::{Text, Tokens};
-use crate::item::Item;
+use crate::item::{Item, ItemKind};
 use crate::secrets::redact;
+use crate::sequence::Holds;
 use crate::transcript::Meter;
 use choose::Chooser;
 pub(crate) use earlier::user_lines;
-pub(crate) use findings::ItemFindings;
+pub(crate) use findings::Findings;
 use passages::Passages;
 use sources::Sources;
 pub(crate) use write::{SECTION_MARK, USER_MARK, USER_SAID};
@@ -62,10 +63,20 @@ pub(crate) struct Material<'r> {
 pub(crate) struct Told<'r> {
     /// Its transcript index.
     pub(crate) index: usize,
+    /// Its kind and what it holds, known without looking into it.
+    pub(crate) kind: ItemKind,
+    pub(crate) holds: Holds,
     pub(crate) item: &'r Item,
     pub(crate) hidden: Hidden,
     /// Where what is found in it is kept.
-    pub(crate) findings: Option<&'r ItemFindings>,
+    pub(crate) findings: Option<&'r Findings>,
+}
+
+impl<'r> Told<'r> {
+    /// An item of no transcript.
+    pub(crate) fn new(index: usize, item: &'r Item, hidden: Hidden) -> Self {
+        Self { index, kind: item.kind, holds: Holds::of(item), item, hidden, findings: None }
+    }
 }
 
 /// How much of an item can no longer be seen.
@@ -88,7 +99,7 @@ impl Hidden {
 
 /// The items as something that is folded whole, and of which nothing is kept.
 fn folded<'r>(items: impl Iterator<Item = &'r Item>) -> Vec<Told<'r>> {
-    let told = |(index, item)| Told { index, item, hidden: Hidden::Whole, findings: None };
+    let told = |(index, item)| Told::new(index, item, Hidden::Whole);
     items.enumerate().map(told).collect()
 }
 
@@ -110,6 +121,13 @@ pub(crate) fn read_ahead(told: Told<'_>, meter: &Meter) {
     }
     let words = words::choose_words(&sources, &[], 0, meter);
     write::frame(&sources, &words, 0);
+}
+
+/// Finds in an item of long ago what a digest will ask for.
+pub(crate) fn read_changes_ahead(told: &Told<'_>) {
+    if let Some(findings) = told.findings {
+        findings.get().changes(told.item);
+    }
 }
 
 /// Writes a digest of at most `tokens_max`, without header. `None` where there is no room for one.
@@ -266,7 +284,7 @@ mod tests {
     /// A digest of items of which only the second parts are hidden.
     fn written_beside(items: &[Item], kept: &str) -> String {
         let meter = Transcript::default().meter().clone();
-        let partly = |(index, item)| Told { index, item, findings: None, hidden: Hidden::Parts(vec![1]) };
+        let partly = |(index, item)| Told::new(index, item, Hidden::Parts(vec![1]));
         let items: Vec<Told<'_>> = items.iter().enumerate().map(partly).collect();
         let now = items.len();
         digest(&Material { items, kept: vec![kept.into()], focus: None, now }, 400, &meter).unwrap()

@@ -56,9 +56,15 @@ impl Transcript {
     /// Reads an item for the digests to come: what they look for in it is found now, and kept. Costs
     /// what reading it costs, once; without it, the first digest pays.
     pub fn read_ahead(&self, index: usize) {
-        if let Some(told) = self.told(index, Hidden::Whole) {
-            digest::read_ahead(told, &self.meter);
-        }
+        let Some(told) = self.told(index, Hidden::Whole) else { return };
+        // A result is about what its call asked for.
+        let results = told.item.results().map(|(part_index, _)| part_index);
+        let mut calls: Vec<usize> =
+            results.filter_map(|part| Some(self.call_answered_by(index, part)?.0)).collect();
+        calls.dedup();
+        let asked = calls.into_iter().filter_map(|call| self.told(call, Hidden::Parts(Vec::new())));
+        let items: Vec<Told<'_>> = asked.chain([told]).collect();
+        digest::read_ahead(&items, &self.meter);
     }
 
     /// The same for an item of long ago, of which a digest only tells what it changed.

@@ -12,7 +12,7 @@ use foldhash::{HashMap, HashMapExt};
 use super::passages::{NameIndex, Passages};
 use super::sources::{Sources, Subject, Topic, TopicIndex};
 use super::visible::Visible;
-use super::weigh;
+use super::weigh::Weights;
 use crate::transcript::Meter;
 
 /// What a quoted line costs beside its words: indent, mark and line end.
@@ -69,6 +69,22 @@ struct Heading {
     shown: Shown,
     /// What it is worth to have the heading itself: a command may be run again.
     weight: f64,
+}
+
+impl Heading {
+    fn of(topic: &Topic, weight: f64, text: &str, passages: &Passages<'_>, meter: &Meter) -> Self {
+        let mut names = Vec::new();
+        passages.known_in(text, |name| {
+            if !names.contains(&name) {
+                names.push(name);
+            }
+        });
+        let shown = match &topic.subject {
+            Subject::Command(command) if command.len() >= TELLING_CHARACTERS_MIN => Shown::Quoted,
+            _ => Shown::Named,
+        };
+        Self { tokens: meter.text(text) as f64, names, shown, weight }
+    }
 }
 
 /// Something that can be written.
@@ -179,31 +195,20 @@ struct Run {
 }
 
 impl<'c, 's> Chooser<'c, 's> {
-    /// Weighs everything. `weights` has the weight of each name, nothing for what stays visible;
-    /// `tokens_max` is about how much room there is.
+    /// Weighs everything. Names that stay visible have no weight; `tokens_max` is about how much room there is.
     pub(super) fn new(
         sources: &'c Sources<'s>,
         passages: &'c Passages<'c>,
-        weights: Vec<f64>,
+        weights: Weights,
         headings: &[String],
         meter: &Meter,
-        now: usize,
         tokens_max: f64,
     ) -> Self {
-        let tokens = |text: &str| meter.text(text) as f64;
-        let heading_of = |(text, topic): (&String, &Topic)| {
-            let mut names = Vec::new();
-            passages.known_in(text, |name| {
-                if !names.contains(&name) {
-                    names.push(name);
-                }
-            });
-            let shown = match &topic.subject {
-                Subject::Command(command) if command.len() >= TELLING_CHARACTERS_MIN => Shown::Quoted,
-                _ => Shown::Named,
-            };
-            Heading { tokens: tokens(text), names, shown, weight: weigh::topic_weight(topic, now) }
-        };
+        let weight_of = weights.topics.iter().zip(&sources.topics).zip(headings);
+        let headings = weight_of
+            .map(|((&weight, topic), text)| Heading::of(topic, weight, text, passages, meter))
+            .collect();
+        let weights = weights.names;
         // With the space before it: some share a token with it, figures do not.
         let mut spaced = String::new();
         let mut count_spaced = |name: &str| {
@@ -227,7 +232,7 @@ impl<'c, 's> Chooser<'c, 's> {
             room_share,
             weights,
             name_tokens,
-            headings: headings.iter().zip(&sources.topics).map(heading_of).collect(),
+            headings,
         };
         chooser.find_candidates(meter);
         chooser

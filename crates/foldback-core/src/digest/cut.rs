@@ -58,6 +58,14 @@ pub(super) struct Line {
     pub(super) tokens: OnceLock<u32>,
 }
 
+impl Line {
+    /// What it costs, counted once.
+    pub(super) fn count(&self, text: &str, count: impl Fn(&str) -> u64) -> u64 {
+        let counted = || count(&text[self.span.start as usize..self.span.end as usize]);
+        u64::from(*self.tokens.get_or_init(|| u32::try_from(counted()).unwrap_or(u32::MAX)))
+    }
+}
+
 /// A name in a text.
 #[derive(Clone, Debug)]
 pub(super) struct Mention {

@@ -9,6 +9,7 @@ use foldhash::{HashMap, HashMapExt};
 use super::cut::{Cut, Line, Mention, hash_of};
 use super::sources::{Author, Source, Sources, Subject, TopicIndex};
 use crate::ledger::{FactKind, scan};
+use crate::transcript::Meter;
 
 /// A name, as an index into the names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -229,10 +230,10 @@ impl<'s> Passages<'s> {
             return u64::from(tokens);
         }
         let source = &sources.texts[piece.source as usize];
-        let counted = || count(&source.text[piece.span.start as usize..piece.span.end as usize]);
-        let Some(known) = source.known else { return counted() };
-        let line = &known.cut(|| Cut::of(&source.text, source.author)).lines[piece.line as usize];
-        u64::from(*line.tokens.get_or_init(|| u32::try_from(counted()).unwrap_or(u32::MAX)))
+        match cut_of_known(source) {
+            Some(cut) => cut.lines[piece.line as usize].count(&source.text, count),
+            None => count(&source.text[piece.span.start as usize..piece.span.end as usize]),
+        }
     }
 
     /// Finds the names that stand in longer ones, as `parser.rs` does in `src/parser.rs`.
@@ -285,10 +286,22 @@ impl<'s> Passages<'s> {
     }
 }
 
+/// Cuts a text and counts its lines, where that is kept.
+pub(super) fn read_ahead(source: &Source<'_>, meter: &Meter) {
+    if let Cow::Borrowed(cut) = cut_of(source) {
+        for line in &cut.lines {
+            line.count(&source.text, |text| meter.text(text));
+        }
+    }
+}
+
 /// The cut of a source: the one that is kept, or a new one.
 fn cut_of<'r>(source: &'r Source<'_>) -> Cow<'r, Cut> {
-    let cut = || Cut::of(&source.text, source.author);
-    source.known.map_or_else(|| Cow::Owned(cut()), |known| Cow::Borrowed(known.cut(cut)))
+    cut_of_known(source).map_or_else(|| Cow::Owned(Cut::of(&source.text, source.author)), Cow::Borrowed)
+}
+
+fn cut_of_known<'r>(source: &'r Source<'_>) -> Option<&'r Cut> {
+    source.known.map(|known| known.cut(|| Cut::of(&source.text, source.author)))
 }
 
 /// No name is shorter.

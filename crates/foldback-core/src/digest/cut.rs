@@ -38,6 +38,9 @@ const REST_BYTES_MAX: usize = 6;
 /// Shorter lines say nothing.
 const LINE_BYTES_MIN: usize = 4;
 
+/// About how many names stand in a line that has any.
+const NAMES_EACH: usize = 2;
+
 /// Numbers of lines have no more digits.
 const LINE_DIGITS_MAX: usize = 6;
 
@@ -93,8 +96,14 @@ pub(super) struct Window {
 
 impl Cut {
     pub(super) fn of(text: &str, author: Author) -> Self {
-        let mut cut = Self::default();
-        for span in spans(text) {
+        let spans = spans(text);
+        let names_expected = spans.len() * NAMES_EACH;
+        let mut cut = Self {
+            lines: Vec::with_capacity(spans.len()),
+            names: Vec::with_capacity(names_expected),
+            windows: Vec::with_capacity(names_expected),
+        };
+        for span in spans {
             let first = cut.names.len();
             let line = &text[span.clone()];
             let line = if author == Author::Tool { without_number(line) } else { line };
@@ -111,6 +120,9 @@ impl Cut {
                 cut.lines.push(Line { span, windows_end, tokens: OnceLock::new() });
             }
         }
+        cut.lines.shrink_to_fit();
+        cut.names.shrink_to_fit();
+        cut.windows.shrink_to_fit();
         cut
     }
 

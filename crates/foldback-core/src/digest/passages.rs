@@ -243,9 +243,9 @@ impl<'s> Passages<'s> {
         for name in &self.names {
             let first = self.parts.len() as u32;
             find_joints(name.text, &mut joints);
-            for (position, &start) in joints.iter().enumerate() {
-                for &end in &joints[position + 1..] {
-                    let part = without_joints(&name.text[start..end]);
+            for (position, joint) in joints.iter().enumerate() {
+                for end in &joints[position + 1..] {
+                    let part = name.text.get(joint.after..end.before).unwrap_or("");
                     if !(PART_BYTES_MIN..name.text.len()).contains(&part.len()) {
                         continue;
                     }
@@ -318,30 +318,37 @@ fn is_ascii_joint(byte: u8) -> bool {
     !byte.is_ascii_alphanumeric() && byte != b'_'
 }
 
-/// A part of a name without the joints around it.
-fn without_joints(part: &str) -> &str {
-    match part.as_bytes() {
-        // Most are single words with a joint before them.
-        [first, .., last] if first.is_ascii_alphanumeric() && last.is_ascii_alphanumeric() => part,
-        _ => part.trim_matches(is_joint),
+/// A place where a name can be taken apart.
+struct Joint {
+    /// Where the word before it ends.
+    before: usize,
+    /// Where the word behind it begins.
+    after: usize,
+}
+
+impl Joint {
+    fn at(name: &str, place: usize) -> Self {
+        let before = name[..place].trim_end_matches(is_joint).len();
+        let after = name.len() - name[place..].trim_start_matches(is_joint).len();
+        Self { before, after }
     }
 }
 
 /// Where a name can be taken apart, its ends included; nowhere, if it is one word.
-fn find_joints(name: &str, joints: &mut Vec<usize>) {
+fn find_joints(name: &str, joints: &mut Vec<Joint>) {
     joints.clear();
-    joints.push(0);
+    joints.push(Joint::at(name, 0));
     let left = JOINTS_MAX - 1;
     if name.is_ascii() {
         let inside = name.bytes().enumerate().skip(1).filter(|&(_, byte)| is_ascii_joint(byte));
-        joints.extend(inside.map(|(at, _)| at).take(left));
+        joints.extend(inside.map(|(place, _)| Joint::at(name, place)).take(left));
     } else {
-        let inside = name.char_indices().filter(|&(at, character)| at > 0 && is_joint(character));
-        joints.extend(inside.map(|(at, _)| at).take(left));
+        let inside = name.char_indices().filter(|&(place, character)| place > 0 && is_joint(character));
+        joints.extend(inside.map(|(place, _)| Joint::at(name, place)).take(left));
     }
     match joints.len() {
         1 if !name.starts_with(is_joint) => joints.clear(),
-        _ => joints.push(name.len()),
+        _ => joints.push(Joint::at(name, name.len())),
     }
 }
 
@@ -354,8 +361,10 @@ mod tests {
         let name = "src/parser.rs";
         let mut joints = Vec::new();
         find_joints(name, &mut joints);
-        let ends: Vec<&str> = joints.iter().map(|&at| name[at..].trim_start_matches(is_joint)).collect();
+        let ends: Vec<&str> = joints.iter().map(|joint| &name[joint.after..]).collect();
         assert_eq!(ends, ["src/parser.rs", "parser.rs", "rs", ""]);
+        let starts: Vec<&str> = joints.iter().map(|joint| &name[..joint.before]).collect();
+        assert_eq!(starts, ["", "src", "src/parser", "src/parser.rs"]);
         find_joints(&"a.".repeat(500), &mut joints);
         assert!(joints.len() <= JOINTS_MAX + 1);
         find_joints("scan_token", &mut joints);

@@ -14,6 +14,7 @@ mod check;
 mod demands;
 mod media;
 mod pairing;
+mod plain;
 mod repair;
 
 use std::fmt;
@@ -30,6 +31,7 @@ pub use demands::{
     ANTHROPIC_IMAGE_TYPES, ANTHROPIC_INLINE_BYTES_MAX, GEMINI_IMAGE_COUNT_MAX, GEMINI_INLINE_BYTES_MAX,
     OPENAI_IMAGE_COUNT_MAX, OPENAI_INLINE_BYTES_MAX,
 };
+pub(crate) use plain::Plain;
 pub use repair::repair;
 
 /// A provider's rules for a valid request.

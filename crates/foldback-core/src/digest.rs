@@ -19,14 +19,16 @@ mod write;
 use std::sync::Arc;
 
 use crate::ids::{Text, Tokens};
-use crate::item::Item;
+use crate::item::{Item, ItemKind};
 use crate::secrets::redact;
+use crate::sequence::Holds;
 use crate::transcript::Meter;
 use choose::Chooser;
 pub(crate) use earlier::user_lines;
-pub(crate) use findings::ItemFindings;
+pub(crate) use findings::Findings;
 use passages::Passages;
 use sources::Sources;
+use weigh::Weights;
 pub(crate) use write::{SECTION_MARK, USER_MARK, USER_SAID};
 
 /// A digest needs room for a section or two.
@@ -62,10 +64,20 @@ pub(crate) struct Material<'r> {
 pub(crate) struct Told<'r> {
     /// Its transcript index.
     pub(crate) index: usize,
+    /// Its kind and what it holds, known without looking into it.
+    pub(crate) kind: ItemKind,
+    pub(crate) holds: Holds,
     pub(crate) item: &'r Item,
     pub(crate) hidden: Hidden,
     /// Where what is found in it is kept.
-    pub(crate) findings: Option<&'r ItemFindings>,
+    pub(crate) findings: Option<&'r Findings>,
+}
+
+impl<'r> Told<'r> {
+    /// An item of no transcript.
+    pub(crate) fn new(index: usize, item: &'r Item, hidden: Hidden) -> Self {
+        Self { index, kind: item.kind, holds: Holds::of(item), item, hidden, findings: None }
+    }
 }
 
 /// How much of an item can no longer be seen.
@@ -88,7 +100,7 @@ impl Hidden {
 
 /// The items as something that is folded whole, and of which nothing is kept.
 fn folded<'r>(items: impl Iterator<Item = &'r Item>) -> Vec<Told<'r>> {
-    let told = |(index, item)| Told { index, item, hidden: Hidden::Whole, findings: None };
+    let told = |(index, item)| Told::new(index, item, Hidden::Whole);
     items.enumerate().map(told).collect()
 }
 
@@ -101,15 +113,21 @@ pub fn digest_of(items: &[Arc<Item>], tokens_max: Tokens, meter: &Meter) -> Opti
     Some(text.trim_start().to_owned())
 }
 
-/// Finds in an item all that a digest will ask for, so that it is found when the digest is written.
-pub(crate) fn read_ahead(told: Told<'_>, meter: &Meter) {
-    let sources = Sources::read(&[told]);
-    let passages = Passages::of(&sources);
-    for index in 0..passages.pieces.len() as u32 {
-        passages.piece_tokens(&sources, index, |text| meter.text(text));
+/// Finds in items all that a digest will ask for, so that it is found when the digest is written.
+pub(crate) fn read_ahead(items: &[Told<'_>], meter: &Meter) {
+    let sources = Sources::read(items);
+    for source in &sources.texts {
+        passages::read_ahead(source, meter);
+        words::said_in(source, meter);
+        write::decisions_in(&sources, source);
     }
-    let words = words::choose_words(&sources, &[], 0, meter);
-    write::frame(&sources, &words, 0);
+}
+
+/// Finds in an item of long ago what a digest will ask for.
+pub(crate) fn read_changes_ahead(told: &Told<'_>) {
+    if let Some(findings) = told.findings {
+        findings.get().changes(told.item);
+    }
 }
 
 /// Writes a digest of at most `tokens_max`, without header. `None` where there is no room for one.
@@ -122,10 +140,11 @@ pub(crate) fn digest(material: &Material<'_>, tokens_max: u64, meter: &Meter) ->
     let words = words::choose_words(&sources, &material.kept, tokens_max, meter);
     let frame = write::frame(&sources, &words, tokens_max);
     let frame_text = frame.text();
-    let mut weights: Vec<f64> = passages.names.iter().map(|name| weigh::weight(name, material.now)).collect();
+    let mut weights = Weights::of(&passages.names, &sources.topics, material.now);
     if let Some(focus) = material.focus {
         passages.known_in(focus, |name| {
-            weights[name.0 as usize] = weigh::focused(weights[name.0 as usize]);
+            let weight = &mut weights.names[name.0 as usize];
+            *weight = weigh::focused(*weight);
         });
     }
     let mut visible = frame_text.clone();
@@ -134,13 +153,13 @@ pub(crate) fn digest(material: &Material<'_>, tokens_max: u64, meter: &Meter) ->
         visible.push_str(text);
     });
     passages.known_in(&visible, |name| {
-        weights[name.0 as usize] = 0.0;
-        passages.parts_of(name).iter().for_each(|part| weights[part.0 as usize] = 0.0);
+        weights.names[name.0 as usize] = 0.0;
+        passages.parts_of(name).iter().for_each(|part| weights.names[part.0 as usize] = 0.0);
     });
     let headings: Vec<String> = sources.topics.iter().map(write::heading).collect();
     let frame_tokens = meter.text(&frame_text);
     let allowed = tokens_max.saturating_sub(frame_tokens) as f64;
-    let chooser = Chooser::new(&sources, &passages, weights, &headings, meter, material.now, allowed);
+    let mut chooser = Chooser::new(&sources, &passages, weights, &headings, meter, allowed);
     let mut room = allowed;
     let mut fullest: Option<(u64, String)> = None;
     for attempt in 0..ATTEMPTS_MAX {
@@ -266,7 +285,7 @@ mod tests {
     /// A digest of items of which only the second parts are hidden.
     fn written_beside(items: &[Item], kept: &str) -> String {
         let meter = Transcript::default().meter().clone();
-        let partly = |(index, item)| Told { index, item, findings: None, hidden: Hidden::Parts(vec![1]) };
+        let partly = |(index, item)| Told::new(index, item, Hidden::Parts(vec![1]));
         let items: Vec<Told<'_>> = items.iter().enumerate().map(partly).collect();
         let now = items.len();
         digest(&Material { items, kept: vec![kept.into()], focus: None, now }, 400, &meter).unwrap()

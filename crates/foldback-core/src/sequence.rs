@@ -14,6 +14,7 @@ use std::sync::Arc;
 use rpds::HashTrieMapSync;
 
 use crate::chunked::ChunkedVec;
+use crate::dialect::Plain;
 use crate::ids::{CallId, Text, Tokens};
 use crate::item::{Item, ItemKind};
 use crate::part::{Part, ToolCall};
@@ -123,6 +124,7 @@ pub struct Sequence {
     anomalies: ChunkedVec<Anomaly>,
     /// An assistant item at the end of the conversation so far that ends in thinking.
     thinking: Option<u32>,
+    plain: Plain,
 }
 
 impl Default for Sequence {
@@ -139,6 +141,7 @@ impl Default for Sequence {
             tools: Tools::default(),
             anomalies: ChunkedVec::default(),
             thinking: None,
+            plain: Plain::default(),
         }
     }
 }
@@ -419,6 +422,12 @@ impl Sequence {
         self.anomalies.iter().cloned().chain(unanswered).collect()
     }
 
+    /// Whether no provider rejects anything of it, as far as that was seen on push. Where it was not,
+    /// [`check`](crate::check) may still find nothing. O(1).
+    pub fn is_plain(&self) -> bool {
+        self.plain.is_accepted() && self.anomalies.len() == 0
+    }
+
     fn unanswered_from(&self, start: usize) -> impl Iterator<Item = (usize, &CallId)> {
         let makes_calls = |&(_, entry): &(usize, &Entry)| entry.holds.contains(Holds::CALL);
         (start..).zip(self.range(start..self.len())).filter(makes_calls).flat_map(
@@ -477,6 +486,7 @@ impl Sequence {
         if let Some(thinking) = continued {
             self.join(thinking, index);
         }
+        self.plain.push(&item);
         for (part_index, part) in (0..).zip(&item.parts) {
             match part {
                 Part::ToolCall(call) => {
@@ -534,6 +544,7 @@ impl Sequence {
                     entry.answers = (entry.part_count() == 1).then_some(call);
                 });
                 self.join(call.0, index);
+                self.plain.answer(call);
                 Some(call)
             }
         }

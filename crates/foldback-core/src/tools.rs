@@ -121,6 +121,23 @@ impl Action {
         }
     }
 
+    /// Whether a call may change a file, as far as the name of its tool tells.
+    pub(crate) fn may_change(call: &ToolCall) -> bool {
+        match verb_of(&call.name) {
+            Some(
+                Verb::Read
+                | Verb::Search
+                | Verb::List
+                | Verb::Todo
+                | Verb::Agent
+                | Verb::Fetch
+                | Verb::Wait
+                | Verb::Nothing,
+            ) => false,
+            Some(Verb::Write | Verb::Edit | Verb::Delete | Verb::Run | Verb::Editor) | None => true,
+        }
+    }
+
     /// The file that is read or changed.
     pub fn file(&self) -> Option<&str> {
         match self {

@@ -1,11 +1,11 @@
 //! The append-only list of items. Each item is counted and indexed once, when it is pushed.
 
 use std::ops::Deref;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use crate::chunked::ChunkedVec;
 use crate::dialect::Dialect;
-use crate::digest::{self, Hidden, ItemFindings, Told};
+use crate::digest::{self, Findings, Hidden, Told};
 use crate::item::Item;
 use crate::part::Part;
 use crate::sequence::Sequence;
@@ -20,7 +20,7 @@ pub struct Transcript {
     sequence: Sequence,
     meter: Meter,
     /// What digests found in each item, once one has read it.
-    findings: ChunkedVec<OnceLock<Arc<ItemFindings>>>,
+    findings: ChunkedVec<Findings>,
 }
 
 impl Transcript {
@@ -50,27 +50,40 @@ impl Transcript {
     pub fn push_counted(&mut self, item: impl Into<Arc<Item>>, tokens: ItemTokens) {
         let index = self.sequence.len();
         self.sequence.push(item.into(), tokens, index..index + 1, index);
-        self.findings.push(OnceLock::new());
+        self.findings.push(Findings::default());
     }
 
     /// Reads an item for the digests to come: what they look for in it is found now, and kept. Costs
     /// what reading it costs, once; without it, the first digest pays.
     pub fn read_ahead(&self, index: usize) {
-        let Some(entry) = self.sequence.get(index) else { return };
-        let findings = self.findings(index);
-        let told = Told { index, item: entry.item(), hidden: Hidden::Whole, findings };
-        digest::read_ahead(told, &self.meter);
+        let Some(told) = self.told(index, Hidden::Whole) else { return };
+        // A result is about what its call asked for.
+        let results = told.item.results().map(|(part_index, _)| part_index);
+        let mut calls: Vec<usize> =
+            results.filter_map(|part| Some(self.call_answered_by(index, part)?.0)).collect();
+        calls.dedup();
+        let asked = calls.into_iter().filter_map(|call| self.told(call, Hidden::Parts(Vec::new())));
+        let items: Vec<Told<'_>> = asked.chain([told]).collect();
+        digest::read_ahead(&items, &self.meter);
+    }
+
+    /// The same for an item of long ago, of which a digest only tells what it changed.
+    pub fn read_changes_ahead(&self, index: usize) {
+        if let Some(told) = self.told(index, Hidden::Whole) {
+            digest::read_changes_ahead(&told);
+        }
     }
 
     /// Whether a digest has looked into an item, or it was read ahead.
     pub fn is_read(&self, index: usize) -> bool {
-        self.findings.get(index).is_some_and(|findings| findings.get().is_some())
+        self.findings.get(index).is_some_and(Findings::is_begun)
     }
 
-    /// Where what digests find in an item is kept.
-    pub(crate) fn findings(&self, index: usize) -> Option<&ItemFindings> {
-        let item = self.sequence.get(index)?.item();
-        Some(self.findings.get(index)?.get_or_init(|| Arc::new(ItemFindings::of(item))))
+    /// An item as something that a digest tells.
+    pub(crate) fn told(&self, index: usize, hidden: Hidden) -> Option<Told<'_>> {
+        let entry = self.sequence.get(index)?;
+        let (kind, holds, item) = (entry.kind(), entry.holds(), &**entry.item());
+        Some(Told { index, kind, holds, item, hidden, findings: self.findings.get(index) })
     }
 
     /// An empty transcript that counts as this one does.

@@ -5,7 +5,7 @@ use std::panic::resume_unwind;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
-use foldback_core::{Fold, ItemKind, Plan, Tokens, Transcript};
+use foldback_core::{Fold, FoldRequest, Holds, ItemKind, Tokens, Transcript};
 
 /// A digest of fewer tokens is written before threads would have helped: most are.
 const TOGETHER_TOKENS_MIN: Tokens = Tokens(500_000);
@@ -16,39 +16,62 @@ const READ_TOKENS_MAX: u64 = 900_000;
 /// At most this many threads read together.
 const THREADS_MAX: usize = 8;
 
-/// Reads what the digests of a plan will ask for, where that takes long enough.
-pub(crate) fn read_ahead(plan: &Plan) {
-    let transcript = plan.view().transcript();
-    let threads = thread::available_parallelism().map_or(1, NonZero::get).min(THREADS_MAX);
-    for fold in plan.folds().filter(|fold| fold.tokens_before >= TOGETHER_TOKENS_MIN && threads > 1) {
-        let unread: Vec<usize> =
-            to_read(fold, transcript).into_iter().filter(|&index| !transcript.is_read(index)).collect();
-        read_on_threads(threads, transcript, &unread);
+/// An item that a digest asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Reading {
+    Whole(usize),
+    /// Of what happened long ago, only what was changed.
+    Changes(usize),
+}
+
+impl Reading {
+    fn index(self) -> usize {
+        match self {
+            Self::Whole(index) | Self::Changes(index) => index,
+        }
     }
 }
 
-/// The items that a digest of the fold reads whole.
-fn to_read(fold: &Fold, transcript: &Transcript) -> Vec<usize> {
-    let mut left = READ_TOKENS_MAX;
-    let folded = fold.range.clone().rev().filter(|&index| fold.hides(index));
-    let is_read = |index: &usize| {
-        let Some(entry) = transcript.get(*index) else { return false };
-        // Of what happened long ago, only what the user said is read.
-        let is_users = entry.item().kind == ItemKind::User;
-        let is_recent = left > 0;
-        if !is_users {
-            left = left.saturating_sub(entry.tokens().total.0);
-        }
-        is_users || is_recent
-    };
-    folded.filter(is_read).collect()
+/// Reads what the digest of a fold will ask for, where that takes long enough.
+pub(crate) fn read_ahead(request: &FoldRequest<'_>) {
+    let (fold, transcript) = (request.fold(), request.view().transcript());
+    let threads = thread::available_parallelism().map_or(1, NonZero::get).min(THREADS_MAX);
+    if fold.tokens_before < TOGETHER_TOKENS_MIN || threads < 2 {
+        return;
+    }
+    let mut unread = to_read(fold, transcript);
+    unread.retain(|reading| !transcript.is_read(reading.index()));
+    read_on_threads(threads, transcript, &unread);
 }
 
-fn read_on_threads(threads: usize, transcript: &Transcript, indices: &[usize]) {
+/// The items that a digest of the fold looks into, the newest first.
+fn to_read(fold: &Fold, transcript: &Transcript) -> Vec<Reading> {
+    let mut left = READ_TOKENS_MAX;
+    let folded = fold.range.clone().rev().filter(|&index| fold.hides(index));
+    let reading = |index: usize| {
+        let entry = transcript.get(index)?;
+        // What the user said is read however long ago it was.
+        if entry.kind() == ItemKind::User {
+            return Some(Reading::Whole(index));
+        }
+        let is_recent = left > 0;
+        left = left.saturating_sub(entry.tokens().total.0);
+        match is_recent {
+            true => Some(Reading::Whole(index)),
+            false => entry.holds().contains(Holds::CALL).then_some(Reading::Changes(index)),
+        }
+    };
+    folded.filter_map(reading).collect()
+}
+
+fn read_on_threads(threads: usize, transcript: &Transcript, readings: &[Reading]) {
     let next = AtomicUsize::new(0);
     let read = || {
-        while let Some(&index) = indices.get(next.fetch_add(1, Ordering::Relaxed)) {
-            transcript.read_ahead(index);
+        while let Some(&reading) = readings.get(next.fetch_add(1, Ordering::Relaxed)) {
+            match reading {
+                Reading::Whole(index) => transcript.read_ahead(index),
+                Reading::Changes(index) => transcript.read_changes_ahead(index),
+            }
         }
     };
     thread::scope(|scope| {
@@ -60,7 +83,7 @@ fn read_on_threads(threads: usize, transcript: &Transcript, indices: &[usize]) {
 
 #[cfg(test)]
 mod tests {
-    use foldback_core::{Budget, Item, LadderStrategy, Part, ToolResult, View, plan};
+    use foldback_core::{Budget, Item, LadderStrategy, Part, Plan, ToolResult, View, plan};
     use serde_json::json;
 
     use super::*;
@@ -93,7 +116,7 @@ mod tests {
     fn a_digest_says_the_same_whether_or_not_its_items_were_read_ahead() {
         let tokens = TOGETHER_TOKENS_MIN.0 + 100_000;
         let (alone, together) = (planned(&rounds(tokens)), planned(&rounds(tokens)));
-        read_ahead(&together);
+        together.requests().for_each(|request| read_ahead(&request));
         let (alone, together) = (alone.apply_digest(), together.apply_digest());
         assert!(alone.block.summaries.iter().flatten().next().is_some(), "something is folded");
         assert_eq!(alone.block.summaries, together.block.summaries);
@@ -104,13 +127,21 @@ mod tests {
         let transcript = rounds(READ_TOKENS_MAX + 200_000);
         let plan = planned(&transcript);
         let fold = plan.folds().next().unwrap();
-        let read = to_read(fold, &transcript);
+        let readings = to_read(fold, &transcript);
+        assert!(
+            readings.windows(2).all(|two| two[1].index() < two[0].index()),
+            "the newest first, each once"
+        );
+        let is_whole = |reading: &&Reading| matches!(reading, Reading::Whole(_));
+        let read: Vec<usize> = readings.iter().filter(is_whole).map(|reading| reading.index()).collect();
         let (oldest, newest) = (*read.last().unwrap(), read[0]);
         assert_eq!(
             oldest, 2,
             "the aside is read, what the agent said before it is not; the task and the newest stay visible"
         );
         assert!(read.len() < newest, "{} of {newest}", read.len());
-        assert!(read.windows(2).all(|two| two[1] < two[0]), "the newest first, each once");
+        let changes = readings.iter().filter(|reading| !is_whole(reading)).map(|reading| reading.index());
+        let calls: Vec<usize> = changes.collect();
+        assert!(!calls.is_empty() && calls.iter().all(|index| !read.contains(index)), "{calls:?}");
     }
 }

@@ -149,14 +149,11 @@ pub(crate) async fn fill(plan: &Plan, asking: &Asking<'_>) -> Result<Filled, Com
 /// The summary of one fold, whoever writes it, and what there is to say about how it came about.
 async fn fill_one(calls: &Calls<'_>, fold: PlannedFold) -> (Item, Option<Value>) {
     let asking = calls.asking;
-    let plan = Arc::clone(&fold.plan);
-    let digest = Arc::new(
-        fold.off_task(move |request| {
-            read_ahead(&plan);
-            request.digest()
-        })
-        .await,
-    );
+    let digest = fold.off_task(|request| {
+        read_ahead(request);
+        request.digest()
+    });
+    let digest = Arc::new(digest.await);
     let taken = match asking.backend.reads_items() {
         true => Folding::new(calls, &fold, Arc::clone(&digest)).await.summary().await,
         false => None,

@@ -66,7 +66,7 @@ pub fn dry_run(request: &Execution<'_>) -> Result<(Plan, Vec<Repair>), Compactio
 /// Plans, fills, checks, commits.
 pub fn compact(request: &Execution<'_>) -> Result<Outcome, CompactionError> {
     let (plan, repairs) = dry_run(request)?;
-    read_ahead(&plan);
+    plan.requests().for_each(|request| read_ahead(&request));
     let compacted = plan.apply_digest();
     judge(request, &plan, &compacted)?;
     Ok(Outcome { plan, compacted, repairs })

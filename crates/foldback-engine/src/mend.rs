@@ -23,9 +23,11 @@ pub struct Mended {
     pub copies: Option<Range<usize>>,
 }
 
-/// The view, repaired where `dialect` would reject it. Costs what is behind the first repair.
+/// The view, repaired where `dialect` would reject it. Costs what is behind the first repair, and
+/// nothing where it was seen on push that there is nothing to repair.
 pub fn mend(view: &View, dialect: Option<Dialect>) -> Mended {
-    if check(view.items(), dialect).is_empty() {
+    debug_assert!(!view.is_plain() || check(view.items(), dialect).is_empty(), "nothing was rejected");
+    if view.is_plain() || check(view.items(), dialect).is_empty() {
         return Mended { view: view.clone(), repairs: Vec::new(), copies: None };
     }
     let items: Vec<Arc<Item>> = view.items().cloned().collect();

@@ -7,12 +7,12 @@
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 
-use foldhash::{HashSet, HashSetExt};
+use foldhash::{HashMap, HashMapExt};
 
 use super::passages::{NameIndex, Passages};
 use super::sources::{Sources, Subject, Topic, TopicIndex};
 use super::visible::Visible;
-use super::weigh;
+use super::weigh::Weights;
 use crate::transcript::Meter;
 
 /// What a quoted line costs beside its words: indent, mark and line end.
@@ -52,7 +52,7 @@ pub(super) struct Chooser<'c, 's> {
     /// What each passage that is a candidate costs.
     passage_tokens: Vec<f64>,
     /// What there is to choose from at the start, the best first.
-    candidates: Vec<Candidate>,
+    candidates: Ranked,
     /// None of them costs less, whatever is chosen before.
     cost_min: f64,
     context_share: f64,
@@ -69,6 +69,22 @@ struct Heading {
     shown: Shown,
     /// What it is worth to have the heading itself: a command may be run again.
     weight: f64,
+}
+
+impl Heading {
+    fn of(topic: &Topic, weight: f64, text: &str, passages: &Passages<'_>, meter: &Meter) -> Self {
+        let mut names = Vec::new();
+        passages.known_in(text, |name| {
+            if !names.contains(&name) {
+                names.push(name);
+            }
+        });
+        let shown = match &topic.subject {
+            Subject::Command(command) if command.len() >= TELLING_CHARACTERS_MIN => Shown::Quoted,
+            _ => Shown::Named,
+        };
+        Self { tokens: meter.text(text) as f64, names, shown, weight }
+    }
 }
 
 /// Something that can be written.
@@ -107,22 +123,52 @@ impl PartialEq for Candidate {
 }
 impl Eq for Candidate {}
 
+/// Candidates, the best first as far as they are sorted: most are never looked at.
+#[derive(Default)]
+struct Ranked {
+    candidates: Vec<Candidate>,
+    sorted_count: usize,
+}
+
+/// So many are sorted at first, then as many again whenever there are no more.
+const SORTED_COUNT_MIN: usize = 1 << 15;
+
+impl Ranked {
+    fn get(&mut self, index: usize) -> Option<&Candidate> {
+        if index >= self.sorted_count {
+            let rest = &mut self.candidates[self.sorted_count..];
+            let more = self.sorted_count.max(SORTED_COUNT_MIN).min(rest.len());
+            if more < rest.len() {
+                rest.select_nth_unstable_by(more, |a, b| b.cmp(a));
+            }
+            rest[..more].sort_unstable_by(|a, b| b.cmp(a));
+            self.sorted_count += more;
+        }
+        self.candidates.get(index)
+    }
+}
+
 /// Candidates, the best first: those not looked at yet, and those that lost some of their gain.
 struct Queue<'c> {
-    sorted: &'c [Candidate],
+    ranked: &'c mut Ranked,
+    next: usize,
     waiting: BinaryHeap<Candidate>,
 }
 
-impl Queue<'_> {
-    fn peek(&self) -> Option<&Candidate> {
-        self.sorted.first().max(self.waiting.peek())
+impl<'c> Queue<'c> {
+    fn new(ranked: &'c mut Ranked) -> Self {
+        Self { ranked, next: 0, waiting: BinaryHeap::new() }
+    }
+
+    fn peek(&mut self) -> Option<&Candidate> {
+        self.ranked.get(self.next).max(self.waiting.peek())
     }
 
     fn pop(&mut self) -> Option<Candidate> {
-        match self.sorted.split_first() {
-            Some((first, rest)) if Some(first) >= self.waiting.peek() => {
-                self.sorted = rest;
-                Some(*first)
+        match self.ranked.get(self.next) {
+            Some(&first) if Some(&first) >= self.waiting.peek() => {
+                self.next += 1;
+                Some(first)
             }
             _ => self.waiting.pop(),
         }
@@ -149,38 +195,29 @@ struct Run {
 }
 
 impl<'c, 's> Chooser<'c, 's> {
-    /// Weighs everything. `weights` has the weight of each name, nothing for what stays visible;
-    /// `tokens_max` is about how much room there is.
+    /// Weighs everything. Names that stay visible have no weight; `tokens_max` is about how much room there is.
     pub(super) fn new(
         sources: &'c Sources<'s>,
         passages: &'c Passages<'c>,
-        weights: Vec<f64>,
+        weights: Weights,
         headings: &[String],
         meter: &Meter,
-        now: usize,
         tokens_max: f64,
     ) -> Self {
-        let tokens = |text: &str| meter.text(text) as f64;
-        let heading_of = |(text, topic): (&String, &Topic)| {
-            let mut names = Vec::new();
-            passages.known_in(text, |name| names.push(name));
-            let shown = match &topic.subject {
-                Subject::Command(command) if command.len() >= TELLING_CHARACTERS_MIN => Shown::Quoted,
-                _ => Shown::Named,
-            };
-            Heading { tokens: tokens(text), names, shown, weight: weigh::topic_weight(topic, now) }
-        };
+        let weight_of = weights.topics.iter().zip(&sources.topics).zip(headings);
+        let headings = weight_of
+            .map(|((&weight, topic), text)| Heading::of(topic, weight, text, passages, meter))
+            .collect();
+        let weights = weights.names;
         // With the space before it: some share a token with it, figures do not.
         let mut spaced = String::new();
-        let mut name_tokens: Vec<f64> = passages
-            .names
-            .iter()
-            .map(|name| {
-                spaced.clear();
-                spaced.extend([" ", name.text]);
-                tokens(&spaced)
-            })
-            .collect();
+        let mut count_spaced = |name: &str| {
+            spaced.clear();
+            spaced.extend([" ", name]);
+            meter.text(&spaced)
+        };
+        let mut name_tokens: Vec<f64> =
+            passages.names.iter().map(|name| name.tokens(&mut count_spaced) as f64).collect();
         let room_share = room_share(&weights, &name_tokens, tokens_max);
         if room_share >= AMPLE_SHARE {
             name_tokens.iter_mut().for_each(|tokens| *tokens += COMMA_TOKENS);
@@ -189,13 +226,13 @@ impl<'c, 's> Chooser<'c, 's> {
             sources,
             passages,
             passage_tokens: vec![0.0; passages.passages.len()],
-            candidates: Vec::new(),
+            candidates: Ranked::default(),
             cost_min: f64::INFINITY,
             context_share: CONTEXT_SHARE_MAX + (CONTEXT_SHARE - CONTEXT_SHARE_MAX) * room_share,
             room_share,
             weights,
             name_tokens,
-            headings: headings.iter().zip(&sources.topics).map(heading_of).collect(),
+            headings,
         };
         chooser.find_candidates(meter);
         chooser
@@ -205,31 +242,24 @@ impl<'c, 's> Chooser<'c, 's> {
     /// headings, and names.
     fn find_candidates(&mut self, meter: &Meter) {
         let run = self.start(0.0);
-        let mut seen = HashSet::new();
+        let names = (0..self.weights.len() as u32).map(NameIndex);
+        let quoted: Vec<f64> =
+            names.clone().map(|name| self.value_with_parts(name, Shown::Quoted, &run)).collect();
         let mut piece_tokens: (u32, f64) = (u32::MAX, 0.0);
+        let mut seen: HashMap<u64, u32> = HashMap::with_capacity(self.passages.passages.len());
         let passages = (0..self.passages.passages.len() as u32).map(Which::Passage);
         let headings = (0..self.headings.len() as u32).map(|topic| Which::Heading(TopicIndex(topic)));
-        let names = (0..self.weights.len() as u32).map(|name| Which::Name(NameIndex(name)));
-        let mut candidates = Vec::new();
-        for which in passages.chain(headings).chain(names) {
-            let gain = self.gain(which, &run);
+        let mut candidates = Vec::with_capacity(passages.len() + headings.len() + names.len());
+        for which in passages.chain(headings).chain(names.map(Which::Name)) {
+            let gain = self.gain_where(which, &run, |name| quoted[name.0 as usize]);
             if gain <= 0.0 {
                 continue;
             }
             if let Which::Passage(index) = which {
-                let text = text_of(self.sources, self.passages, index);
-                if !seen.insert(text) {
+                if self.is_repeated(index, &mut seen) {
                     continue;
                 }
-                // Windows of a piece are counted by their share of it.
-                let piece = self.passages.passages[index as usize].piece;
-                let whole = piece_text(self.sources, self.passages, piece);
-                if piece_tokens.0 != piece {
-                    let tokens = self.passages.piece_tokens(self.sources, piece, |text| meter.text(text));
-                    piece_tokens = (piece, tokens as f64);
-                }
-                let share = text.len() as f64 / whole.len() as f64;
-                self.passage_tokens[index as usize] = piece_tokens.1 * share + LINE_TOKENS;
+                self.passage_tokens[index as usize] = self.count(index, &mut piece_tokens, meter);
             }
             let cost = self.cost(which, &run);
             let cost_min = match which {
@@ -239,8 +269,26 @@ impl<'c, 's> Chooser<'c, 's> {
             self.cost_min = self.cost_min.min(cost_min);
             candidates.push(Candidate { ratio: gain / cost, cost_min, which });
         }
-        candidates.sort_unstable_by(|a, b| b.cmp(a));
-        self.candidates = candidates;
+        self.candidates = Ranked { candidates, sorted_count: 0 };
+    }
+
+    /// Whether a passage says what one of those `seen` before says, by their hashes.
+    fn is_repeated(&self, index: u32, seen: &mut HashMap<u64, u32>) -> bool {
+        let first = *seen.entry(self.passages.passages[index as usize].hash).or_insert(index);
+        let text = |index| text_of(self.sources, self.passages, index);
+        first != index && text(first) == text(index)
+    }
+
+    /// What a passage costs: a window by its share of its piece, the last of which is `counted`.
+    fn count(&self, index: u32, counted: &mut (u32, f64), meter: &Meter) -> f64 {
+        let passage = &self.passages.passages[index as usize];
+        if counted.0 != passage.piece {
+            let tokens = self.passages.piece_tokens(self.sources, passage.piece, |text| meter.text(text));
+            *counted = (passage.piece, tokens as f64);
+        }
+        let whole = self.passages.pieces[passage.piece as usize].span.len();
+        let share = passage.span.len() as f64 / whole as f64;
+        counted.1 * share + LINE_TOKENS
     }
 
     fn start(&self, left: f64) -> Run {
@@ -256,10 +304,11 @@ impl<'c, 's> Chooser<'c, 's> {
 
     /// Chooses within `tokens_max`. Names that stand somewhere in `visible` or in what is quoted are
     /// not listed.
-    pub(super) fn choose(&self, tokens_max: f64, visible: &str) -> Choice {
+    pub(super) fn choose(&mut self, tokens_max: f64, visible: &str) -> Choice {
         let mut run = self.start(tokens_max);
         let mut visible = Visible::of(visible);
-        let mut queue = Queue { sorted: &self.candidates, waiting: BinaryHeap::new() };
+        let mut candidates = std::mem::take(&mut self.candidates);
+        let mut queue = Queue::new(&mut candidates);
         while let Some(candidate) = queue.pop().filter(|_| run.left >= self.cost_min) {
             if candidate.cost_min > run.left {
                 continue;
@@ -277,6 +326,7 @@ impl<'c, 's> Chooser<'c, 's> {
             }
             self.take(which, cost, &mut run, &mut visible);
         }
+        self.candidates = candidates;
         run.passages.sort_unstable();
         let listed = (0..self.weights.len() as u32).filter(|&name| run.is_listed[name as usize]);
         Choice {
@@ -366,6 +416,11 @@ impl<'c, 's> Chooser<'c, 's> {
 
     /// What is gained by a candidate: what its names gain by it, its heading's included.
     fn gain(&self, which: Which, run: &Run) -> f64 {
+        self.gain_where(which, run, |name| self.value_with_parts(name, Shown::Quoted, run))
+    }
+
+    /// The same, where it is known what is gained by quoting a name.
+    fn gain_where(&self, which: Which, run: &Run, quoted: impl Fn(NameIndex) -> f64) -> f64 {
         let (names, topic): (&[NameIndex], TopicIndex) = match which {
             Which::Name(name) => return self.value_with_parts(name, Shown::Named, run),
             Which::Passage(index) => (self.passages.names_of(index), self.topic_of(index)),
@@ -374,17 +429,15 @@ impl<'c, 's> Chooser<'c, 's> {
         let mut gain = 0.0;
         for (position, &name) in names.iter().enumerate() {
             if !names[..position].contains(&name) {
-                gain += self.value_with_parts(name, Shown::Quoted, run);
+                gain += quoted(name);
             }
         }
         let topic = topic.0 as usize;
         if !run.is_open[topic] {
             let heading = &self.headings[topic];
             gain += heading.weight;
-            for (position, &name) in heading.names.iter().enumerate() {
-                if !heading.names[..position].contains(&name) && !names.contains(&name) {
-                    gain += self.value(name, heading.shown, run);
-                }
+            for &name in heading.names.iter().filter(|name| !names.contains(name)) {
+                gain += self.value(name, heading.shown, run);
             }
         }
         gain
@@ -421,11 +474,6 @@ fn text_of<'c>(sources: &'c Sources<'_>, passages: &'c Passages<'_>, passage: u3
     &sources.texts[source as usize].text[passage.span.start as usize..passage.span.end as usize]
 }
 
-fn piece_text<'c>(sources: &'c Sources<'_>, passages: &'c Passages<'_>, piece: u32) -> &'c str {
-    let piece = &passages.pieces[piece as usize];
-    &sources.texts[piece.source as usize].text[piece.span.start as usize..piece.span.end as usize]
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -434,8 +482,9 @@ mod tests {
     fn the_best_candidate_comes_first_whether_or_not_it_was_looked_at_before() {
         let candidate =
             |ratio: f64, name: u32| Candidate { ratio, cost_min: 1.0, which: Which::Name(NameIndex(name)) };
-        let sorted = [candidate(0.9, 0), candidate(0.5, 1), candidate(0.5, 2), candidate(0.1, 3)];
-        let mut queue = Queue { sorted: &sorted, waiting: BinaryHeap::new() };
+        let candidates = vec![candidate(0.5, 2), candidate(0.9, 0), candidate(0.1, 3), candidate(0.5, 1)];
+        let mut ranked = Ranked { candidates, sorted_count: 0 };
+        let mut queue = Queue::new(&mut ranked);
         queue.waiting.extend([candidate(0.6, 4), candidate(0.05, 5)]);
         let mut order = Vec::new();
         while let Some(best) = queue.pop() {
@@ -443,5 +492,21 @@ mod tests {
             order.push(best.which);
         }
         assert_eq!(order, [0, 4, 1, 2, 3, 5].map(|name| Which::Name(NameIndex(name))));
+    }
+
+    #[test]
+    fn candidates_are_in_order_however_many_are_sorted_at_once() {
+        let candidate = |name: u32| {
+            let ratio = f64::from(name.wrapping_mul(0x9e37_79b1) >> 12);
+            Candidate { ratio, cost_min: 1.0, which: Which::Name(NameIndex(name)) }
+        };
+        let mut all: Vec<Candidate> = (0..3 * SORTED_COUNT_MIN as u32).map(candidate).collect();
+        let mut ranked = Ranked { candidates: all.clone(), sorted_count: 0 };
+        assert!(ranked.get(0).is_some() && ranked.sorted_count < all.len(), "not all are sorted at first");
+        all.sort_unstable_by(|a, b| b.cmp(a));
+        for (index, candidate) in all.iter().enumerate() {
+            assert_eq!(ranked.get(index).map(|ranked| ranked.which), Some(candidate.which));
+        }
+        assert!(ranked.get(all.len()).is_none());
     }
 }

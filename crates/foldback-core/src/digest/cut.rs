@@ -1,7 +1,10 @@
 //! A text cut into lines, and what can be quoted of each: all of it, or a window around a name.
 
+use std::hash::BuildHasher;
 use std::ops::Range;
 use std::sync::OnceLock;
+
+use foldhash::fast::FixedState;
 
 use super::sources::Author;
 use crate::ledger::{FactKind, scan};
@@ -35,18 +38,21 @@ const REST_BYTES_MAX: usize = 6;
 /// Shorter lines say nothing.
 const LINE_BYTES_MIN: usize = 4;
 
+/// About how many names stand in a line that has any.
+const NAMES_EACH: usize = 2;
+
 /// Numbers of lines have no more digits.
 const LINE_DIGITS_MAX: usize = 6;
 
 /// A text cut into lines, with the names in each; lines without names are left out.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Cut {
     pub(super) lines: Vec<Line>,
-    pub(super) names: Vec<(Range<u32>, FactKind)>,
+    pub(super) names: Vec<Mention>,
     pub(super) windows: Vec<Window>,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Line {
     pub(super) span: Range<u32>,
     /// Where the windows of the next line begin.
@@ -55,24 +61,57 @@ pub(super) struct Line {
     pub(super) tokens: OnceLock<u32>,
 }
 
+impl Line {
+    /// What it costs, counted once.
+    pub(super) fn count(&self, text: &str, count: impl Fn(&str) -> u64) -> u64 {
+        let counted = || count(&text[self.span.start as usize..self.span.end as usize]);
+        u64::from(*self.tokens.get_or_init(|| u32::try_from(counted()).unwrap_or(u32::MAX)))
+    }
+}
+
+/// A name in a text.
+#[derive(Clone, Debug)]
+pub(super) struct Mention {
+    pub(super) span: Range<u32>,
+    pub(super) kind: FactKind,
+    /// What it hashes to.
+    pub(super) hash: u32,
+    /// What it costs in a list, once somebody has counted.
+    pub(super) tokens: OnceLock<u32>,
+}
+
+/// What a name hashes to. Different names may hash to the same.
+pub(super) fn hash_of(name: &str) -> u32 {
+    FixedState::default().hash_one(name.as_bytes()) as u32
+}
+
 /// What can be quoted of a line, and which names stand in it.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Window {
     pub(super) span: Range<u32>,
     pub(super) names: Range<u32>,
+    /// What its text hashes to: texts are told apart without reading them again.
+    pub(super) hash: u64,
 }
 
 impl Cut {
     pub(super) fn of(text: &str, author: Author) -> Self {
-        let mut cut = Self::default();
-        for span in spans(text) {
+        let spans = spans(text);
+        let names_expected = spans.len() * NAMES_EACH;
+        let mut cut = Self {
+            lines: Vec::with_capacity(spans.len()),
+            names: Vec::with_capacity(names_expected),
+            windows: Vec::with_capacity(names_expected),
+        };
+        for span in spans {
             let first = cut.names.len();
             let line = &text[span.clone()];
             let line = if author == Author::Tool { without_number(line) } else { line };
             let start = span.end - line.len();
             scan(line, |found| {
-                let name = (start + found.span.start) as u32..(start + found.span.end) as u32;
-                cut.names.push((name, found.kind));
+                let span = (start + found.span.start) as u32..(start + found.span.end) as u32;
+                let hash = hash_of(&line[found.span]);
+                cut.names.push(Mention { span, kind: found.kind, hash, tokens: OnceLock::new() });
             });
             if cut.names.len() > first {
                 cut.push_windows(text, &span, first);
@@ -81,6 +120,9 @@ impl Cut {
                 cut.lines.push(Line { span, windows_end, tokens: OnceLock::new() });
             }
         }
+        cut.lines.shrink_to_fit();
+        cut.names.shrink_to_fit();
+        cut.windows.shrink_to_fit();
         cut
     }
 
@@ -92,16 +134,17 @@ impl Cut {
         let mut last = 0..0;
         let mut push = |window: Range<usize>| {
             let inside = |span: &Range<usize>| window.start <= span.start && span.end <= window.end;
-            let places = || found.iter().map(|(span, _)| place(span));
+            let places = || found.iter().map(|mention| place(&mention.span));
             let skipped = places().take_while(|span| span.start < window.start).count();
             let count = places().skip(skipped).take_while(inside).count();
             let names = (first + skipped) as u32..(first + skipped + count) as u32;
             let span = (line.start + window.start) as u32..(line.start + window.end) as u32;
-            windows.push(Window { span, names });
+            let hash = FixedState::default().hash_one(&text.as_bytes()[window]);
+            windows.push(Window { span, names, hash });
         };
         let is_short = text.len() <= WHOLE_BYTES_MAX;
         if !is_short {
-            for (span, _) in found {
+            for Mention { span, .. } in found {
                 let window = window(text, &place(span));
                 if window != last && window != (0..text.len()) {
                     last = window.clone();

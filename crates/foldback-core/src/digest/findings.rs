@@ -4,7 +4,7 @@
 //! never makes them wrong. All of them follow from the item alone or, where tokens are counted, from
 //! the item and the transcript's meter.
 
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 use super::cut::Cut;
 use super::words::Said;
@@ -16,22 +16,45 @@ use crate::tools::{Action, Outcome};
 /// What is found in a longer part is not kept: it would take as much room again.
 const KEPT_BYTES_MAX: usize = 1 << 20;
 
-/// What was found in an item, by part.
+/// Where it is kept what was found in an item; clones share it once there is something.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Findings(OnceLock<Arc<ItemFindings>>);
+
+impl Findings {
+    /// Whether anybody has looked.
+    pub(crate) fn is_begun(&self) -> bool {
+        self.0.get().is_some()
+    }
+
+    pub(super) fn get(&self) -> &ItemFindings {
+        self.0.get_or_init(Arc::default)
+    }
+}
+
+/// What was found in an item.
 #[derive(Debug, Default)]
-pub(crate) struct ItemFindings {
-    parts: Vec<PartFindings>,
+pub(super) struct ItemFindings {
+    changes: OnceLock<Box<[Action]>>,
+    parts: OnceLock<Box<[PartFindings]>>,
 }
 
 impl ItemFindings {
-    /// Nothing yet.
-    pub(crate) fn of(item: &Item) -> Self {
-        Self { parts: item.parts.iter().map(|_| PartFindings::default()).collect() }
+    /// Which files its calls change: all that is told of one of long ago.
+    pub(super) fn changes(&self, item: &Item) -> &[Action] {
+        self.changes.get_or_init(|| changes_of(item).into())
     }
 
     /// What was found in a part, if it is kept.
-    pub(super) fn part(&self, part_index: usize, part_bytes: usize) -> Option<&PartFindings> {
-        self.parts.get(part_index).filter(|_| part_bytes <= KEPT_BYTES_MAX)
+    pub(super) fn part(&self, item: &Item, part_index: usize, part_bytes: usize) -> Option<&PartFindings> {
+        let none = || item.parts.iter().map(|_| PartFindings::default()).collect();
+        self.parts.get_or_init(none).get(part_index).filter(|_| part_bytes <= KEPT_BYTES_MAX)
     }
+}
+
+/// Which files an item's calls change, in order.
+pub(super) fn changes_of(item: &Item) -> Vec<Action> {
+    let calls = item.calls().map(|(_, call)| call).filter(|call| Action::may_change(call));
+    calls.flat_map(Action::of).filter(Action::is_change).collect()
 }
 
 /// What was found in a part, each when it was first asked for.

@@ -1,12 +1,15 @@
 //! Texts cut into passages, and the names that occur in them.
 
+use std::borrow::Cow;
 use std::ops::Range;
+use std::sync::OnceLock;
 
-use foldhash::HashMap;
+use foldhash::{HashMap, HashMapExt};
 
-use super::cut::{Cut, Line};
+use super::cut::{Cut, Line, Mention, hash_of};
 use super::sources::{Author, Source, Sources, Subject, TopicIndex};
 use crate::ledger::{FactKind, scan};
+use crate::transcript::Meter;
 
 /// A name, as an index into the names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -20,6 +23,8 @@ pub(super) struct Piece {
     pub(super) span: Range<u32>,
     /// Which line of its source's cut it is.
     line: u32,
+    /// What it costs, if somebody has counted.
+    tokens: Option<u32>,
 }
 
 /// What can be quoted of a piece: all of it, or a window around a name.
@@ -30,6 +35,8 @@ pub(super) struct Passage {
     pub(super) span: Range<u32>,
     /// Where its names are listed.
     names: Range<u32>,
+    /// What its text hashes to.
+    pub(super) hash: u64,
 }
 
 /// Something that can be named again, and how it was used.
@@ -53,6 +60,8 @@ pub(super) struct Name<'s> {
     pub(super) is_changed: bool,
     /// What it was last mentioned in.
     pub(super) topic: TopicIndex,
+    /// Where it is kept what it costs in a list.
+    tokens: Option<&'s OnceLock<u32>>,
 }
 
 impl<'s> Name<'s> {
@@ -72,6 +81,36 @@ impl<'s> Name<'s> {
             is_read: false,
             is_changed: false,
             topic,
+            tokens: None,
+        }
+    }
+
+    /// Takes in that it is mentioned in a source.
+    fn use_in(&mut self, source: &Source<'_>, is_note: bool) {
+        let item = source.item_index;
+        self.mention_count += 1;
+        self.item_count += u32::from(self.newest_item != item);
+        self.newest_item = item;
+        self.topic = source.topic;
+        self.text_bytes_min = self.text_bytes_min.min(source.text.len());
+        match source.author {
+            Author::Agent if is_note => self.is_said = true,
+            Author::Agent => self.is_given = true,
+            Author::Tool => {
+                self.answer_count += u32::from(self.newest_answer != item);
+                self.newest_answer = item;
+            }
+            Author::User | Author::Thought | Author::Host => {}
+        }
+    }
+
+    /// What it costs in a list; counted once where findings are kept.
+    pub(super) fn tokens(&self, count: impl FnOnce(&str) -> u64) -> u64 {
+        match self.tokens {
+            Some(kept) => {
+                u64::from(*kept.get_or_init(|| u32::try_from(count(self.text)).unwrap_or(u32::MAX)))
+            }
+            None => count(self.text),
         }
     }
 }
@@ -88,49 +127,32 @@ pub(super) struct Passages<'s> {
     /// For each name, where the names that stand in it are listed in `parts`.
     part_spans: Vec<Range<u32>>,
     parts: Vec<NameIndex>,
-    index: HashMap<&'s str, NameIndex>,
+    /// Names by what they hash to; where two hash to the same, the later one by the next number.
+    index: HashMap<u32, NameIndex>,
 }
 
 impl<'s> Passages<'s> {
     /// Cuts all texts.
     pub(super) fn of(sources: &'s Sources<'_>) -> Self {
-        let mut passages = Self::default();
-        passages.index.reserve(sources.texts.len() * NAMES_EACH);
-        passages.names.reserve(sources.texts.len() * NAMES_EACH);
-        for (source_index, source) in (0_u32..).zip(&sources.texts) {
-            let text = &*source.text;
+        let cuts: Vec<Cow<'s, Cut>> = sources.texts.iter().map(cut_of).collect();
+        let mut passages = Self::with_capacity(&cuts);
+        for ((source_index, source), cut) in (0_u32..).zip(&sources.texts).zip(&cuts) {
             let is_note = sources.topic(source.topic).subject == Subject::Notes;
-            let cut = || Cut::of(text, source.author);
-            let made;
-            let cut = match source.known {
-                Some(known) => known.cut(cut),
-                None => {
-                    made = cut();
-                    &made
-                }
-            };
             let first = passages.listed.len() as u32;
             passages.listed_starts.push(first);
-            for (name, kind) in &cut.names {
-                let text = &text[name.start as usize..name.end as usize];
-                passages.mention(text, *kind, source, is_note);
+            for mention in &cut.names {
+                let name = passages.mention(mention, source);
+                passages.names[name.0 as usize].use_in(source, is_note);
             }
-            let mut windows = cut.windows.iter();
-            let mut windows_start = 0;
-            for (line, Line { span, windows_end, .. }) in (0_u32..).zip(&cut.lines) {
-                let piece = passages.pieces.len() as u32;
-                passages.pieces.push(Piece { source: source_index, span: span.clone(), line });
-                for window in windows.by_ref().take((windows_end - windows_start) as usize) {
-                    let names = first + window.names.start..first + window.names.end;
-                    passages.passages.push(Passage { piece, span: window.span.clone(), names });
-                }
-                windows_start = *windows_end;
+            if let Cow::Borrowed(cut) = cut {
+                passages.keep_tokens(&cut.names, first);
             }
+            passages.push_windows(source_index, cut, first);
         }
         passages.find_parts();
         for topic in &sources.topics {
             let Subject::File(path) = &topic.subject else { continue };
-            if let Some(&name) = passages.index.get(path.as_str()) {
+            if let Ok(name) = passages.find(path, hash_of(path)) {
                 let name = &mut passages.names[name.0 as usize];
                 name.is_read = topic.read_count > 0;
                 name.is_changed = topic.change_count > 0;
@@ -139,53 +161,97 @@ impl<'s> Passages<'s> {
         passages
     }
 
-    fn mention(&mut self, text: &'s str, kind: FactKind, source: &Source<'_>, is_note: bool) {
-        let next = NameIndex(self.names.len() as u32);
-        let index = *self.index.entry(text).or_insert(next);
-        if index == next {
-            self.names.push(Name::new(text, kind, source.topic));
+    fn with_capacity(cuts: &[Cow<'_, Cut>]) -> Self {
+        let count = |of: fn(&Cut) -> usize| cuts.iter().map(|cut| of(cut)).sum();
+        let mention_count = count(|cut| cut.names.len());
+        Self {
+            pieces: Vec::with_capacity(count(|cut| cut.lines.len())),
+            passages: Vec::with_capacity(count(|cut| cut.windows.len())),
+            names: Vec::with_capacity(mention_count),
+            listed: Vec::with_capacity(mention_count),
+            listed_starts: Vec::with_capacity(cuts.len()),
+            index: HashMap::with_capacity(mention_count),
+            ..Self::default()
         }
-        let name = &mut self.names[index.0 as usize];
-        let item = source.item_index;
-        name.mention_count += 1;
-        name.item_count += u32::from(name.newest_item != item);
-        name.newest_item = item;
-        name.topic = source.topic;
-        name.text_bytes_min = name.text_bytes_min.min(source.text.len());
-        match source.author {
-            Author::Agent if is_note => name.is_said = true,
-            Author::Agent => name.is_given = true,
-            Author::Tool => {
-                name.answer_count += u32::from(name.newest_answer != item);
-                name.newest_answer = item;
+    }
+
+    /// The name that is mentioned; a new one where it is the first time.
+    fn mention(&mut self, mention: &Mention, source: &'s Source<'_>) -> NameIndex {
+        let text = &source.text[mention.span.start as usize..mention.span.end as usize];
+        let name = self.find(text, mention.hash).unwrap_or_else(|free| {
+            let name = NameIndex(self.names.len() as u32);
+            self.names.push(Name::new(text, mention.kind, source.topic));
+            self.index.insert(free, name);
+            name
+        });
+        self.listed.push(name);
+        name
+    }
+
+    /// The name with this text, or else where it belongs in the index.
+    fn find(&self, text: &str, hash: u32) -> Result<NameIndex, u32> {
+        let mut place = hash;
+        while let Some(&name) = self.index.get(&place) {
+            if self.names[name.0 as usize].text == text {
+                return Ok(name);
             }
-            Author::User | Author::Thought | Author::Host => {}
+            place = place.wrapping_add(1);
         }
-        self.listed.push(index);
+        Err(place)
+    }
+
+    /// Notes where the names listed from `first` on are counted.
+    fn keep_tokens(&mut self, mentions: &'s [Mention], first: u32) {
+        for (mention, name) in mentions.iter().zip(&self.listed[first as usize..]) {
+            self.names[name.0 as usize].tokens.get_or_insert(&mention.tokens);
+        }
+    }
+
+    /// Pieces and passages of a source whose names are listed from `first` on.
+    fn push_windows(&mut self, source: u32, cut: &Cut, first: u32) {
+        let mut windows = cut.windows.iter();
+        let mut windows_start = 0;
+        for (line, Line { span, windows_end, tokens }) in (0_u32..).zip(&cut.lines) {
+            let piece = self.pieces.len() as u32;
+            self.pieces.push(Piece { source, span: span.clone(), line, tokens: tokens.get().copied() });
+            for window in windows.by_ref().take((windows_end - windows_start) as usize) {
+                let names = first + window.names.start..first + window.names.end;
+                let (span, hash) = (window.span.clone(), window.hash);
+                self.passages.push(Passage { piece, span, names, hash });
+            }
+            windows_start = *windows_end;
+        }
     }
 
     /// What a piece costs; counted once where its source's findings are kept.
     pub(super) fn piece_tokens(&self, sources: &Sources<'_>, index: u32, count: impl Fn(&str) -> u64) -> u64 {
         let piece = &self.pieces[index as usize];
+        if let Some(tokens) = piece.tokens {
+            return u64::from(tokens);
+        }
         let source = &sources.texts[piece.source as usize];
-        let counted = || count(&source.text[piece.span.start as usize..piece.span.end as usize]);
-        let Some(known) = source.known else { return counted() };
-        let line = &known.cut(|| Cut::of(&source.text, source.author)).lines[piece.line as usize];
-        u64::from(*line.tokens.get_or_init(|| u32::try_from(counted()).unwrap_or(u32::MAX)))
+        match cut_of_known(source) {
+            Some(cut) => cut.lines[piece.line as usize].count(&source.text, count),
+            None => count(&source.text[piece.span.start as usize..piece.span.end as usize]),
+        }
     }
 
     /// Finds the names that stand in longer ones, as `parser.rs` does in `src/parser.rs`.
     fn find_parts(&mut self) {
         let mut joints = Vec::with_capacity(JOINTS_MAX + 1);
+        self.part_spans.reserve_exact(self.names.len());
         for name in &self.names {
             let first = self.parts.len() as u32;
             find_joints(name.text, &mut joints);
-            for (position, &start) in joints.iter().enumerate() {
-                for &end in &joints[position + 1..] {
-                    let part = name.text[start..end].trim_matches(is_joint);
-                    let known = self.index.get(part).filter(|_| part.len() < name.text.len());
+            for (position, joint) in joints.iter().enumerate() {
+                for end in &joints[position + 1..] {
+                    let part = name.text.get(joint.after..end.before).unwrap_or("");
+                    if !(PART_BYTES_MIN..name.text.len()).contains(&part.len()) {
+                        continue;
+                    }
+                    let known = self.find(part, hash_of(part)).ok();
                     let new = known.filter(|part| !self.parts[first as usize..].contains(part));
-                    self.parts.extend(new.copied());
+                    self.parts.extend(new);
                 }
             }
             self.part_spans.push(first..self.parts.len() as u32);
@@ -212,15 +278,34 @@ impl<'s> Passages<'s> {
     /// The names that stand in some other text.
     pub(super) fn known_in(&self, text: &str, mut known: impl FnMut(NameIndex)) {
         scan(text, |found| {
-            if let Some(&name) = self.index.get(&text[found.span]) {
+            let text = &text[found.span];
+            if let Ok(name) = self.find(text, hash_of(text)) {
                 known(name);
             }
         });
     }
 }
 
-/// About how many names a text is the first to mention: room is made for them at once.
-const NAMES_EACH: usize = 8;
+/// Cuts a text and counts its lines, where that is kept.
+pub(super) fn read_ahead(source: &Source<'_>, meter: &Meter) {
+    if let Cow::Borrowed(cut) = cut_of(source) {
+        for line in &cut.lines {
+            line.count(&source.text, |text| meter.text(text));
+        }
+    }
+}
+
+/// The cut of a source: the one that is kept, or a new one.
+fn cut_of<'r>(source: &'r Source<'_>) -> Cow<'r, Cut> {
+    cut_of_known(source).map_or_else(|| Cow::Owned(Cut::of(&source.text, source.author)), Cow::Borrowed)
+}
+
+fn cut_of_known<'r>(source: &'r Source<'_>) -> Option<&'r Cut> {
+    source.known.map(|known| known.cut(|| Cut::of(&source.text, source.author)))
+}
+
+/// No name is shorter.
+const PART_BYTES_MIN: usize = 2;
 
 /// Longer names are taken apart only this often.
 const JOINTS_MAX: usize = 12;
@@ -229,14 +314,41 @@ fn is_joint(character: char) -> bool {
     !character.is_alphanumeric() && character != '_'
 }
 
+fn is_ascii_joint(byte: u8) -> bool {
+    !byte.is_ascii_alphanumeric() && byte != b'_'
+}
+
+/// A place where a name can be taken apart.
+struct Joint {
+    /// Where the word before it ends.
+    before: usize,
+    /// Where the word behind it begins.
+    after: usize,
+}
+
+impl Joint {
+    fn at(name: &str, place: usize) -> Self {
+        let before = name[..place].trim_end_matches(is_joint).len();
+        let after = name.len() - name[place..].trim_start_matches(is_joint).len();
+        Self { before, after }
+    }
+}
+
 /// Where a name can be taken apart, its ends included; nowhere, if it is one word.
-fn find_joints(name: &str, joints: &mut Vec<usize>) {
+fn find_joints(name: &str, joints: &mut Vec<Joint>) {
     joints.clear();
-    let inside = name.char_indices().filter(|&(_, character)| is_joint(character)).map(|(at, _)| at);
-    joints.extend([0].into_iter().chain(inside.filter(|&at| at > 0)).take(JOINTS_MAX));
+    joints.push(Joint::at(name, 0));
+    let left = JOINTS_MAX - 1;
+    if name.is_ascii() {
+        let inside = name.bytes().enumerate().skip(1).filter(|&(_, byte)| is_ascii_joint(byte));
+        joints.extend(inside.map(|(place, _)| Joint::at(name, place)).take(left));
+    } else {
+        let inside = name.char_indices().filter(|&(place, character)| place > 0 && is_joint(character));
+        joints.extend(inside.map(|(place, _)| Joint::at(name, place)).take(left));
+    }
     match joints.len() {
         1 if !name.starts_with(is_joint) => joints.clear(),
-        _ => joints.push(name.len()),
+        _ => joints.push(Joint::at(name, name.len())),
     }
 }
 
@@ -249,8 +361,10 @@ mod tests {
         let name = "src/parser.rs";
         let mut joints = Vec::new();
         find_joints(name, &mut joints);
-        let ends: Vec<&str> = joints.iter().map(|&at| name[at..].trim_start_matches(is_joint)).collect();
+        let ends: Vec<&str> = joints.iter().map(|joint| &name[joint.after..]).collect();
         assert_eq!(ends, ["src/parser.rs", "parser.rs", "rs", ""]);
+        let starts: Vec<&str> = joints.iter().map(|joint| &name[..joint.before]).collect();
+        assert_eq!(starts, ["", "src", "src/parser", "src/parser.rs"]);
         find_joints(&"a.".repeat(500), &mut joints);
         assert!(joints.len() <= JOINTS_MAX + 1);
         find_joints("scan_token", &mut joints);

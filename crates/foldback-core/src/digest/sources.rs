@@ -4,13 +4,14 @@ use std::borrow::Cow;
 
 use foldhash::HashMap;
 
-use super::findings::PartFindings;
+use super::findings::{Findings, PartFindings, changes_of};
 use super::{Hidden, Told, earlier};
 use crate::ids::CallId;
 use crate::item::{Item, ItemKind};
 use crate::ledger::{command_text, error_line, test_clause};
 use crate::part::{Part, ResultPart, ToolCall, ToolResult};
 use crate::reading::{clipped, text_of};
+use crate::sequence::Holds;
 use crate::tools::{Action, Outcome, TodoEntry};
 
 /// Who wrote a text.
@@ -107,14 +108,6 @@ const ERROR_BYTES_MAX: usize = 160;
 /// All but the user's words is read up to this much, the newest first: about 800,000 tokens.
 const READ_BYTES_MAX: usize = 3 << 20;
 
-/// How much of an item is read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Depth {
-    Whole,
-    /// What the user said, and which files were changed.
-    Marks,
-}
-
 /// Bytes of what can be read in a part.
 fn size_of(part: &Part) -> usize {
     match part {
@@ -153,39 +146,45 @@ impl<'r> Sources<'r> {
             left > 0
         };
         let recent = items.iter().rev().take_while(|told| is_within(told.item)).count();
-        for (position, told) in items.iter().enumerate() {
-            let depth = if position + recent < items.len() { Depth::Marks } else { Depth::Whole };
-            sources.push(told, depth);
-        }
+        let (old, recent) = items.split_at(items.len() - recent);
+        old.iter().for_each(|told| sources.push_old(told));
+        recent.iter().for_each(|told| sources.push(told));
         sources
+    }
+
+    /// Of an item of long ago: what the user said, what a summary says, which files were changed.
+    fn push_old(&mut self, told: &Told<'r>) {
+        if told.kind == ItemKind::User || told.holds.contains(Holds::SUMMARY) {
+            self.push(told);
+        } else if told.holds.contains(Holds::CALL) {
+            let changes = match told.findings {
+                Some(findings) => Cow::Borrowed(findings.get().changes(told.item)),
+                None => Cow::Owned(changes_of(told.item)),
+            };
+            for action in &*changes {
+                self.act(told.index, action, said_in(told.item));
+            }
+        }
     }
 
     pub(super) fn topic(&self, topic: TopicIndex) -> &Topic {
         &self.topics[topic.0 as usize]
     }
 
-    fn push(&mut self, told: &Told<'r>, depth: Depth) {
+    fn push(&mut self, told: &Told<'r>) {
         let (item_index, item) = (told.index, told.item);
         if item.summary.is_some() {
             item.parts.iter().for_each(|part| earlier::take_in(self, item_index, text_of(part)));
             return;
         }
-        let said = item.parts.iter().find_map(|part| match part {
-            Part::Text(text) if item.kind == ItemKind::Assistant => Some(text.as_str()),
-            _ => None,
-        });
+        let said = said_in(item);
         for (part_index, part) in item.parts.iter().enumerate() {
             let is_hidden = told.hidden.contains(part_index);
             if !is_hidden && !matches!(part, Part::ToolCall(_)) {
                 continue;
             }
-            let known = told.findings.and_then(|findings| findings.part(part_index, size_of(part)));
-            if depth == Depth::Marks && item.kind != ItemKind::User {
-                if let Part::ToolCall(call) = part {
-                    self.change(item_index, call, known, said);
-                }
-                continue;
-            }
+            let findings = told.findings.map(Findings::get);
+            let known = findings.and_then(|findings| findings.part(item, part_index, size_of(part)));
             let (author, topic) = match part {
                 Part::ToolCall(call) => (Author::Agent, self.call(item_index, call, known, said)),
                 Part::ToolResult(result) => (Author::Tool, self.answer(item_index, result, part, known)),
@@ -256,19 +255,6 @@ impl<'r> Sources<'r> {
         topic
     }
 
-    /// Of a call that is not read any more, what it changed.
-    fn change(
-        &mut self,
-        item_index: usize,
-        call: &'r ToolCall,
-        known: Option<&'r PartFindings>,
-        said: Option<&str>,
-    ) {
-        for action in actions_of(call, known).iter().filter(|action| action.is_change()) {
-            self.act(item_index, action, said);
-        }
-    }
-
     /// Takes an action in, and returns what it is about.
     fn act(&mut self, item_index: usize, action: &Action, said: Option<&str>) -> Option<TopicIndex> {
         if let Action::Todo(todos) = action {
@@ -314,6 +300,14 @@ impl<'r> Sources<'r> {
         }
         topic
     }
+}
+
+/// What an assistant item says beside what it does.
+fn said_in(item: &Item) -> Option<&str> {
+    item.parts.iter().find_map(|part| match part {
+        Part::Text(text) if item.kind == ItemKind::Assistant => Some(text.as_str()),
+        _ => None,
+    })
 }
 
 fn actions_of<'r>(call: &'r ToolCall, known: Option<&'r PartFindings>) -> Cow<'r, [Action]> {

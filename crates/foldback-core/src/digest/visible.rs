@@ -24,7 +24,8 @@ pub(super) struct Visible {
 
 impl Visible {
     pub(super) fn of(text: &str) -> Self {
-        Self { text: text.to_owned(), grams: Grams::of(text) }
+        let grams = Grams::of(if text.len() <= SEARCHED_BYTES_MAX { text } else { "" });
+        Self { text: text.to_owned(), grams }
     }
 
     pub(super) fn add(&mut self, text: &str) {

@@ -46,23 +46,62 @@ const NEAR_ITEMS: usize = 30;
 /// How much more a name counts that stands in what the summary was asked to attend to.
 const FOCUS_FACTOR: f64 = 4.0;
 
+/// What everything weighs.
+#[derive(Debug)]
+pub(super) struct Weights {
+    pub(super) names: Vec<f64>,
+    pub(super) topics: Vec<f64>,
+}
+
+impl Weights {
+    /// Weighs names and topics, seen from item `now`.
+    pub(super) fn of(names: &[Name<'_>], topics: &[Topic], now: usize) -> Self {
+        let mut logarithms = Logarithms::new();
+        Self {
+            names: names.iter().map(|name| weight(name, now, &mut logarithms)).collect(),
+            topics: topics.iter().map(|topic| topic_weight(topic, now, &mut logarithms)).collect(),
+        }
+    }
+}
+
+/// Logarithms that were worked out before: most names are as old as their neighbours, as rare, and
+/// stand in the same text.
+struct Logarithms(Vec<(u64, f64)>);
+
+/// How many are remembered.
+const LOGARITHM_COUNT: usize = 1 << 10;
+
+impl Logarithms {
+    fn new() -> Self {
+        Self(vec![(0, 0.0); LOGARITHM_COUNT])
+    }
+
+    /// The logarithm of a number and one.
+    fn of(&mut self, number: u64) -> f64 {
+        let known = &mut self.0[number as usize % LOGARITHM_COUNT];
+        if known.0 != number {
+            *known = (number, (number as f64).ln_1p());
+        }
+        known.1
+    }
+}
+
 /// The chance that a name is needed again, seen from item `now`.
-pub(super) fn weight(name: &Name<'_>, now: usize) -> f64 {
-    let logarithm = |count: u32| f64::from(count).ln_1p();
+fn weight(name: &Name<'_>, now: usize, logarithms: &mut Logarithms) -> f64 {
     let indicator = |is_so: bool| f64::from(u8::from(is_so));
     let age = now.saturating_sub(name.newest_item);
     let has_digit = name.kind == FactKind::Identifier && name.text.bytes().any(|byte| byte.is_ascii_digit());
     let score = BASE
         + kind_score(name.kind)
         + DIGIT * indicator(has_digit)
-        + AGE * (age as f64).ln_1p()
+        + AGE * logarithms.of(age as u64)
         + NEAR * indicator(age < NEAR_ITEMS)
-        + MENTIONS * logarithm(name.mention_count)
-        + ITEMS * logarithm(name.item_count)
-        + ANSWERS * logarithm(name.answer_count)
+        + MENTIONS * logarithms.of(u64::from(name.mention_count))
+        + ITEMS * logarithms.of(u64::from(name.item_count))
+        + ANSWERS * logarithms.of(u64::from(name.answer_count))
         + GIVEN * indicator(name.is_given)
         + SAID * indicator(name.is_said)
-        + TEXT_BYTES * (name.text_bytes_min as f64).ln_1p()
+        + TEXT_BYTES * logarithms.of(name.text_bytes_min as u64)
         + READ * indicator(name.is_read)
         + CHANGED * indicator(name.is_changed)
         + LENGTH * (name.text.len().min(LENGTH_MAX) as f64 / LENGTH_UNIT);
@@ -71,7 +110,7 @@ pub(super) fn weight(name: &Name<'_>, now: usize) -> f64 {
 
 /// The chance that a command is run again: that of a name which only the agent wrote, as often as it
 /// ran it. Nothing for what is no command.
-pub(super) fn topic_weight(topic: &Topic, now: usize) -> f64 {
+fn topic_weight(topic: &Topic, now: usize, logarithms: &mut Logarithms) -> f64 {
     let Subject::Command(command) = &topic.subject else { return 0.0 };
     let count = u32::try_from(topic.call_count).unwrap_or(u32::MAX);
     let mut name = Name::new(command, FactKind::Command, TopicIndex(0));
@@ -80,7 +119,7 @@ pub(super) fn topic_weight(topic: &Topic, now: usize) -> f64 {
     name.newest_item = topic.newest_item;
     name.is_given = true;
     name.text_bytes_min = command.len();
-    weight(&name, now)
+    weight(&name, now, logarithms)
 }
 
 /// The same for a name that somebody asked about.
@@ -103,5 +142,18 @@ fn kind_score(kind: FactKind) -> f64 {
         | FactKind::Todo
         | FactKind::Question
         | FactKind::Job => 0.0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_logarithm_that_is_remembered_is_the_same() {
+        let mut logarithms = Logarithms::new();
+        for number in (0..5_000).chain(0..5_000) {
+            assert_eq!(logarithms.of(number), (number as f64).ln_1p());
+        }
     }
 }

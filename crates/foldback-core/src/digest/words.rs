@@ -1,10 +1,11 @@
 //! What the user said, verbatim: the first request, rules, corrections; as much as there is room for.
 
+use std::borrow::Cow;
 use std::ops::Range;
 
 use foldhash::{HashSet, HashSetExt};
 
-use super::sources::{Author, Sources};
+use super::sources::{Author, Source, Sources};
 use crate::ids::Text;
 use crate::ledger::{RULES_BYTES_MAX, SENTENCE_BYTES_MAX, is_constraint, own_words};
 use crate::reading::clipped;
@@ -75,15 +76,7 @@ fn all_sentences(sources: &Sources<'_>, kept: &[Text], meter: &Meter) -> Vec<Sen
     let mut seen = HashSet::new();
     let users = (0_u32..).zip(&sources.texts).filter(|(_, source)| source.author == Author::User);
     for (number, (source_index, source)) in users.enumerate() {
-        let said = || Said::of(&source.text, meter);
-        let made;
-        let said = match source.known {
-            Some(known) => known.said(said),
-            None => {
-                made = said();
-                &made
-            }
-        };
+        let said = said_in(source, meter);
         for one in &said.sentences {
             let span = one.span.start as usize..one.span.end as usize;
             if !seen.insert(&source.text[span.clone()]) {
@@ -106,8 +99,18 @@ fn all_sentences(sources: &Sources<'_>, kept: &[Text], meter: &Meter) -> Vec<Sen
     all
 }
 
+/// What a user said in a text; nothing where it is somebody else's.
+pub(super) fn said_in<'r>(source: &'r Source<'_>, meter: &Meter) -> Cow<'r, Said> {
+    let said = || Said::of(&source.text, meter);
+    match source.known {
+        _ if source.author != Author::User => Cow::Owned(Said::default()),
+        Some(known) => Cow::Borrowed(known.said(said)),
+        None => Cow::Owned(said()),
+    }
+}
+
 /// What a user said in one text.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Said {
     /// Bytes of prose.
     own_bytes: usize,
@@ -115,7 +118,7 @@ pub(super) struct Said {
 }
 
 /// A sentence that may be quoted.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct SaidSentence {
     span: Range<u32>,
     tokens: u64,

@@ -169,13 +169,9 @@ fn push_error(body: &mut String, state: &str, line: &str, topic: &Topic) {
 
 /// What the agent decided, the newest first to be kept, in order.
 fn decisions(sources: &Sources<'_>, bytes_max: usize) -> String {
-    let notes = sources.texts.iter().rev().filter(|source| source.author == Author::Agent);
-    let notes = notes.filter(|source| sources.topic(source.topic).subject == Subject::Notes);
     let (mut kept, mut left): (Vec<&str>, usize) = (Vec::new(), bytes_max);
-    for source in notes {
-        let found = || decisions_in(&source.text);
-        let spans =
-            source.known.map_or_else(|| Cow::Owned(found()), |known| Cow::Borrowed(known.decisions(found)));
+    for source in sources.texts.iter().rev() {
+        let spans = decisions_in(sources, source);
         for &(start, end) in spans.iter().rev() {
             let sentence = &source.text[start as usize..end as usize];
             if !kept.contains(&sentence) {
@@ -192,8 +188,19 @@ fn decisions(sources: &Sources<'_>, bytes_max: usize) -> String {
     listed(&kept)
 }
 
+/// Where the agent tells a decision.
+pub(super) fn decisions_in<'r>(sources: &Sources<'_>, source: &'r Source<'_>) -> Cow<'r, [(u32, u32)]> {
+    let is_note = source.author == Author::Agent && sources.topic(source.topic).subject == Subject::Notes;
+    let told = || decisions_told(&source.text);
+    match source.known {
+        _ if !is_note => Cow::Borrowed(&[]),
+        Some(known) => Cow::Borrowed(known.decisions(told)),
+        None => Cow::Owned(told()),
+    }
+}
+
 /// Where a text tells a decision; of long sentences the beginning.
-fn decisions_in(text: &str) -> Vec<(u32, u32)> {
+fn decisions_told(text: &str) -> Vec<(u32, u32)> {
     let clipped = |span: Range<usize>| (span.start, clipped(&text[span], DECISION_BYTES_MAX));
     let decisions = sentences(text).into_iter().map(clipped).filter(|(_, sentence)| is_decision(sentence));
     decisions.map(|(start, sentence)| (start as u32, (start + sentence.len()) as u32)).collect()
@@ -206,12 +213,28 @@ fn listed(sentences: &[&str]) -> String {
 
 /// The line under which a topic's passages stand; empty where each stands for itself.
 pub(super) fn heading(topic: &Topic) -> String {
+    let mut text = String::new();
     match &topic.subject {
-        Subject::File(path) => format!("\n- {path}{}", file_clause(topic)),
-        Subject::Command(command) => format!("\n- `{}`{}", command_told(command), run_clause(topic)),
-        Subject::Tool(name) => format!("\n- {name}{}", run_clause(topic)),
-        Subject::Notes | Subject::Scene | Subject::Earlier => String::new(),
+        Subject::File(path) => {
+            push_all(&mut text, &["\n- ", path]);
+            push_file_clause(&mut text, topic);
+        }
+        Subject::Command(command) => {
+            push_all(&mut text, &["\n- `", &command_told(command), "`"]);
+            push_run_clause(&mut text, topic);
+        }
+        Subject::Tool(name) => {
+            push_all(&mut text, &["\n- ", name]);
+            push_run_clause(&mut text, topic);
+        }
+        Subject::Notes | Subject::Scene | Subject::Earlier => {}
     }
+    text
+}
+
+fn push_all(text: &mut String, pieces: &[&str]) {
+    text.reserve(pieces.iter().map(|piece| piece.len()).sum());
+    text.extend(pieces.iter().copied());
 }
 
 /// A command as it is told: one line of it, and not all of a long one.
@@ -221,36 +244,37 @@ fn command_told(command: &str) -> Cow<'_, str> {
     if clip.len() == command.len() { Cow::Borrowed(command) } else { Cow::Owned(format!("{clip} …")) }
 }
 
-fn file_clause(topic: &Topic) -> String {
+fn push_file_clause(text: &mut String, topic: &Topic) {
     if let Some(earlier) = topic.earlier.as_ref().filter(|_| topic.change_count + topic.read_count == 0) {
-        return earlier.clone();
+        return text.push_str(earlier);
     }
-    let times = |count: usize, verb: &str| match count {
-        0 => String::new(),
-        1 => verb.to_owned(),
-        count => format!("{verb} ×{count}"),
-    };
-    let clauses = [
-        times(topic.change_count, "changed"),
-        times(topic.read_count, "read"),
-        if topic.is_deleted { "deleted in the end".to_owned() } else { String::new() },
-    ];
-    let clauses: Vec<String> = clauses.into_iter().filter(|clause| !clause.is_empty()).collect();
-    let mut text = if clauses.is_empty() { String::new() } else { format!(": {}", clauses.join(", ")) };
+    let deleted_count = usize::from(topic.is_deleted);
+    let clauses =
+        [(topic.change_count, "changed"), (topic.read_count, "read"), (deleted_count, "deleted in the end")];
+    for (position, (count, clause)) in clauses.into_iter().filter(|(count, _)| *count > 0).enumerate() {
+        push_all(text, &[if position == 0 { ": " } else { ", " }, clause]);
+        push_times(text, count);
+    }
     if let Some(why) = topic.why.as_ref().filter(|why| !why.is_empty()) {
-        let _ = write!(text, "; {why}");
+        push_all(text, &["; ", why]);
     }
-    text
 }
 
-fn run_clause(topic: &Topic) -> String {
+fn push_run_clause(text: &mut String, topic: &Topic) {
     if let Some(earlier) = topic.earlier.as_ref().filter(|_| topic.call_count == 0) {
-        return earlier.clone();
+        return text.push_str(earlier);
     }
-    let times = if topic.call_count > 1 { format!(" ×{}", topic.call_count) } else { String::new() };
-    match &topic.outcome {
-        Some(outcome) => format!("{times}: {outcome}"),
-        None => times,
+    push_times(text, topic.call_count);
+    if let Some(outcome) = &topic.outcome {
+        push_all(text, &[": ", outcome]);
+    }
+}
+
+/// How often something happened, if more than once.
+fn push_times(text: &mut String, count: usize) {
+    if count > 1 {
+        // Writing into a string cannot fail.
+        let _ = write!(text, " ×{count}");
     }
 }
 

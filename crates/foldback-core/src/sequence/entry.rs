@@ -35,7 +35,7 @@ bitflags! {
 }
 
 impl Holds {
-    fn of(item: &Item) -> Self {
+    pub(crate) fn of(item: &Item) -> Self {
         let mut holds = Self::empty();
         holds.set(Self::PIN, item.is_pinned());
         holds.set(Self::SUMMARY, item.summary.is_some());

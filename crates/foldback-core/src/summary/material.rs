@@ -18,20 +18,13 @@ impl<'p> FoldRequest<'p> {
         let transcript = self.view.transcript();
         let told =
             self.previous().filter(|entry| !self.is_regenerated(entry) && !self.is_recorded_summary(entry));
-        let previous = |entry: &'p Entry| Told {
-            index: entry.anchor(),
-            item: entry.item(),
-            hidden: Hidden::Whole,
-            findings: None,
-        };
-        let recorded = |index: usize, hidden: Hidden| {
-            let item = transcript.get(index).map(|entry| &**entry.item());
-            item.map(|item| Told { index, item, hidden, findings: transcript.findings(index) })
-        };
+        let previous = |entry: &'p Entry| Told::new(entry.anchor(), entry.item(), Hidden::Whole);
         let mut items: Vec<Told<'p>> = told.map(previous).collect();
-        items.extend(covered.iter().cloned().flatten().filter_map(|index| recorded(index, Hidden::Whole)));
+        let folded = covered.iter().cloned().flatten();
+        items.reserve(covered.iter().map(ExactSizeIterator::len).sum());
+        items.extend(folded.filter_map(|index| transcript.told(index, Hidden::Whole)));
         let beside = self.hidden_beside().into_iter();
-        items.extend(beside.filter_map(|(index, parts)| recorded(index, Hidden::Parts(parts))));
+        items.extend(beside.filter_map(|(index, parts)| transcript.told(index, Hidden::Parts(parts))));
         items.sort_by_key(|told| told.index);
         let focus = self.fold.spec.focus.as_deref();
         Material { items, kept: self.kept_texts(), focus, now: transcript.len() }

@@ -70,6 +70,9 @@ const LANE_SEARCH_BYTES_MAX: usize = 1024;
 /// Adds up the machine's steps. Line breaks lead to one state from everywhere, so text can be cut
 /// behind any of them without changing the sum.
 fn millitokens(text: &str) -> u64 {
+    if text.len() < LANES_BYTES_MIN {
+        return walk_alone(text);
+    }
     let mut rest = text;
     let mut sum = 0;
     while !rest.is_empty() {
@@ -77,6 +80,17 @@ fn millitokens(text: &str) -> u64 {
         let (block, after) = rest.split_at(found.map_or(rest.len(), |index| BLOCK_BYTES + index + 1));
         sum += Lanes::of(block).walk();
         rest = after;
+    }
+    sum
+}
+
+/// Walks over a text that is not worth dividing.
+fn walk_alone(text: &str) -> u64 {
+    let Some(&first) = text.as_bytes().first() else { return 0 };
+    let mut walk = Walk::from(table::LINE_START);
+    let mut sum = walk.byte(u16::from(first) << 8, || character_at(text, 0));
+    for (index, &pair) in text.as_bytes().array_windows::<2>().enumerate() {
+        sum += walk.byte(u16::from_le_bytes(pair), || character_at(text, index + 1));
     }
     sum
 }

@@ -3,7 +3,8 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use foldback_core::{Item, ItemId, check, check_request, repair};
+use foldback_core::{Item, ItemId, Transcript, check, check_request, repair};
+use foldback_testkit::recipe;
 use proptest::prelude::*;
 
 use crate::shape::{COMMON, EVERY, items, shape};
@@ -35,8 +36,46 @@ fn unnamed<'a>(items: &'a [Arc<Item>], named: &HashSet<ItemId>) -> Vec<&'a Arc<I
     items.iter().filter(|item| !named.contains(&item.id)).collect()
 }
 
+/// Lists in which every call has its own id, cut off somewhere: most of their beginnings are plain.
+fn rounds() -> impl Strategy<Value = String> {
+    let aside = prop::sample::select(vec!["u", "u", "c", "n", "s", "d", "a", "u!", "u:", "a:r", "a:q,."]);
+    let order = prop::sample::select(vec![vec![0, 1], vec![0, 1], vec![1, 0], vec![0], vec![1]]);
+    let round = (order, prop::sample::select(vec![" ", " ", " ", " c ", " s ", " u ", " a "]));
+    let word = prop_oneof![
+        2 => aside.prop_map(|aside| (aside.to_owned(), None)),
+        3 => round.prop_map(|round| (String::new(), Some(round))),
+    ];
+    prop::collection::vec(word, 0..8).prop_map(|words| {
+        let mut text = "u".to_owned();
+        for (number, (aside, round)) in words.into_iter().enumerate() {
+            text.push(' ');
+            text.push_str(&aside);
+            if let Some((order, between)) = round {
+                let results: Vec<String> = order.iter().map(|call| format!("t:=k{number}{call}")).collect();
+                text.push_str(&format!("a:.,+k{number}0,+k{number}1{between}{}", results.join(between)));
+            }
+        }
+        text
+    })
+}
+
 proptest! {
     #![proptest_config(foldback_testkit::config())]
+
+    #[test]
+    fn no_dialect_rejects_anything_of_what_is_plain(
+        text in prop_oneof![words(), rounds()],
+        recipe in recipe::recipe(),
+    ) {
+        for items in [items(&text), recipe.items().into_iter().map(Arc::new).collect()] {
+            let mut transcript = Transcript::default();
+            for item in items {
+                transcript.push(item);
+                let rejected = EVERY.map(|dialect| check_request(transcript.items(), dialect)).concat();
+                prop_assert!(!transcript.is_plain() || rejected.is_empty(), "{text}: {rejected:?}");
+            }
+        }
+    }
 
     #[test]
     fn a_repaired_list_is_valid_and_stays_as_it_is(text in words()) {

@@ -10,7 +10,7 @@ use foldback_core::dialect::{
     ANTHROPIC_IMAGE_BYTES_MAX, ANTHROPIC_IMAGE_COUNT_MAX, Dialect, GEMINI_INLINE_BYTES_MAX,
     OPENAI_IMAGE_COUNT_MAX,
 };
-use foldback_core::{Item, ItemKind, Part, check, repair};
+use foldback_core::{Item, ItemKind, Part, Transcript, check, repair};
 
 use crate::shape::{
     ANTHROPIC, CHAT, COMMON, EVERY, GEMINI, RESPONSES, accepts, image, items, rejects, rejects_request,
@@ -228,4 +228,33 @@ fn a_violation_says_what_and_where() {
         violations[0].to_string(),
         "unanswered-call: call x has no result (part 1 of item i1 at index 1)"
     );
+}
+
+#[test]
+fn conversations_as_agents_have_them_are_plain_and_odd_ones_are_not() {
+    let is_plain = |text: &str| items(text).into_iter().collect::<Transcript>().is_plain();
+    for text in [
+        "",
+        "s u a",
+        "s c u a:q,.,+x t:=x a:. u! a",
+        "u a:+x,+y t:=x,=y a:+z u: t:=z a",
+        "u a:+x a:+y t:=x t:=y c n u a:r a:.",
+    ] {
+        assert!(is_plain(text), "{text}");
+    }
+    for text in [
+        "a u",
+        "u a:+x",
+        "u a:+x u t:=x",
+        "u a:+x,+y t:=y,=x",
+        "u a:+x t:=x a:+x t:=x",
+        "u a:. t:=x",
+        "u a:+x t:=x/i",
+        "u:_ a",
+        "u a:q u",
+        "u:+x",
+        "u! u! u! u! u!",
+    ] {
+        assert!(!is_plain(text), "{text}");
+    }
 }

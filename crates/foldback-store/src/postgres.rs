@@ -15,6 +15,8 @@ mod read;
 mod schema;
 mod sessions;
 mod tail;
+#[cfg(test)]
+mod tests;
 mod tls;
 mod verify;
 

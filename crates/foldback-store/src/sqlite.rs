@@ -16,6 +16,8 @@ mod read;
 mod schema;
 mod sessions;
 mod tail;
+#[cfg(test)]
+mod tests;
 mod verify;
 mod words;
 

@@ -27,7 +27,7 @@ pub use records::{
     At, BlockNumber, Head, LoopInfo, NewLoop, NewSession, Origin, Page, Revision, SessionInfo, StackPoint,
     StoredBlock, Version,
 };
-pub use search::{Place, SearchAnswer, SearchCursor, SearchHit, SearchQuery};
+pub use search::{Place, SearchAnswer, SearchCursor, SearchCursorError, SearchHit, SearchLeft, SearchQuery};
 
 /// Items that are looked at, at first, to find the end of a unit.
 const UNIT_ITEMS_FIRST: usize = 64;

@@ -24,10 +24,10 @@ pub use error::StoreError;
 pub use jobs::{Job, JobOutcome, JobState, Lease, QueuedJob};
 pub use layout::{Layout, StandingRewrite, StandingSummary};
 pub use records::{
-    At, BlockNumber, Head, LoopInfo, NewLoop, NewSession, Origin, Page, SessionInfo, StackPoint, StoredBlock,
-    Version,
+    At, BlockNumber, Head, LoopInfo, NewLoop, NewSession, Origin, Page, Revision, SessionInfo, StackPoint,
+    StoredBlock, Version,
 };
-pub use search::{Place, SearchAnswer, SearchCursor, SearchHit, SearchQuery};
+pub use search::{Place, SearchAnswer, SearchCursor, SearchCursorError, SearchHit, SearchLeft, SearchQuery};
 
 /// Items that are looked at, at first, to find the end of a unit.
 const UNIT_ITEMS_FIRST: usize = 64;
@@ -85,6 +85,11 @@ pub trait Store: fmt::Debug + Send + Sync {
     /// Adds the blocks of one compaction, one at least, and puts them in force on top of those that
     /// are. What was undone and not redone stays recorded, and can no longer be redone.
     async fn commit(&self, at: &At<'_>, blocks: &[Arc<CompactionBlock>]) -> Result<Version, StoreError>;
+
+    /// Adds items, puts the blocks of one compaction in force in place of others, and replaces notes: all
+    /// of it is seen or none. What was in force or undone before stays recorded, and only
+    /// [`Store::set_stack`] leads back to it. Refused where the base is not in force.
+    async fn revise(&self, at: &At<'_>, revision: &Revision<'_>) -> Result<Version, StoreError>;
 
     /// Takes the newest compaction out of force: all blocks that were committed together.
     async fn undo(&self, at: &At<'_>) -> Result<Version, StoreError>;

@@ -10,8 +10,10 @@ use std::ops::Range;
 use foldback_core::reading::text_of;
 use foldback_core::{Edit, FactKind, Handle, Item, Ledger, Text, Timestamp};
 use foldback_engine::StoreError;
-use foldback_engine::store::{Place, SearchAnswer, SearchCursor, SearchHit, SearchQuery};
+use foldback_engine::store::{Place, SearchAnswer, SearchHit, SearchQuery};
 use regex::{Regex, RegexBuilder};
+
+use crate::walk::Walk;
 
 /// Bytes of an item that are indexed and searched.
 pub(crate) const SEARCHED_BYTES_MAX: usize = 512 * 1024;
@@ -87,7 +89,9 @@ pub(crate) fn searchable(item: &Item) -> String {
 pub(crate) struct Search {
     /// What the index is asked for; every one must occur.
     pub(crate) phrases: Vec<String>,
-    pub(crate) hits_max: usize,
+    hits_max: usize,
+    /// The last body that was given, where others that were found are still to be given.
+    given: Option<u64>,
     /// What must occur letter by letter: words without letters or digits, which no index knows.
     signs: Vec<String>,
     regex: Option<Regex>,
@@ -112,6 +116,7 @@ impl Search {
         let search = Self {
             phrases,
             hits_max: query.limit.min(HITS_MAX),
+            given: query.before.and_then(|before| before.left).map(|left| left.given),
             signs,
             regex: regex.transpose()?,
             fact_kind: query.fact_kind,
@@ -151,10 +156,16 @@ impl Search {
         searchable(item).contains(is_accented)
     }
 
-    /// Whether one item may fit better than another. Where none does, the newest come first, and a search that
-    /// has enough of them stops there: what it did not give is looked at by the next.
-    pub(crate) fn is_ranked(&self) -> bool {
-        !self.phrases.is_empty()
+    /// How many hits end the search at once: where no item fits better than another, the newest come first,
+    /// and what comes behind them is looked at by the next.
+    pub(crate) fn hits_enough(&self) -> Option<usize> {
+        (self.phrases.is_empty() && self.given.is_none()).then_some(self.hits_max)
+    }
+
+    /// Whether to look at more where so many hits were found. What is left of an earlier search is ranked as
+    /// it was, which takes all of it.
+    pub(crate) fn wants_more(&self, hits: usize) -> bool {
+        self.hits_max > 0 && (self.given.is_some() || hits < self.hits_max)
     }
 
     /// What looking at an item of so many bytes counts for.
@@ -206,12 +217,24 @@ impl Search {
     }
 }
 
-/// The best of what was found, and where older items are that were not looked at.
-pub(crate) fn answer(mut hits: Vec<SearchHit>, hits_max: usize, next: Option<SearchCursor>) -> SearchAnswer {
-    hits.sort_by(|one, other| other.score.total_cmp(&one.score));
-    let is_complete = next.is_none() && hits.len() <= hits_max;
-    hits.truncate(hits_max);
-    SearchAnswer { hits, is_complete, next }
+/// The best of what was found, with the bodies it was found in and not given before, and where to go on.
+pub(crate) fn answer(mut hits: Vec<(i64, SearchHit)>, search: &Search, walk: &Walk) -> SearchAnswer {
+    hits.sort_by(|(body, one), (other_body, other)| {
+        other.score.total_cmp(&one.score).then(other_body.cmp(body))
+    });
+    if let Some(given) = search.given {
+        // Where the last one is gone, they are given again: twice is better than never.
+        let given = hits.iter().position(|(body, _)| body.unsigned_abs() == given);
+        hits.drain(..given.map_or(0, |given| given + 1));
+    }
+    let is_left = hits.len() > search.hits_max;
+    hits.truncate(search.hits_max);
+    let next = match hits.last() {
+        Some((body, _)) if is_left => Some(walk.again(*body)),
+        Some(_) | None => walk.next(),
+    };
+    let hits: Vec<SearchHit> = hits.into_iter().map(|(_, hit)| hit).collect();
+    SearchAnswer { hits, is_complete: next.is_none(), next }
 }
 
 /// Text as an index of whole words sees it: letters and digits in lower case, single spaces between.

@@ -15,6 +15,8 @@ mod read;
 mod schema;
 mod sessions;
 mod tail;
+#[cfg(test)]
+mod tests;
 mod tls;
 mod verify;
 
@@ -29,7 +31,7 @@ use deadpool_postgres::{Manager, ManagerConfig, Object, Pool, RecyclingMethod, R
 use foldback_core::{CompactionBlock, Handle, Item, LoopId, Metadata, SessionId};
 use foldback_engine::store::{
     At, GcReport, Head, Job, JobOutcome, Lease, LoopInfo, NewLoop, NewSession, Page, Place, QueuedJob,
-    Repairs, Retention, SearchAnswer, SearchQuery, SessionInfo, StackPoint, StoreSize, StoredBlock,
+    Repairs, Retention, Revision, SearchAnswer, SearchQuery, SessionInfo, StackPoint, StoreSize, StoredBlock,
     VerifyReport, Version,
 };
 use foldback_engine::{Clock, Store, StoreError, SystemClock};
@@ -288,6 +290,18 @@ impl Store for PostgresStore {
             blocks::commit(db, row, target, blocks, now).await
         })
         .await
+    }
+
+    async fn revise(&self, at: &At<'_>, revision: &Revision<'_>) -> Result<Version, StoreError> {
+        let now = self.options.clock.now();
+        let mut bytes = 0;
+        let revise = async |db: &Transaction<'_>, row: &SessionRow, target: &LoopRow| {
+            bytes = blocks::revise(db, row, target, revision, now).await?;
+            Ok(())
+        };
+        let version = self.change_loop("storing a block", at, revise).await?;
+        self.lengthen_tail(bytes);
+        Ok(version)
     }
 
     async fn undo(&self, at: &At<'_>) -> Result<Version, StoreError> {

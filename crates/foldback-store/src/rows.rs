@@ -165,6 +165,16 @@ impl Blocks {
         blocks
     }
 
+    /// Refuses a base that is not in force up to `top`.
+    pub(crate) fn check_base(&self, top: Option<i64>, base: Option<i64>) -> Result<(), StoreError> {
+        match base {
+            Some(base) if !chain(&self.parents, top)?.contains(&base) => {
+                Err(StoreError::InvalidBlock { why: format!("block {base} below it is not in force") })
+            }
+            Some(_) | None => Ok(()),
+        }
+    }
+
     /// The top after an undo: the block below the whole compaction that `top` belongs to.
     pub(crate) fn undone(&self, top: i64) -> Result<Option<i64>, StoreError> {
         let way = chain(&self.parents, Some(top))?;

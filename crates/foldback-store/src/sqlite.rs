@@ -16,6 +16,8 @@ mod read;
 mod schema;
 mod sessions;
 mod tail;
+#[cfg(test)]
+mod tests;
 mod verify;
 mod words;
 
@@ -30,7 +32,7 @@ use async_trait::async_trait;
 use foldback_core::{CompactionBlock, Handle, Item, LoopId, Metadata, SessionId, Timestamp};
 use foldback_engine::store::{
     At, GcReport, Head, Job, JobOutcome, Lease, LoopInfo, NewLoop, NewSession, Page, Place, QueuedJob,
-    Repairs, Retention, SearchAnswer, SearchQuery, SessionInfo, StackPoint, StoreSize, StoredBlock,
+    Repairs, Retention, Revision, SearchAnswer, SearchQuery, SessionInfo, StackPoint, StoreSize, StoredBlock,
     VerifyReport, Version,
 };
 use foldback_engine::{Clock, Store, StoreError, SystemClock};
@@ -40,6 +42,7 @@ use tokio::sync::Semaphore;
 
 use crate::find::CATCH_UP_ITEMS;
 use crate::tail::{TAIL_BYTES, TAIL_BYTES_MAX};
+use blocks::Revised;
 use connect::{connect, reading_connection, without_waiting};
 use error::Fault;
 
@@ -328,6 +331,14 @@ impl Store for SqliteStore {
     async fn commit(&self, at: &At<'_>, blocks: &[Arc<CompactionBlock>]) -> Result<Version, StoreError> {
         let (at, blocks) = (Spot::of(at), blocks.to_vec());
         self.write("storing a block", move |db, now| blocks::commit(db, &at, &blocks, now)).await
+    }
+
+    async fn revise(&self, at: &At<'_>, revision: &Revision<'_>) -> Result<Version, StoreError> {
+        let (at, revised) = (Spot::of(at), Revised::of(revision));
+        let revise = move |db: &mut Connection, now| blocks::revise(db, &at, &revised, now);
+        let (version, bytes) = self.write("storing a block", revise).await?;
+        self.shared.lengthen_tail(bytes as u64);
+        Ok(version)
     }
 
     async fn undo(&self, at: &At<'_>) -> Result<Version, StoreError> {

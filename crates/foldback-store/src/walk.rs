@@ -8,7 +8,7 @@
 
 use std::ops::Range;
 
-use foldback_engine::store::SearchCursor;
+use foldback_engine::store::{SearchCursor, SearchLeft};
 
 use crate::find::{EXAMINED_BYTES_MAX, EXAMINED_ITEMS_MAX, PASSED_WORDS, Search, words_of};
 use crate::rows::as_row;
@@ -117,7 +117,11 @@ impl Density {
 pub(crate) struct Walk {
     buckets: &'static [Bucket],
     led: Led,
-    /// What was not looked at yet.
+    /// The first body that can be found.
+    first: i64,
+    /// Where it began.
+    end: i64,
+    /// What was not looked at yet, of what is to be looked at.
     rest: Range<i64>,
     /// What passing a thousand bodies costs, where that is too much for all at once.
     density: Option<Density>,
@@ -131,7 +135,8 @@ pub(crate) struct Walk {
 }
 
 impl Walk {
-    /// Begins at the newest body of a range. `density` is how often words occur, where that matters.
+    /// Begins at the newest body of a range, or where an earlier search stopped: where that found more than it
+    /// gave, it looks at the same bodies again. `density` is how often words occur, where that matters.
     pub(crate) fn new(
         terrain: Terrain,
         led: Led,
@@ -139,8 +144,17 @@ impl Walk {
         before: Option<SearchCursor>,
         density: Option<Density>,
     ) -> Self {
-        let end = before.map_or(bodies.end, |SearchCursor(end)| bodies.end.min(as_row(end as usize)));
-        let rest = bodies.start..end.max(bodies.start);
+        let first = bodies.start;
+        let clamped = |number: u64| as_row(usize::try_from(number).unwrap_or(usize::MAX)).max(first);
+        let (start, end) = match before {
+            None => (first, bodies.end),
+            Some(SearchCursor { reached, left: None }) => (first, clamped(reached)),
+            Some(SearchCursor { reached, left: Some(left) }) => (clamped(reached), clamped(left.end)),
+        };
+        let end = end.min(bodies.end).max(first);
+        // By the whole way, so that the same bodies are led to in the same way again: an index that is not
+        // asked for buckets looks for words far behind the last of them.
+        let rest = first..end;
         let Terrain { buckets, passed_max: left, growth } = terrain;
         let is_costly = |density: &Density| density.cost(rest.end - rest.start) > left;
         let density = match led {
@@ -149,8 +163,9 @@ impl Walk {
             // Each is passed, in the session or not.
             Led::NumbersInSession => Some(Density { per_mille: 1_000, passed_words: 0 }),
         };
+        let rest = start.min(end)..end;
         let (items_left, bytes_left) = (EXAMINED_ITEMS_MAX, EXAMINED_BYTES_MAX);
-        Self { buckets, led, rest, density, left, stride: 1, growth, items_left, bytes_left }
+        Self { buckets, led, first, end, rest, density, left, stride: 1, growth, items_left, bytes_left }
     }
 
     /// Where to look next; nothing at the end, or where enough was looked at.
@@ -199,7 +214,13 @@ impl Walk {
 
     /// Where older bodies are that were not looked at.
     pub(crate) fn next(&self) -> Option<SearchCursor> {
-        (!self.rest.is_empty()).then(|| SearchCursor(self.rest.end.unsigned_abs()))
+        (self.rest.end > self.first).then(|| SearchCursor::at(self.rest.end.unsigned_abs()))
+    }
+
+    /// Where what was found is found again, behind this body.
+    pub(crate) fn again(&self, given: i64) -> SearchCursor {
+        let left = SearchLeft { end: self.end.unsigned_abs(), given: given.unsigned_abs() };
+        SearchCursor { reached: self.rest.end.unsigned_abs(), left: Some(left) }
     }
 }
 
@@ -317,13 +338,45 @@ mod tests {
     }
 
     #[test]
+    fn bodies_that_are_looked_at_again_are_led_to_as_before() {
+        for density in [density(1, 0), density(200, 0), density(1_000, 2)] {
+            let bodies = 1..10 * TERRAIN.passed_max;
+            let stretches = |walk: &mut Walk| {
+                let mut stretches = Vec::new();
+                while let Some(stretch) = walk.next_stretch().filter(|_| stretches.len() < 3) {
+                    walk.advance(stretch.range.start);
+                    stretches.push((stretch.range, stretch.buckets));
+                }
+                stretches
+            };
+            let mut walk = Walk::new(TERRAIN, Led::Words, bodies.clone(), None, density);
+            let expected = stretches(&mut walk);
+            // Others were added since.
+            let (cursor, bodies) = (walk.again(5), bodies.start..bodies.end + 50);
+            let mut again = Walk::new(TERRAIN, Led::Words, bodies, Some(cursor), density);
+            assert_eq!(stretches(&mut again), expected);
+            assert!(again.next_stretch().is_none(), "no more than before");
+            assert_eq!(again.next(), walk.next());
+        }
+    }
+
+    #[test]
+    fn a_place_to_go_on_at_that_no_search_named_ends_at_once() {
+        for (reached, end) in [(9, 3), (u64::MAX, u64::MAX), (0, 0), (u64::MAX, 0)] {
+            let cursor = SearchCursor { reached, left: Some(SearchLeft { end, given: 7 }) };
+            let walk = Walk::new(TERRAIN, Led::Numbers, 5..100, Some(cursor), None);
+            assert!(walk.next_stretch().is_none(), "{cursor:?}");
+        }
+    }
+
+    #[test]
     fn large_items_use_up_what_may_be_looked_at() {
         let mut walk = walk(Led::Numbers, 100, None);
         assert!(walk.may_look());
         walk.look(EXAMINED_BYTES_MAX);
         assert!(!walk.may_look() && walk.next_stretch().is_none());
         walk.advance(90);
-        assert_eq!(walk.next(), Some(SearchCursor(90)));
+        assert_eq!(walk.next(), Some(SearchCursor::at(90)));
     }
 
     #[test]

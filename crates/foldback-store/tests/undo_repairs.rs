@@ -1,8 +1,11 @@
 //! Compactions of a stored session that had to repair the view first, undone and redone.
 #![allow(clippy::unwrap_used, reason = "a failed test says where")]
 
+use std::future::poll_fn;
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::task::Poll;
 
 use foldback_core::{
     Budget, CompactionReason, Dialect, Item, LadderStrategy, Metadata, Part, Tokens, ToolResult,
@@ -165,8 +168,123 @@ async fn follow(store: Arc<dyn Store>, steps: &[Step]) {
     assert!(store.verify(foldback_engine::store::Repairs::None).await.unwrap().is_clean());
 }
 
+/// Waits of one change, at most.
+const WAITS_MAX: usize = 1_000;
+
+/// Does something until it waits once more than so often, and then no more of it, as if the program had ended
+/// there. Answers what it led to, where it came to its end.
+async fn abandoned<F: Future>(waits_max: usize, work: F) -> Option<F::Output> {
+    let mut work = pin!(work);
+    let mut waits = 0;
+    poll_fn(|context| match work.as_mut().poll(context) {
+        Poll::Ready(output) => Poll::Ready(Some(output)),
+        Poll::Pending if waits == waits_max => Poll::Ready(None),
+        Poll::Pending => {
+            waits += 1;
+            Poll::Pending
+        }
+    })
+    .await
+}
+
+/// Undoes and redoes a compaction with repairs and gives it up wherever it waits.
+async fn give_up_undoing(store: Arc<dyn Store>) {
+    let mut session = StoredSession::create(Arc::clone(&store), "s", Metadata::new()).await.unwrap();
+    session.append(&items(0)).await.unwrap();
+    let before = seen(&session).await;
+    compacted(&mut session).await;
+    let after = seen(&session).await;
+    for waits in 0..WAITS_MAX {
+        session.refresh().await.unwrap();
+        let undone = abandoned(waits, session.undo()).await;
+        session.refresh().await.unwrap();
+        let left = seen(&session).await;
+        assert!(left == before || left == after, "given up after {waits} waits: {}", left.len());
+        if left == after {
+            session.undo().await.unwrap();
+        }
+        let redone = abandoned(waits, session.redo()).await;
+        session.refresh().await.unwrap();
+        let left = seen(&session).await;
+        assert!(left == before || left == after, "given up after {waits} waits: {}", left.len());
+        if left == before {
+            session.redo().await.unwrap();
+        }
+        assert!(seen(&session).await == after, "given up after {waits} waits");
+        if let (Some(undone), Some(redone)) = (undone, redone) {
+            undone.unwrap();
+            return redone.unwrap();
+        }
+    }
+    panic!("it waited more than {WAITS_MAX} times");
+}
+
+/// Compacts with repairs and gives it up wherever it waits.
+async fn give_up_compacting(store: Arc<dyn Store>) {
+    for waits in 0..WAITS_MAX {
+        let name = format!("s{waits}");
+        let mut session = StoredSession::create(Arc::clone(&store), name, Metadata::new()).await.unwrap();
+        session.append(&items(0)).await.unwrap();
+        let before = seen(&session).await;
+        let done = abandoned(waits, compacted(&mut session)).await;
+        session.refresh().await.unwrap();
+        let left = seen(&session).await;
+        match top(&session).await {
+            None => assert!(left == before, "given up after {waits} waits: {}", left.len()),
+            Some(_) => assert!(left.len() < before.len(), "given up after {waits} waits"),
+        }
+        if done.is_some() {
+            return;
+        }
+    }
+    panic!("it waited more than {WAITS_MAX} times");
+}
+
+/// One thread for what blocks, so that what was begun before it was given up is over when the next begins.
+fn one_by_one() -> tokio::runtime::Runtime {
+    tokio::runtime::Builder::new_current_thread().max_blocking_threads(1).enable_all().build().unwrap()
+}
+
+#[test]
+fn an_undo_that_is_given_up_anywhere_is_done_or_not_begun() {
+    let folder = tempfile::tempdir().unwrap();
+    one_by_one().block_on(async {
+        let store = SqliteStore::open(folder.path().join("s.db")).await.unwrap();
+        give_up_undoing(Arc::new(store)).await;
+    });
+}
+
+#[test]
+fn an_undo_that_is_given_up_anywhere_is_done_or_not_begun_on_a_server() {
+    one_by_one().block_on(async { give_up_undoing(Arc::new(server().await)).await });
+}
+
+#[test]
+fn a_compaction_that_is_given_up_anywhere_is_done_or_not_begun() {
+    let folder = tempfile::tempdir().unwrap();
+    one_by_one().block_on(async {
+        let store = SqliteStore::open(folder.path().join("s.db")).await.unwrap();
+        give_up_compacting(Arc::new(store)).await;
+    });
+}
+
+#[test]
+fn a_compaction_that_is_given_up_anywhere_is_done_or_not_begun_on_a_server() {
+    one_by_one().block_on(async { give_up_compacting(Arc::new(server().await)).await });
+}
+
 /// Schemas that were used.
 static SCHEMAS: AtomicU32 = AtomicU32::new(0);
+
+/// A store of its own on the server, with one connection: changes come one after the other.
+async fn server() -> PostgresStore {
+    let url = std::env::var("FOLDBACK_POSTGRES_URL");
+    let url = url.expect("FOLDBACK_POSTGRES_URL names a PostgreSQL server; `cargo xtask test` sets it");
+    let number = SCHEMAS.fetch_add(1, Ordering::SeqCst);
+    let schema = format!("redo_{}_{number}", std::process::id());
+    let options = PostgresOptions { schema, connections_max: 1, ..PostgresOptions::default() };
+    PostgresStore::open_with(&url, options).await.unwrap()
+}
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: 24, ..foldback_testkit::config() })]
@@ -186,14 +304,8 @@ proptest! {
     fn redo_leads_back_to_exactly_what_undo_took_off_on_a_server(
         steps in prop::collection::vec(step(), 1..20)
     ) {
-        let url = std::env::var("FOLDBACK_POSTGRES_URL");
-        let url = url.expect("FOLDBACK_POSTGRES_URL names a PostgreSQL server; `cargo xtask test` sets it");
-        let number = SCHEMAS.fetch_add(1, Ordering::SeqCst);
-        let schema = format!("redo_{}_{number}", std::process::id());
         tokio::runtime::Runtime::new().unwrap().block_on(async {
-            let options = PostgresOptions { schema, ..PostgresOptions::default() };
-            let store = PostgresStore::open_with(&url, options).await.unwrap();
-            follow(Arc::new(store), &steps).await;
+            follow(Arc::new(server().await), &steps).await;
         });
     }
 }

@@ -190,9 +190,9 @@ pub(crate) struct Search {
     /// Only in this session
     #[arg(long, value_name = "ID")]
     pub(crate) session: Option<String>,
-    /// Go on where an earlier search stopped, which says this number
-    #[arg(long, value_name = "NUMBER")]
-    pub(crate) before: Option<u64>,
+    /// Go on where an earlier search stopped, which says this place
+    #[arg(long, value_name = "PLACE")]
+    pub(crate) before: Option<foldback_engine::store::SearchCursor>,
     /// How many at most
     #[arg(long, value_name = "N", default_value_t = 20, value_parser = count)]
     pub(crate) limit: usize,

@@ -2,7 +2,7 @@
 
 use foldback_core::SessionId;
 use foldback_engine::session::{Secrets, search};
-use foldback_engine::store::{SearchAnswer, SearchCursor, SearchHit, SearchQuery};
+use foldback_engine::store::{SearchAnswer, SearchHit, SearchQuery};
 use foldback_engine::{Store, StoreError};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
@@ -109,6 +109,9 @@ fn progress(shared: &Shared) -> Option<ProgressBar> {
 fn rest(answer: &SearchAnswer) -> Option<String> {
     match (answer.is_complete, answer.next) {
         (true, _) => None,
+        (false, Some(next)) if next.left.is_some() => {
+            Some(format!("there is more than is shown; go on with --before {next}, or raise --limit"))
+        }
         (false, Some(next)) => Some(format!(
             "only the newest items were looked at; go on with --before {next}, search for something rarer, or in one session"
         )),
@@ -150,7 +153,7 @@ fn query(arguments: &Search) -> Result<SearchQuery, Failure> {
         since: arguments.since,
         until: arguments.until,
         session: arguments.session.as_deref().map(SessionId::from),
-        before: arguments.before.map(SearchCursor),
+        before: arguments.before,
         limit: arguments.limit,
     })
 }

@@ -20,10 +20,10 @@ fn large_store(folder: &tempfile::TempDir) {
     assert_eq!(code(&imported), 0, "{}", text(&imported.stderr));
 }
 
-/// The number behind `before` in what is said about going on.
+/// The place behind `before` in what is said about going on.
 fn cursor(said: &str) -> Option<String> {
     let behind = said.split("before ").nth(1)?;
-    Some(behind.chars().take_while(char::is_ascii_digit).collect())
+    Some(behind.chars().take_while(|c| c.is_ascii_digit() || *c == '-').collect())
 }
 
 fn ids(found: &[Value]) -> Vec<String> {
@@ -64,6 +64,43 @@ fn a_search_that_has_enough_hits_goes_on_before_them() {
     }
     let newest_first: Vec<String> = (1..ITEMS).rev().map(|number| format!("u{number}")).collect();
     assert_eq!(all, newest_first, "each once, in order");
+}
+
+#[test]
+fn the_next_page_of_a_search_with_words_has_what_the_first_had_no_room_for() {
+    let folder = folder();
+    let said = |number: usize| {
+        let text = format!("a {}kettle number {number}", "shiny ".repeat(number * 7 % 5));
+        native(&format!("u{number}"), "user", &text)
+    };
+    let path = at(&folder, "kettles.jsonl");
+    std::fs::write(&path, (0..ITEMS).map(said).collect::<String>()).unwrap();
+    let imported = in_store(&folder, &["session", "import", "--id", "kettles", &path]);
+    assert_eq!(code(&imported), 0, "{}", text(&imported.stderr));
+    let whole = in_store(&folder, &["search", "kettle", "--limit", "100", "--json"]);
+    assert!(cursor(&text(&whole.stderr)).is_none(), "{}", text(&whole.stderr));
+    let (mut before, mut all) = (None::<String>, Vec::new());
+    for _ in 0..=ITEMS {
+        let mut arguments = vec!["search", "kettle", "--limit", "7", "--json"];
+        arguments.extend(before.iter().flat_map(|before| ["--before", before]));
+        let found = in_store(&folder, &arguments);
+        all.extend(lines(&found));
+        before = cursor(&text(&found.stderr));
+        if before.is_none() {
+            break;
+        }
+    }
+    assert_eq!((all.len(), ids(&all)), (ITEMS, ids(&lines(&whole))), "as on one page");
+
+    let mut agent = Agent::start(&folder);
+    let first = agent.call("search", &serde_json::json!({"query": "kettle"}));
+    let next = cursor(&first).unwrap();
+    let second = agent.call("search", &serde_json::json!({"query": "kettle", "before": next}));
+    let named = |said: &str, id: &str| said.contains(&format!("{id} of session"));
+    let on_both = ids(&all[..20]).into_iter().filter(|id| named(&first, id) == named(&second, id)).count();
+    assert_eq!(on_both, 0, "ten on the first page and the next ten on the second:\n{first}\n{second}");
+    let unreadable = agent.call("search", &serde_json::json!({"query": "kettle", "before": "1-2"}));
+    assert!(unreadable.contains("no place that a search named"), "{unreadable}");
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use super::*;
 
 /// A session of so many turns in the native form.
-fn session_file(folder: &tempfile::TempDir, name: &str, turns: usize) -> String {
+pub(super) fn session_file(folder: &tempfile::TempDir, name: &str, turns: usize) -> String {
     let mut text = String::new();
     for turn in 0..turns {
         let said = format!("request {turn}: {}", "please look at src/parser.rs again ".repeat(20));

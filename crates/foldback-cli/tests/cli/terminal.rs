@@ -1,17 +1,18 @@
-//! `foldback chat` as a person has it: in a pseudo terminal, which util-linux's `script` opens.
+//! `foldback` as a person has it: in a pseudo terminal, which util-linux's `script` opens.
 
 use std::io::Read;
 use std::process::{Child, ChildStdin};
 use std::sync::mpsc::RecvTimeoutError::Disconnected;
 use std::sync::mpsc::{Receiver, channel};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use foldback_testkit::server::{Answer, Request, Said, Server, Spoken, Step};
 use serde_json::json as value;
 
+use super::sessions::session_file;
 use super::*;
 
-/// Long past everything that a chat with a server on loopback does: what takes longer hangs.
+/// Long past everything that is done with a server on loopback: what takes longer hangs.
 const HANG: Duration = Duration::from_secs(60);
 
 /// The key that interrupts.
@@ -20,7 +21,7 @@ const CTRL_C: &str = "\u{3}";
 /// What stands before the cursor when it is the person's turn. What is typed earlier, the agent reads.
 const PROMPT: &str = "\u{1b}[1m>";
 
-/// A chat in a terminal.
+/// A program in a terminal.
 struct Terminal {
     child: Child,
     keys: ChildStdin,
@@ -30,9 +31,15 @@ struct Terminal {
 }
 
 impl Terminal {
+    /// A chat.
     fn open(folder: &tempfile::TempDir, arguments: &str) -> Self {
+        Self::run(folder, |program| format!("exec '{program}' chat {arguments}"))
+    }
+
+    /// What a shell makes of a line.
+    fn run(folder: &tempfile::TempDir, line: impl FnOnce(&str) -> String) -> Self {
         let program = foldback(&[]);
-        let line = format!("exec '{}' chat {arguments}", program.get_program().display());
+        let line = line(&program.get_program().display().to_string());
         let mut command = Command::new("script");
         command.args(["--quiet", "--return", "--command", &line, "/dev/null"]).current_dir(folder.path());
         for (name, value) in program.get_envs() {
@@ -82,6 +89,10 @@ impl Terminal {
 
     fn quits(mut self) -> i32 {
         self.says("/quit");
+        self.ends()
+    }
+
+    fn ends(mut self) -> i32 {
         // The screen is closed when the program has ended.
         while self.screen.recv_timeout(HANG).map_err(|error| assert_eq!(error, Disconnected)).is_ok() {}
         self.child.wait().unwrap().code().unwrap()
@@ -151,4 +162,45 @@ fn an_interrupted_answer_ends_the_turn_and_not_the_conversation() {
     assert_eq!(code(&run(&["check", &saved, "--for", "openai-chat"])), 0);
     let stats = json(&run(&["stats", &saved, "--json"]));
     assert_eq!(stats["conversations"][0]["turns"], 2, "both turns are kept: {stats}");
+}
+
+async fn connected(url: &str) -> tokio_postgres::Client {
+    let (client, connection) = tokio_postgres::connect(url, tokio_postgres::NoTls).await.unwrap();
+    tokio::spawn(connection);
+    client
+}
+
+#[tokio::test]
+async fn an_interrupted_search_ends_by_itself_and_leaves_the_terminal_as_it_was() {
+    let url = std::env::var("FOLDBACK_POSTGRES_URL")
+        .expect("a PostgreSQL server; run `cargo xtask postgres cargo test -p foldback-cli`");
+    let database = format!("interrupted_{}", std::process::id());
+    connected(&url).await.batch_execute(&format!("CREATE DATABASE {database}")).await.unwrap();
+    let url = format!("{}/{database}", url.rsplit_once('/').unwrap().0);
+    let folder = folder();
+    let file = session_file(&folder, "own.jsonl", 30);
+    for arguments in [["session", "import", &file], ["search", "request", "--quiet"]] {
+        let output = foldback(&arguments).args(["--store", &url]).output().unwrap();
+        assert_eq!(code(&output), 0, "{}", text(&output.stderr));
+    }
+    // Whoever looks for items waits until this is over.
+    let client = connected(&url).await;
+    client.batch_execute("BEGIN; LOCK TABLE foldback.items IN ACCESS EXCLUSIVE MODE").await.unwrap();
+    let mut terminal = Terminal::run(&folder, |program| {
+        let search = format!("'{program}' search request --store '{url}' > found");
+        // The key reaches the shell too.
+        format!("trap : INT; stty -g > before; {search}; echo $? > code; stty -g > after")
+    });
+    let sql = "SELECT count(*) FROM pg_locks WHERE NOT granted AND relation = 'foldback.items'::regclass";
+    let begun = Instant::now();
+    while client.query_one(sql, &[]).await.unwrap().get::<_, i64>(0) == 0 {
+        assert!(begun.elapsed() < HANG, "the search does not wait: {}", terminal.shown);
+    }
+    terminal.types(CTRL_C);
+    terminal.sees("there may be more than is shown");
+    terminal.ends();
+    client.batch_execute("ROLLBACK").await.unwrap();
+    let left = |name: &str| std::fs::read_to_string(at(&folder, name)).unwrap();
+    assert_eq!((left("code").trim(), left("found").as_str()), ("1", ""), "nothing was found until then");
+    assert_eq!(left("before"), left("after"));
 }

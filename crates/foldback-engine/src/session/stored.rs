@@ -23,7 +23,8 @@ use super::{Session, SessionError};
 use crate::compaction::{CompactionContext, CompactionError, CompactionRequest};
 use crate::compactor::Compactor;
 use crate::store::{
-    At, BlockNumber, Layout, LoopInfo, NewLoop, NewSession, Origin, SessionInfo, Store, StoreError, Version,
+    At, BlockNumber, Layout, LoopInfo, NewLoop, NewSession, Origin, Revision, SessionInfo, Store, StoreError,
+    Version,
 };
 
 pub use undo::UNDONE_NOTE;
@@ -85,6 +86,7 @@ pub struct StoredSession {
 enum Change<'a> {
     Append(&'a LoopId, &'a [Arc<Item>]),
     Commit(&'a LoopId, &'a [Arc<CompactionBlock>]),
+    Revise(&'a LoopId, &'a Revision<'a>),
     Begin(&'a NewLoop),
     Switch(&'a LoopId),
     Note(&'a LoopId, &'a Metadata),
@@ -309,16 +311,12 @@ impl StoredSession {
             let blocks = led_to.overlay().blocks().get(known..).unwrap_or_default().to_vec();
             // Repairs are recorded behind all others, and blocks name their places.
             let repaired: Vec<Arc<Item>> = led_to.transcript().items().skip(recorded).cloned().collect();
-            let is_alone = repaired.is_empty() || self.append_at(&current, recorded, &repaired).await?;
-            if !is_alone {
-                continue;
-            }
-            let copies = recorded..recorded + repaired.len();
-            if self.commit(&current, base, copies.end, &blocks).await? {
+            let is_committed = match repaired.is_empty() {
+                true => self.commit(&current, base, recorded, &blocks).await?,
+                false => self.commit_repaired(&current, (base, recorded), &repaired, &blocks).await?,
+            };
+            if is_committed {
                 return Ok(led_to);
-            }
-            if !copies.is_empty() {
-                self.hide(&current, &[copies]).await?;
             }
         }
         Err(self.outrun().into())
@@ -381,6 +379,7 @@ impl StoredSession {
         match change {
             Change::Append(loop_id, items) => self.store.append(&self.at(loop_id), items).await,
             Change::Commit(loop_id, blocks) => self.store.commit(&self.at(loop_id), blocks).await,
+            Change::Revise(loop_id, revision) => self.store.revise(&self.at(loop_id), revision).await,
             Change::Begin(begun) => self.store.begin_loop(&self.id, self.version, begun).await,
             Change::Switch(loop_id) => self.store.switch_loop(&self.at(loop_id)).await,
             Change::Note(loop_id, metadata) => self.store.annotate_loop(&self.at(loop_id), metadata).await,
@@ -392,15 +391,18 @@ impl StoredSession {
         Ok(find(&loops, loop_id)?.stack.top)
     }
 
-    /// Appends items if the loop still has as many as were seen. Returns whether it did.
-    async fn append_at(
+    /// Appends repaired items and commits the blocks of their compaction, if the loop is as it was seen: its
+    /// newest block, and how many items it has. Returns whether it did.
+    async fn commit_repaired(
         &mut self,
         loop_id: &LoopId,
-        item_count: usize,
+        (base, item_count): (Option<BlockNumber>, usize),
         items: &[Arc<Item>],
+        blocks: &[Arc<CompactionBlock>],
     ) -> Result<bool, StoreError> {
-        let is_as_seen = |info: &LoopInfo| info.item_count == item_count;
-        self.change_if(&Change::Append(loop_id, items), &Provided::Loop(loop_id, &is_as_seen)).await
+        let is_as_seen = |info: &LoopInfo| info.stack.top == base && info.item_count == item_count;
+        let revision = Revision { items, base, blocks, metadata: None };
+        self.change_if(&Change::Revise(loop_id, &revision), &Provided::Loop(loop_id, &is_as_seen)).await
     }
 
     /// Commits the blocks of a compaction on top of `base`. Returns whether it did: not where another

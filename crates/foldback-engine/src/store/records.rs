@@ -95,6 +95,8 @@ pub struct SessionInfo {
     pub id: SessionId,
     /// How often it was changed.
     pub version: Version,
+    /// How many blocks it has, of all its loops: the next gets the number behind.
+    pub block_count: u64,
     /// The loop that is being recorded.
     pub current_loop: LoopId,
     /// When it was begun.
@@ -132,6 +134,19 @@ pub struct StackPoint {
     pub top: Option<BlockNumber>,
     /// The newest block that redo leads to.
     pub tip: Option<BlockNumber>,
+}
+
+/// Changes of a loop that are made in one step.
+#[derive(Clone, Copy, Debug)]
+pub struct Revision<'a> {
+    /// Added to the end of the loop.
+    pub items: &'a [Arc<Item>],
+    /// The newest block that stays in force; those above it do not.
+    pub base: Option<BlockNumber>,
+    /// The blocks of one compaction, one at least, put in force on it. They may speak of the items.
+    pub blocks: &'a [Arc<CompactionBlock>],
+    /// The notes of the loop from then on, where others than before.
+    pub metadata: Option<&'a Metadata>,
 }
 
 /// A block as it is kept.

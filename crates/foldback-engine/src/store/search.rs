@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::ops::Range;
+use std::str::FromStr;
 
 use foldback_core::{FactKind, Handle, ItemId, ItemKind, LoopId, SessionId, Text, Timestamp};
 
@@ -49,12 +50,61 @@ pub struct SearchQuery {
 
 /// How far a search came, from the newest items to the oldest. It means something to the store that gave it
 /// only, and may be written down in between.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct SearchCursor(pub u64);
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SearchCursor {
+    /// Items with lower numbers were not looked at.
+    pub reached: u64,
+    /// What of the others was found and not given: the best of several are given first.
+    pub left: Option<SearchLeft>,
+}
+
+/// What was found and not given.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SearchLeft {
+    /// It was found among the items with lower numbers than this, from [`SearchCursor::reached`] on.
+    pub end: u64,
+    /// The number of the last item that was given: what is left fits less.
+    pub given: u64,
+}
+
+/// Stands between the numbers of a cursor that is written down.
+const BETWEEN_NUMBERS: char = '-';
+
+impl SearchCursor {
+    /// Where items with lower numbers were not looked at, and all that was found is given.
+    pub fn at(reached: u64) -> Self {
+        Self { reached, left: None }
+    }
+}
 
 impl fmt::Display for SearchCursor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
+        match self.left {
+            None => write!(f, "{}", self.reached),
+            Some(SearchLeft { end, given }) => {
+                write!(f, "{}{BETWEEN_NUMBERS}{end}{BETWEEN_NUMBERS}{given}", self.reached)
+            }
+        }
+    }
+}
+
+/// A text is no cursor.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("it is no place that a search named, such as 1234 or 1234-1300-1270")]
+pub struct SearchCursorError;
+
+impl FromStr for SearchCursor {
+    type Err = SearchCursorError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let numbers: Result<Vec<u64>, _> = text.split(BETWEEN_NUMBERS).map(str::parse).collect();
+        match numbers.map_err(|_| SearchCursorError)?.as_slice() {
+            [reached] => Ok(Self::at(*reached)),
+            [reached, end, given] => {
+                Ok(Self { reached: *reached, left: Some(SearchLeft { end: *end, given: *given }) })
+            }
+            _ => Err(SearchCursorError),
+        }
     }
 }
 
@@ -92,7 +142,8 @@ pub struct SearchAnswer {
     /// Whether everything was looked at, and everything that was found is given: common words, or a regular
     /// expression over a large store, reach a cap first. The newest items are looked at first.
     pub is_complete: bool,
-    /// Where older items are that were not looked at: [`SearchQuery::before`] goes on there.
+    /// Where to go on, with [`SearchQuery::before`]: first to what was found and not given, then to older
+    /// items. So each item is given once, and the best first of those that were looked at together.
     pub next: Option<SearchCursor>,
 }
 
@@ -119,4 +170,20 @@ pub struct SearchHit {
     pub score: f64,
     /// The text around the first place, as recorded: secrets are still in it.
     pub excerpt: Text,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cursor_that_was_written_down_is_read_again() {
+        let left = Some(SearchLeft { end: u64::MAX, given: 0 });
+        for cursor in [SearchCursor::at(7), SearchCursor { reached: 0, left }] {
+            assert_eq!(cursor.to_string().parse(), Ok(cursor));
+        }
+        for text in ["", "-", "7-", "7-8", "7-8-9-10", "-7", "7 ", "99999999999999999999"] {
+            assert!(text.parse::<SearchCursor>().is_err(), "{text:?}");
+        }
+    }
 }

@@ -45,8 +45,25 @@ struct Search {
     since_ms: Option<i64>,
     until_ms: Option<i64>,
     session: Option<String>,
-    before: Option<u64>,
+    before: Option<Before>,
     limit: Option<usize>,
+}
+
+/// Where to go on. Models write a number without quotes, whatever they were told.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Before {
+    Number(u64),
+    Place(String),
+}
+
+impl Before {
+    fn cursor(self) -> Result<SearchCursor, String> {
+        match self {
+            Self::Number(reached) => Ok(SearchCursor::at(reached)),
+            Self::Place(text) => text.trim().parse().map_err(|error| format!("before {text}: {error}")),
+        }
+    }
 }
 
 /// Both tools, as a client lists them.
@@ -73,7 +90,7 @@ pub(super) fn all() -> Vec<Tool> {
             "since_ms": {"type": "integer", "description": "Recorded at or after, in milliseconds since 1970"},
             "until_ms": {"type": "integer", "description": "Recorded before, in milliseconds since 1970"},
             "session": text("Only in this session"),
-            "before": {"type": "integer", "minimum": 0, "description": "Go on where an earlier search stopped, which says this number"},
+            "before": text("Go on where an earlier search stopped, which says this place"),
             "limit": {"type": "integer", "minimum": 1, "maximum": HITS_MAX},
         },
         "additionalProperties": false,
@@ -138,7 +155,7 @@ impl McpServer {
             since: asked.since_ms.map(Timestamp),
             until: asked.until_ms.map(Timestamp),
             session: self.served(asked.session.as_deref())?,
-            before: asked.before.map(SearchCursor),
+            before: asked.before.map(Before::cursor).transpose()?,
             limit: asked.limit.unwrap_or(HITS_DEFAULT).clamp(1, HITS_MAX),
         };
         let answer = search(&*self.store, &query, self.secrets).await.map_err(|error| error.to_string())?;
@@ -149,6 +166,10 @@ impl McpServer {
         }
         match (answer.is_complete, answer.next) {
             (true, _) => {}
+            (false, Some(next)) if next.left.is_some() => {
+                writeln!(text, "there is more than is shown; search again with before {next} for the next hits")
+                    .expect("a string takes what is written");
+            }
             (false, Some(next)) => writeln!(
                 text,
                 "only the newest items were looked at; search again with before {next} for older ones, or for something rarer"

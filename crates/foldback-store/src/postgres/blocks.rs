@@ -6,14 +6,14 @@ use std::sync::Arc;
 use deadpool_postgres::Transaction;
 use foldback_core::{CompactionBlock, Edit, LoopId, SessionId, Timestamp};
 use foldback_engine::StoreError;
-use foldback_engine::store::{Layout, StackPoint, StoredBlock};
+use foldback_engine::store::{Layout, Revision, StackPoint, StoredBlock};
 
 use super::error::Fault;
 use super::read::{layout, open};
 use super::sessions::all_blocks;
-use super::{Parameters, query};
+use super::{Parameters, query, tail};
 use crate::body::{self, corrupt};
-use crate::rows::{LoopRow, NO_BLOCK, SessionRow, as_row, chain, index, number};
+use crate::rows::{LoopRow, NO_BLOCK, SessionRow, as_row, chain, index, number, write_metadata};
 
 pub(super) async fn commit(
     db: &Transaction<'_>,
@@ -46,6 +46,27 @@ pub(super) async fn commit(
         return Err(StoreError::InvalidBlock { why: NO_BLOCK.to_owned() }.into());
     }
     put(db, target, (top, top)).await
+}
+
+/// Answers how many bytes the items take in the tail.
+pub(super) async fn revise(
+    db: &Transaction<'_>,
+    session: &SessionRow,
+    target: &LoopRow,
+    revision: &Revision<'_>,
+    now: Timestamp,
+) -> Result<u64, Fault> {
+    let Revision { items, base, blocks, metadata } = *revision;
+    let base = base.map(|base| base.0 as i64);
+    all_blocks(db, session).await?.check_base(target.top, base)?;
+    let bytes = tail::add(db, target, items).await?;
+    let item_count = target.item_count + as_row(items.len());
+    commit(db, session, &LoopRow { item_count, top: base, ..target.clone() }, blocks, now).await?;
+    if let Some(metadata) = metadata {
+        let sql = "UPDATE loops SET metadata = $2 WHERE id = $1";
+        query(db, sql, &[&target.key, &write_metadata(metadata)]).await?;
+    }
+    Ok(bytes)
 }
 
 /// Makes the handles of a block known. Answers how many were not.

@@ -145,12 +145,12 @@ pub(super) async fn search(db: &Transaction<'_>, asked: &SearchQuery) -> Result<
     let mut places = Places { db, session, layouts: HashMap::new() };
     let mut hits: Vec<(i64, SearchHit)> = Vec::new();
     let (mut limit, mut read_max) = (BATCH_ITEMS, BATCH_ITEMS);
-    while hits.len() < search.hits_max
+    while search.wants_more(hits.len())
         && let Some(stretch) = walk.next_stretch()
     {
         let batch = candidates(db, &stretch, &sought, session, limit).await?;
         let mut rest = batch.as_slice();
-        while !rest.is_empty() && walk.may_look() && hits.len() < search.hits_max {
+        while !rest.is_empty() && walk.may_look() && search.wants_more(hits.len()) {
             let (mut count, mut pack) = (0, None);
             while count < rest.len().min(read_max) && walk.may_look() {
                 let BodyRow { length, pack: own, .. } = rest[count].1;
@@ -163,7 +163,9 @@ pub(super) async fn search(db: &Transaction<'_>, asked: &SearchQuery) -> Result<
             rest = left;
             read_max = (read_max * BATCH_GROWTH).min(EXAMINED_ITEMS_MAX);
         }
-        let last_given = hits.get(search.hits_max.wrapping_sub(1)).filter(|_| !search.is_ranked());
+        let enough = search.hits_enough().filter(|enough| hits.len() >= *enough);
+        hits.truncate(enough.unwrap_or(hits.len()));
+        let last_given = enough.and(hits.last());
         walk.advance(match (last_given, rest.first(), batch.last()) {
             (Some((id, _)), ..) => *id,
             (None, Some((id, _)), _) => id + 1,
@@ -173,8 +175,7 @@ pub(super) async fn search(db: &Transaction<'_>, asked: &SearchQuery) -> Result<
         // The index finds all of a stretch again for each batch.
         limit = (limit * BATCH_GROWTH).min(EXAMINED_ITEMS_MAX);
     }
-    let hits = hits.into_iter().map(|(_, hit)| hit).collect();
-    Ok(answer(hits, search.hits_max, walk.next()))
+    Ok(answer(hits, &search, &walk))
 }
 
 /// What the server is asked for.

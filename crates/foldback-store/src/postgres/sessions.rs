@@ -150,13 +150,14 @@ async fn branch(
     Ok(Lineage { origin: ORIGIN_BRANCH, parent: Some(parent.key), shared: as_row(item_count), top })
 }
 
-const INFO: &str = "SELECT s.name, s.version, l.name, s.created_at, s.updated_at, s.metadata
+const INFO: &str = "SELECT s.name, s.version, l.name, s.created_at, s.updated_at, s.metadata, s.block_count
     FROM sessions s JOIN loops l ON l.id = s.current_loop";
 
 fn info_of(row: &Row) -> Result<SessionInfo, Fault> {
     Ok(SessionInfo {
         id: row.get::<_, String>(0).into(),
         version: version(row.get(1)),
+        block_count: row.get::<_, i64>(6).unsigned_abs(),
         current_loop: row.get::<_, String>(2).into(),
         created_at: Timestamp(row.get(3)),
         updated_at: Timestamp(row.get(4)),

@@ -15,7 +15,7 @@ use super::append::{SHARE_BODIES, store};
 use super::error::Fault;
 use super::{BODY_LOCK, Parameters, query, query_opt};
 use crate::body::{self, BodyKind};
-use crate::rows::{as_row, index, version};
+use crate::rows::{LoopRow, as_row, index, version};
 use crate::tail::{Piece, SETTLED_BYTES, SETTLED_ITEMS, bodies, id_in, pieces};
 
 /// Names the lock that whoever settles holds alone: "tail".
@@ -111,6 +111,21 @@ pub(super) async fn append(
         grown.is_some()
     };
     if is_appended { Ok(bytes) } else { Err(refused(connection, at).await) }
+}
+
+/// Adds items to a loop in a change of its session. Answers how many bytes that takes.
+pub(super) async fn add(db: &Transaction<'_>, target: &LoopRow, items: &[Arc<Item>]) -> Result<u64, Fault> {
+    if items.is_empty() {
+        return Ok(0);
+    }
+    let (messages, bytes) = messages(items)?;
+    let sql = "UPDATE loops SET item_count = item_count + $2 WHERE id = $1";
+    query(db, sql, &[&target.key, &as_row(items.len())]).await?;
+    for Columns { starts, counts, hashes, data } in &messages {
+        let parameters: &Parameters<'_> = &[&target.key, &target.item_count, starts, counts, hashes, data];
+        query(db, APPEND_MORE, parameters).await?;
+    }
+    Ok(bytes)
 }
 
 /// Why an append changed nothing.

@@ -3,17 +3,19 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use foldback_core::{CompactionBlock, Edit, LoopId, SessionId, Timestamp};
+use foldback_core::{CompactionBlock, Edit, Item, LoopId, SessionId, Timestamp};
 use foldback_engine::StoreError;
-use foldback_engine::store::{Layout, StackPoint, StoredBlock, Version};
+use foldback_engine::store::{Layout, Revision, StackPoint, StoredBlock, Version};
 use rusqlite::{Connection, Transaction, params};
 
-use super::Spot;
 use super::error::Fault;
 use super::read::{layout, open};
 use super::sessions::{all_blocks, change, find_loop};
+use super::tail::Stamp;
+use super::{Spot, tail};
 use crate::body::{self, corrupt};
-use crate::rows::{LoopRow, NO_BLOCK, SessionRow, as_row, chain, index, number};
+use crate::rows::{LoopRow, NO_BLOCK, SessionRow, as_row, chain, index, number, write_metadata};
+use crate::tail::pieces;
 
 pub(super) fn commit(
     db: &mut Connection,
@@ -23,37 +25,92 @@ pub(super) fn commit(
 ) -> Result<Version, Fault> {
     let (version, ()) = change(db, &at.session, at.version, now, |change, session| {
         let target = find_loop(change, session, &at.loop_id)?;
-        let mut layout = layout(change, session, target.top)?;
-        let mut top = target.top;
-        for (position, block) in blocks.iter().enumerate() {
-            Layout::check(block, index(target.item_count))?;
-            layout = layout.with(block);
-            let number = next_number(change, session)?;
-            change
-                .prepare_cached(
-                    "INSERT INTO blocks (session, number, loop, parent, is_joined, reach, stored_at, data, layout)
-                     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
-                )?
-                .execute(params![
-                    session.key,
-                    number,
-                    target.key,
-                    top,
-                    position > 0,
-                    as_row(Layout::reach(block)),
-                    now.0,
-                    body::encode_block(block)?,
-                    body::encode_layout(&layout)?
-                ])?;
-            list_handles(change, session, number, block)?;
-            top = Some(number);
-        }
-        if blocks.is_empty() {
-            return Err(StoreError::InvalidBlock { why: NO_BLOCK.to_owned() }.into());
-        }
-        put(change, &target, (top, top))
+        add(change, session, &target, blocks, now)
     })?;
     Ok(version)
+}
+
+/// What a loop is to be, on its way to another thread.
+#[derive(Clone, Debug)]
+pub(super) struct Revised {
+    items: Vec<Arc<Item>>,
+    base: Option<i64>,
+    blocks: Vec<Arc<CompactionBlock>>,
+    metadata: Option<String>,
+}
+
+impl Revised {
+    pub(super) fn of(revision: &Revision<'_>) -> Self {
+        let Revision { items, base, blocks, metadata } = *revision;
+        let (items, blocks) = (items.to_vec(), blocks.to_vec());
+        Self { items, base: base.map(|base| base.0 as i64), blocks, metadata: metadata.map(write_metadata) }
+    }
+}
+
+/// Answers how many bytes the items take in the tail.
+pub(super) fn revise(
+    db: &mut Connection,
+    at: &Spot,
+    revised: &Revised,
+    now: Timestamp,
+) -> Result<(Version, usize), Fault> {
+    let pieces = pieces(&revised.items)?;
+    change(db, &at.session, at.version, now, |change, session| {
+        let before = find_loop(change, session, &at.loop_id)?;
+        all_blocks(change, session)?.check_base(before.top, revised.base)?;
+        let stamp = Stamp { version: Version(session.version.0 + 1), at: now };
+        let bytes = match pieces.is_empty() {
+            true => 0,
+            false => tail::append(change, (before.key, before.item_count), &pieces, &stamp)?,
+        };
+        let item_count = before.item_count + as_row(revised.items.len());
+        let target = LoopRow { item_count, top: revised.base, ..before };
+        add(change, session, &target, &revised.blocks, now)?;
+        if let Some(metadata) = &revised.metadata {
+            let sql = "UPDATE loops SET metadata = ?2 WHERE id = ?1";
+            change.execute(sql, params![target.key, metadata])?;
+        }
+        Ok(bytes)
+    })
+}
+
+/// Adds the blocks of one compaction on top of those that a loop has in force.
+fn add(
+    change: &Transaction<'_>,
+    session: &SessionRow,
+    target: &LoopRow,
+    blocks: &[Arc<CompactionBlock>],
+    now: Timestamp,
+) -> Result<(), Fault> {
+    let mut layout = layout(change, session, target.top)?;
+    let mut top = target.top;
+    for (position, block) in blocks.iter().enumerate() {
+        Layout::check(block, index(target.item_count))?;
+        layout = layout.with(block);
+        let number = next_number(change, session)?;
+        change
+            .prepare_cached(
+                "INSERT INTO blocks (session, number, loop, parent, is_joined, reach, stored_at, data, layout)
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
+            )?
+            .execute(params![
+                session.key,
+                number,
+                target.key,
+                top,
+                position > 0,
+                as_row(Layout::reach(block)),
+                now.0,
+                body::encode_block(block)?,
+                body::encode_layout(&layout)?
+            ])?;
+        list_handles(change, session, number, block)?;
+        top = Some(number);
+    }
+    if blocks.is_empty() {
+        return Err(StoreError::InvalidBlock { why: NO_BLOCK.to_owned() }.into());
+    }
+    put(change, target, (top, top))
 }
 
 fn next_number(change: &Transaction<'_>, session: &SessionRow) -> Result<i64, Fault> {

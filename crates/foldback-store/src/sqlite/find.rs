@@ -110,13 +110,13 @@ pub(super) fn search(db: &mut Connection, query: &SearchQuery) -> Result<SearchA
     let mut reader = BodyReader::new(&read);
     let mut hits = Vec::new();
     let (asked, mut walk) = Asked::new(&read, &search, query, session.as_ref())?;
-    while hits.len() < search.hits_max
+    while search.wants_more(hits.len())
         && let Some(stretch) = walk.next_stretch()
     {
         let batch = candidates(&read, &stretch, &asked.within(&stretch), session.as_ref())?;
         let mut reached = if batch.len() < BATCH_ITEMS { stretch.range.start } else { stretch.range.end };
         for (id, body) in &batch {
-            let has_enough = !search.is_ranked() && hits.len() >= search.hits_max;
+            let has_enough = search.hits_enough().is_some_and(|enough| hits.len() >= enough);
             if has_enough || !walk.may_look() {
                 reached = id + 1;
                 break;
@@ -129,12 +129,12 @@ pub(super) fn search(db: &mut Connection, query: &SearchQuery) -> Result<SearchA
             let Some((score, excerpt)) = search.judge(&item) else { continue };
             if asked.fits(&read, &search, *id, &item)? {
                 reader.with(body, |bytes| body::check(bytes, &body.hash))?;
-                hits.extend(places.hit(*id, &item)?.map(|hit| SearchHit { score, excerpt, ..hit }));
+                hits.extend(places.hit(*id, &item)?.map(|hit| (*id, SearchHit { score, excerpt, ..hit })));
             }
         }
         walk.advance(reached);
     }
-    Ok(answer(hits, search.hits_max, walk.next()))
+    Ok(answer(hits, &search, &walk))
 }
 
 /// The newest bodies of a stretch that have all the words.

@@ -218,21 +218,22 @@ pub(super) fn annotate_loop(
     Ok(version)
 }
 
-const INFO: &str = "SELECT s.name, s.version, l.name, s.created_at, s.updated_at, s.metadata
+const INFO: &str = "SELECT s.name, s.version, l.name, s.created_at, s.updated_at, s.metadata, s.block_count
     FROM live_sessions s JOIN loops l ON l.id = s.current_loop";
 
-type InfoRow = (String, i64, String, i64, i64, String);
+type InfoRow = (String, i64, String, i64, i64, String, i64);
 
 fn info_row(row: &Row<'_>) -> rusqlite::Result<InfoRow> {
-    Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?, row.get(4)?, row.get(5)?))
+    Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?, row.get(4)?, row.get(5)?, row.get(6)?))
 }
 
 fn as_info(
-    (id, changes, current_loop, created_at, updated_at, metadata): InfoRow,
+    (id, changes, current_loop, created_at, updated_at, metadata, block_count): InfoRow,
 ) -> Result<SessionInfo, Fault> {
     Ok(SessionInfo {
         id: id.into(),
         version: version(changes),
+        block_count: block_count.unsigned_abs(),
         current_loop: current_loop.into(),
         created_at: Timestamp(created_at),
         updated_at: Timestamp(updated_at),

@@ -15,10 +15,12 @@ use foldback_store::archive;
 
 use crate::HandClock;
 pub(crate) use crate::finding::{
-    a_search_that_stopped_early_goes_on_where_it_stopped, a_search_without_words_gives_each_item_on_one_page,
+    a_search_that_stopped_early_goes_on_where_it_stopped,
+    a_search_with_words_gives_each_item_on_one_page_too, a_search_without_words_gives_each_item_on_one_page,
     chinese_and_japanese_are_found_by_their_words, rare_words_are_found_among_very_common_ones,
     search_finds_folded_and_live_content,
 };
+pub(crate) use crate::revising::a_revision_is_made_whole_or_not_at_all;
 
 /// How long a job is held.
 const LEASE: Duration = Duration::from_secs(60);

@@ -3,11 +3,14 @@
 use std::sync::Arc;
 
 use foldback_core::{FactKind, Item, ItemKind, Recalled};
-use foldback_engine::store::{At, SearchQuery, recall};
+use foldback_engine::store::{At, SearchHit, SearchQuery, recall};
 use foldback_engine::{Store, StoreError};
 
 use crate::HandClock;
 use crate::cases::{begun, fold, main_loop, rounds, session};
+
+/// Pages that a test turns, at most.
+const PAGES_MAX: usize = 2_000;
 
 pub(crate) async fn chinese_and_japanese_are_found_by_their_words(store: &dyn Store, _: &HandClock) {
     let said = [
@@ -71,7 +74,7 @@ pub(crate) async fn a_search_that_stopped_early_goes_on_where_it_stopped(store: 
             hits.extend(answer.hits);
             asked += 1;
             assert_eq!(answer.is_complete, answer.next.is_none());
-            assert!(answer.next.is_none_or(|next| before.is_none_or(|before| next < before)), "it goes on");
+            assert!(asked < PAGES_MAX, "it goes on");
             before = answer.next;
             if before.is_none() {
                 break;
@@ -101,6 +104,59 @@ pub(crate) async fn a_search_without_words_gives_each_item_on_one_page(store: &d
     }
     let newest_first: Vec<String> = (0..50).rev().map(|number| format!("u{number}")).collect();
     assert_eq!(found, newest_first);
+}
+
+/// All hits of a query, page by page.
+async fn paged(store: &dyn Store, query: &SearchQuery) -> Vec<SearchHit> {
+    let (mut before, mut found) = (None, Vec::new());
+    for _ in 0..PAGES_MAX {
+        let answer = store.search(&SearchQuery { before, ..query.clone() }).await.unwrap();
+        assert!(answer.hits.len() <= query.limit && answer.is_complete == answer.next.is_none());
+        assert!(answer.hits.is_sorted_by(|one, other| one.score >= other.score), "the best first");
+        found.extend(answer.hits);
+        before = answer.next;
+        if before.is_none() {
+            return found;
+        }
+    }
+    panic!("{query:?} has more than {PAGES_MAX} pages");
+}
+
+pub(crate) async fn a_search_with_words_gives_each_item_on_one_page_too(store: &dyn Store, _: &HandClock) {
+    // Shorter and longer ones in turn, and some with a word more than once, so that no two pages are of
+    // items next to each other.
+    let said = |number: usize| {
+        let words = "marble ".repeat(1 + number * 5 % 3);
+        let rare = if number.is_multiple_of(12) { "granite ".repeat(1 + number % 5) } else { String::new() };
+        format!("number {number} of the {words}{rare}{}", "filler ".repeat(number * 7 % 11))
+    };
+    let items: Vec<Arc<Item>> =
+        (0..700).map(|number| Arc::new(Item::user(format!("u{number}"), said(number)))).collect();
+    begun(store, &items).await;
+    while store.index(1_000).await.unwrap() > 0 {}
+    let words = [SearchQuery::text("marble"), SearchQuery::text("\"of the marble\"")];
+    let filtered =
+        SearchQuery { regex: Some("number [0-9]*[05] ".to_owned()), ..SearchQuery::text("marble") };
+    let regex = SearchQuery { regex: Some("mar.le".to_owned()), ..SearchQuery::default() };
+    let in_session = SearchQuery { session: Some(session()), ..SearchQuery::text("marble number") };
+    for query in words.into_iter().chain([filtered, regex, in_session]) {
+        let whole = store.search(&SearchQuery { limit: 1_000, ..query.clone() }).await.unwrap();
+        assert!(whole.is_complete && whole.hits.len() >= 140, "{} for {query:?}", whole.hits.len());
+        for limit in [7, 60, 150, 699] {
+            let mut found = paged(store, &SearchQuery { limit, ..query.clone() }).await;
+            let mut expected = whole.hits.clone();
+            found.sort_by_key(|hit| hit.item_index);
+            expected.sort_by_key(|hit| hit.item_index);
+            let places = |hits: &[SearchHit]| hits.iter().map(|hit| hit.item_index).collect::<Vec<_>>();
+            assert_eq!(places(&found), places(&expected), "{limit} at a time for {query:?}");
+            assert!(found == expected, "{limit} at a time for {query:?}");
+        }
+    }
+    // Where one page is chosen from all of them, the pages are one ranking.
+    let few = SearchQuery::text("granite");
+    let whole = store.search(&SearchQuery { limit: 1_000, ..few.clone() }).await.unwrap().hits;
+    assert_eq!(whole.len(), 59);
+    assert!(paged(store, &SearchQuery { limit: 9, ..few }).await == whole, "in the same order");
 }
 
 pub(crate) async fn search_finds_folded_and_live_content(store: &dyn Store, _: &HandClock) {

@@ -6,6 +6,7 @@ mod damage;
 mod finding;
 mod model;
 mod postgres;
+mod revising;
 mod room;
 mod sqlite;
 
@@ -40,11 +41,13 @@ macro_rules! every_case {
             rare_words_are_found_among_very_common_ones,
             a_search_that_stopped_early_goes_on_where_it_stopped,
             a_search_without_words_gives_each_item_on_one_page,
+            a_search_with_words_gives_each_item_on_one_page_too,
             a_branch_shares_what_came_before_and_nothing_after,
             a_deleted_session_is_gone_and_its_handles_are_errors,
             a_fold_is_recalled_as_it_was_recorded,
             a_job_that_fails_too_often_is_kept_as_failed,
             a_lost_lease_is_noticed,
+            a_revision_is_made_whole_or_not_at_all,
             a_session_is_compacted_by_one_worker_at_a_time,
             a_session_that_is_not_there_is_a_typed_error,
             a_store_restored_from_a_backup_is_the_same,

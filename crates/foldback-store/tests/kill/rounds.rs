@@ -7,18 +7,19 @@ use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
 use foldback_core::{Dialect, LoopId, check};
-use foldback_engine::store::{LoopInfo, Origin, Repairs};
+use foldback_engine::store::{Layout, LoopInfo, Origin, Repairs, StoredBlock};
 use foldback_engine::{Store, StoreError};
 
 use crate::Failure;
 use crate::target::Target;
-use crate::writer::{Operation, item, retired_items, session};
+use crate::writer::{Operation, REVISED_NOTE, item, retired_items, session};
 
 /// How long a writer may take to come to the operation it is to be ended in.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// What a writer is to be ended in, in turn.
-const AIMS: [Operation; 4] = [Operation::Append, Operation::Compaction, Operation::Gc, Operation::Migration];
+const AIMS: [Operation; 5] =
+    [Operation::Append, Operation::Compaction, Operation::Revision, Operation::Gc, Operation::Migration];
 
 /// One in so many rounds must have ended a writer in the middle of each of these.
 const ROUNDS_PER_HIT: u32 = 20;
@@ -231,6 +232,7 @@ async fn look(store: &dyn Store, told: &Told) -> Result<usize, Failure> {
             }
         }
         let blocks = store.blocks(&session, &info.id).await.map_err(|error| error.to_string())?;
+        look_at_revisions(info, &blocks)?;
         let own = blocks.iter().filter(|block| block.loop_id == info.id).count();
         if own < told.blocks.get(&info.id).copied().unwrap_or(0) {
             return Err(format!("loop {} has lost a block", info.id));
@@ -242,6 +244,21 @@ async fn look(store: &dyn Store, told: &Told) -> Result<usize, Failure> {
         }
     }
     Ok(report.item_count)
+}
+
+/// The notes, the items and the block of a revision are all there, or none of them is.
+fn look_at_revisions(info: &LoopInfo, blocks: &[StoredBlock]) -> Result<(), Failure> {
+    let own = blocks.iter().filter(|block| block.loop_id == info.id && block.block.is_undo());
+    let hidden = own.map(|block| Layout::reach(&block.block)).max();
+    let noted = info.metadata.get(REVISED_NOTE).and_then(|noted| noted.as_u64());
+    match (hidden.map(|hidden| hidden as u64), noted) {
+        (hidden, noted)
+            if hidden == noted && hidden.is_none_or(|hidden| hidden <= info.item_count as u64) =>
+        {
+            Ok(())
+        }
+        (hidden, noted) => Err(format!("a revision of loop {} hides {hidden:?}, noted {noted:?}", info.id)),
+    }
 }
 
 /// A retired session is as it was until gc takes it away, and never there again.

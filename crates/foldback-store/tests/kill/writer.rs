@@ -7,7 +7,7 @@ use foldback_core::{
     CompactionBlock, Item, LoopId, Metadata, Overlay, Part, SessionId, SummarizeOlderStrategy, Timestamp,
     Transcript, View, plan,
 };
-use foldback_engine::store::{At, NewLoop, NewSession, Origin, Retention, Version};
+use foldback_engine::store::{At, NewLoop, NewSession, Origin, Retention, Revision, Version};
 use foldback_engine::{Store, StoreError};
 
 use crate::Failure;
@@ -19,6 +19,9 @@ const CHANGES_MAX: u32 = 100_000;
 /// Items that are added at a time, at most.
 const ITEMS_MAX: usize = 20;
 
+/// Where a loop's notes say how many items it had after its last revision.
+pub(crate) const REVISED_NOTE: &str = "revised";
+
 /// Items of a session that is retired.
 const ITEMS_RETIRED: usize = 25;
 
@@ -27,6 +30,7 @@ const ITEMS_RETIRED: usize = 25;
 pub(crate) enum Operation {
     Append,
     Compaction,
+    Revision,
     Gc,
     Migration,
     Undo,
@@ -37,9 +41,10 @@ pub(crate) enum Operation {
 }
 
 impl Operation {
-    pub(crate) const ALL: [Self; 9] = [
+    pub(crate) const ALL: [Self; 10] = [
         Self::Append,
         Self::Compaction,
+        Self::Revision,
         Self::Gc,
         Self::Migration,
         Self::Undo,
@@ -55,6 +60,7 @@ impl std::fmt::Display for Operation {
         f.write_str(match self {
             Self::Append => "append",
             Self::Compaction => "compaction",
+            Self::Revision => "revision",
             Self::Gc => "gc",
             Self::Migration => "migration",
             Self::Undo => "undo",
@@ -104,7 +110,7 @@ async fn change(store: &dyn Store, random: &mut fastrand::Rng, retired: &str) ->
     let info = store.session(&session).await?;
     let loop_id = info.current_loop.clone();
     let at = At { session: &session, loop_id: &loop_id, version: info.version };
-    match random.u32(0..20) {
+    match random.u32(0..22) {
         0..8 => append(store, &at, random.usize(1..=ITEMS_MAX)).await?,
         8..12 => compact(store, &at, random.usize(2..30)).await?,
         12 => unless_nothing(Operation::Undo, store.undo(&at)).await?,
@@ -112,6 +118,7 @@ async fn change(store: &dyn Store, random: &mut fastrand::Rng, retired: &str) ->
         14 => branch(store, &at, random).await?,
         15 => retire(store, retired).await?,
         16..19 => collect(store).await?,
+        19..21 => revise(store, &at, random.usize(1..=ITEMS_MAX)).await?,
         _ => {
             say(&format!("begin {}", Operation::Index));
             store.index(50).await?;
@@ -178,6 +185,33 @@ async fn compact(store: &dyn Store, at: &At<'_>, recent: usize) -> Result<(), St
     store.commit(at, &[planned.apply_floor().block]).await?;
     let own = blocks.iter().filter(|block| block.loop_id == *at.loop_id).count();
     say(&format!("blocks {} {}", at.loop_id, own + 1));
+    Ok(())
+}
+
+/// Adds items, hides them in place of the newest compaction, and notes how many items there are by then.
+async fn revise(store: &dyn Store, at: &At<'_>, count: usize) -> Result<(), StoreError> {
+    let start = store.head(at.session, at.loop_id).await?.item_count;
+    let items: Vec<Arc<Item>> = (start..start + count).map(|index| item(at.loop_id, index)).collect();
+    let blocks = store.blocks(at.session, at.loop_id).await?;
+    let newest = blocks.iter().rev().find(|block| block.is_in_force);
+    let transcript: Transcript = store
+        .items(at.session, at.loop_id, 0..start)
+        .await?
+        .into_iter()
+        .chain(items.iter().cloned())
+        .collect();
+    let view = View::through(&transcript, &Overlay::default()).expect("no block is refused");
+    let hidden = view.hiding(std::slice::from_ref(&(start..start + count))).expect("they are there");
+    let metadata: Metadata = [(REVISED_NOTE.to_owned(), (start + count).into())].into_iter().collect();
+    let revision = Revision {
+        items: &items,
+        base: newest.and_then(|newest| newest.parent),
+        blocks: hidden.overlay().blocks(),
+        metadata: Some(&metadata),
+    };
+    say(&format!("begin {}", Operation::Revision));
+    store.revise(at, &revision).await?;
+    say(&format!("items {} {}", at.loop_id, start + count));
     Ok(())
 }
 

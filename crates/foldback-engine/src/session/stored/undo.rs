@@ -6,12 +6,13 @@
 
 use std::cmp::Reverse;
 use std::ops::Range;
+use std::sync::Arc;
 
-use foldback_core::{CompactionBlock, Edit, LoopId, View};
+use foldback_core::{CompactionBlock, Edit, LoopId, Metadata, Overlay, View};
 use serde::{Deserialize, Serialize};
 
-use super::{Change, StoredSession, find};
-use crate::store::{BlockNumber, LoopInfo, StackPoint, StoreError, StoredBlock};
+use super::{StoredSession, find};
+use crate::store::{BlockNumber, LoopInfo, Revision, StackPoint, StoreError, StoredBlock, Version};
 
 /// Where a loop's notes hold what can be redone.
 pub const UNDONE_NOTE: &str = "foldback.undone";
@@ -43,30 +44,27 @@ impl StoredSession {
     /// Items that were repaired for it stay recorded, and a block hides them from then on.
     pub async fn undo(&mut self) -> Result<(), StoreError> {
         let current = self.current.clone();
-        let before = find(&self.store.loops(&self.id).await?, &current)?.stack;
         let blocks = self.store.blocks(&self.id, &current).await?;
         let in_force = blocks.iter().filter(|stored| stored.is_in_force);
         let mut newest_first: Vec<&StoredBlock> = in_force.collect();
         newest_first.sort_by_key(|stored| Reverse(stored.number));
-        if newest_first.iter().all(|stored| stored.block.is_undo()) {
+        // What hides the repairs of earlier compactions stays: it is part of what takes its place.
+        let hiding = newest_first.iter().take_while(|stored| stored.block.is_undo()).count();
+        let (hiding, compactions) = newest_first.split_at(hiding);
+        if compactions.is_empty() {
             return Err(StoreError::NothingTo { action: "undo" });
         }
-        let mut copies: Vec<Range<usize>> = Vec::new();
-        // What hides the repairs of earlier compactions stays: it is put back on top.
-        for stored in newest_first.iter().take_while(|stored| stored.block.is_undo()) {
-            copies.extend(dropped(&stored.block));
-            self.version = self.store.undo(&self.at(&current)).await?;
-        }
-        self.version = self.store.undo(&self.at(&current)).await?;
-        copies.extend(taken_off(&newest_first).filter_map(|stored| stored.block.copies.clone()));
+        let (newest, below) = compactions.split_at(newest_count(compactions));
+        let mut copies: Vec<Range<usize>> = hiding.iter().flat_map(|stored| dropped(&stored.block)).collect();
+        copies.extend(newest.iter().filter_map(|stored| stored.block.copies.clone()));
         copies.retain(|copies| !copies.is_empty());
         copies.sort_by_key(|copies| copies.start);
         copies.dedup();
-        if copies.is_empty() {
-            return Ok(());
-        }
-        self.hide(&current, &copies).await?;
-        self.note_undone(&current, before).await
+        self.version = match copies.is_empty() {
+            true => self.store.undo(&self.at(&current)).await?,
+            false => self.hide(&current, below, &copies).await?,
+        };
+        Ok(())
     }
 
     /// Puts the compaction that was undone last in force again. Refused where the session was changed
@@ -85,36 +83,46 @@ impl StoredSession {
         Ok(())
     }
 
-    /// Remembers what was in force before the block that is now the newest.
-    async fn note_undone(&mut self, loop_id: &LoopId, before: StackPoint) -> Result<(), StoreError> {
+    /// Leaves only these blocks in force and hides what was recorded for the others, in one step with the
+    /// note that says what was in force before.
+    async fn hide(
+        &self,
+        loop_id: &LoopId,
+        newest_first: &[&StoredBlock],
+        copies: &[Range<usize>],
+    ) -> Result<Version, StoreError> {
         let loops = self.store.loops(&self.id).await?;
         let info = find(&loops, loop_id)?;
-        let Some(hidden_by) = info.stack.top else { return Ok(()) };
-        let mut undone = Undone::of(info);
-        undone.push(Undone { hidden_by, before });
-        undone.drain(..undone.len().saturating_sub(UNDONE_MAX));
-        let mut metadata = info.metadata.clone();
-        let undone = serde_json::to_value(undone).expect("numbers are JSON");
-        metadata.insert(UNDONE_NOTE.to_owned(), undone);
-        self.change(&Change::Note(loop_id, &metadata)).await
-    }
-
-    /// Hides what was recorded for compactions that are no longer in force.
-    pub(super) async fn hide(&mut self, loop_id: &LoopId, copies: &[Range<usize>]) -> Result<(), StoreError> {
-        let loops = self.store.loops(&self.id).await?;
-        let (transcript, overlay) = self.load_record(find(&loops, loop_id)?).await?;
+        let mut transcript = self.empty.clone_empty();
+        transcript.extend(self.store.items(&self.id, loop_id, 0..info.item_count).await?);
+        let oldest_first = newest_first.iter().rev().map(|stored| Arc::clone(&stored.block));
+        let overlay = oldest_first.fold(Overlay::default(), |overlay, block| overlay.with(block));
         let hidden = View::through(&transcript, &overlay).and_then(|view| view.hiding(copies));
         let hidden = hidden.map_err(|error| StoreError::InvalidBlock { why: error.to_string() })?;
         let block = hidden.overlay().blocks().last().expect("what hides them is a block").clone();
-        self.change(&Change::Commit(loop_id, &[block])).await
+        // The number that it gets: at the version that was seen nothing else can get it.
+        let hidden_by = BlockNumber(self.store.session(&self.id).await?.block_count + 1);
+        let metadata = noted(info, Undone { hidden_by, before: info.stack });
+        let base = newest_first.first().map(|stored| stored.number);
+        let revision = Revision { items: &[], base, blocks: &[block], metadata: Some(&metadata) };
+        self.store.revise(&self.at(loop_id), &revision).await
     }
 }
 
-/// The blocks of the newest compaction, of all that were in force, newest first.
-fn taken_off<'b>(newest_first: &'b [&'b StoredBlock]) -> impl Iterator<Item = &'b StoredBlock> {
-    let mut is_over = false;
-    let compactions = newest_first.iter().copied().skip_while(|stored| stored.block.is_undo());
-    compactions.take_while(move |stored| !std::mem::replace(&mut is_over, !stored.is_joined))
+/// The notes of a loop with one more undo in them.
+fn noted(info: &LoopInfo, newest: Undone) -> Metadata {
+    let mut undone = Undone::of(info);
+    undone.push(newest);
+    undone.drain(..undone.len().saturating_sub(UNDONE_MAX));
+    let mut metadata = info.metadata.clone();
+    metadata.insert(UNDONE_NOTE.to_owned(), serde_json::to_value(undone).expect("numbers are JSON"));
+    metadata
+}
+
+/// How many blocks the newest of some compactions has.
+fn newest_count(newest_first: &[&StoredBlock]) -> usize {
+    let joined = newest_first.iter().take_while(|stored| stored.is_joined).count();
+    (joined + 1).min(newest_first.len())
 }
 
 /// What a block hides.

@@ -4,8 +4,7 @@
 //! A name that is quoted in its context is worth all of its weight, one that is only listed a part
 //! of it. Quotations and listed names compete for the same room.
 
-use std::cmp::Ordering;
-use std::collections::BinaryHeap;
+mod queue;
 
 use foldhash::{HashMap, HashMapExt};
 
@@ -14,6 +13,7 @@ use super::sources::{Sources, Subject, Topic, TopicIndex};
 use super::visible::Visible;
 use super::weigh::Weights;
 use crate::transcript::Meter;
+use queue::{Candidate, Queue, Ranked, Which};
 
 /// What a quoted line costs beside its words: indent, mark and line end.
 const LINE_TOKENS: f64 = 1.5;
@@ -84,94 +84,6 @@ impl Heading {
             _ => Shown::Named,
         };
         Self { tokens: meter.text(text) as f64, names, shown, weight }
-    }
-}
-
-/// Something that can be written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Which {
-    /// A passage, with its topic's heading.
-    Passage(u32),
-    /// The heading alone.
-    Heading(TopicIndex),
-    /// A name in a list.
-    Name(NameIndex),
-}
-
-#[derive(Clone, Copy)]
-struct Candidate {
-    ratio: f64,
-    /// It never costs less.
-    cost_min: f64,
-    which: Which,
-}
-
-impl Ord for Candidate {
-    fn cmp(&self, other: &Self) -> Ordering {
-        self.ratio.total_cmp(&other.ratio).then_with(|| other.which.cmp(&self.which))
-    }
-}
-impl PartialOrd for Candidate {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-impl PartialEq for Candidate {
-    fn eq(&self, other: &Self) -> bool {
-        self.cmp(other).is_eq()
-    }
-}
-impl Eq for Candidate {}
-
-/// Candidates, the best first as far as they are sorted: most are never looked at.
-#[derive(Default)]
-struct Ranked {
-    candidates: Vec<Candidate>,
-    sorted_count: usize,
-}
-
-/// So many are sorted at first, then as many again whenever there are no more.
-const SORTED_COUNT_MIN: usize = 1 << 15;
-
-impl Ranked {
-    fn get(&mut self, index: usize) -> Option<&Candidate> {
-        if index >= self.sorted_count {
-            let rest = &mut self.candidates[self.sorted_count..];
-            let more = self.sorted_count.max(SORTED_COUNT_MIN).min(rest.len());
-            if more < rest.len() {
-                rest.select_nth_unstable_by(more, |a, b| b.cmp(a));
-            }
-            rest[..more].sort_unstable_by(|a, b| b.cmp(a));
-            self.sorted_count += more;
-        }
-        self.candidates.get(index)
-    }
-}
-
-/// Candidates, the best first: those not looked at yet, and those that lost some of their gain.
-struct Queue<'c> {
-    ranked: &'c mut Ranked,
-    next: usize,
-    waiting: BinaryHeap<Candidate>,
-}
-
-impl<'c> Queue<'c> {
-    fn new(ranked: &'c mut Ranked) -> Self {
-        Self { ranked, next: 0, waiting: BinaryHeap::new() }
-    }
-
-    fn peek(&mut self) -> Option<&Candidate> {
-        self.ranked.get(self.next).max(self.waiting.peek())
-    }
-
-    fn pop(&mut self) -> Option<Candidate> {
-        match self.ranked.get(self.next) {
-            Some(&first) if Some(&first) >= self.waiting.peek() => {
-                self.next += 1;
-                Some(first)
-            }
-            _ => self.waiting.pop(),
-        }
     }
 }
 
@@ -269,7 +181,7 @@ impl<'c, 's> Chooser<'c, 's> {
             self.cost_min = self.cost_min.min(cost_min);
             candidates.push(Candidate { ratio: gain / cost, cost_min, which });
         }
-        self.candidates = Ranked { candidates, sorted_count: 0 };
+        self.candidates = Ranked::of(candidates);
     }
 
     /// Whether a passage says what one of those `seen` before says, by their hashes.
@@ -472,41 +384,4 @@ fn text_of<'c>(sources: &'c Sources<'_>, passages: &'c Passages<'_>, passage: u3
     let passage = &passages.passages[passage as usize];
     let source = passages.pieces[passage.piece as usize].source;
     &sources.texts[source as usize].text[passage.span.start as usize..passage.span.end as usize]
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_best_candidate_comes_first_whether_or_not_it_was_looked_at_before() {
-        let candidate =
-            |ratio: f64, name: u32| Candidate { ratio, cost_min: 1.0, which: Which::Name(NameIndex(name)) };
-        let candidates = vec![candidate(0.5, 2), candidate(0.9, 0), candidate(0.1, 3), candidate(0.5, 1)];
-        let mut ranked = Ranked { candidates, sorted_count: 0 };
-        let mut queue = Queue::new(&mut ranked);
-        queue.waiting.extend([candidate(0.6, 4), candidate(0.05, 5)]);
-        let mut order = Vec::new();
-        while let Some(best) = queue.pop() {
-            assert!(queue.peek().is_none_or(|next| *next <= best));
-            order.push(best.which);
-        }
-        assert_eq!(order, [0, 4, 1, 2, 3, 5].map(|name| Which::Name(NameIndex(name))));
-    }
-
-    #[test]
-    fn candidates_are_in_order_however_many_are_sorted_at_once() {
-        let candidate = |name: u32| {
-            let ratio = f64::from(name.wrapping_mul(0x9e37_79b1) >> 12);
-            Candidate { ratio, cost_min: 1.0, which: Which::Name(NameIndex(name)) }
-        };
-        let mut all: Vec<Candidate> = (0..3 * SORTED_COUNT_MIN as u32).map(candidate).collect();
-        let mut ranked = Ranked { candidates: all.clone(), sorted_count: 0 };
-        assert!(ranked.get(0).is_some() && ranked.sorted_count < all.len(), "not all are sorted at first");
-        all.sort_unstable_by(|a, b| b.cmp(a));
-        for (index, candidate) in all.iter().enumerate() {
-            assert_eq!(ranked.get(index).map(|ranked| ranked.which), Some(candidate.which));
-        }
-        assert!(ranked.get(all.len()).is_none());
-    }
 }

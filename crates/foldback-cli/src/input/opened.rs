@@ -138,7 +138,7 @@ mod tests {
         let path = folder.path().join("long.jsonl");
         fs::write(&path, (0..900).map(record).collect::<String>()).unwrap();
         let held = one(&Shared::default(), &path).unwrap();
-        for_each(&Shared::default(), &Inputs { paths: vec![path.clone()] }, |opened| {
+        for_each(&Shared::default(), &Inputs { paths: vec![path] }, |opened| {
             assert_eq!(opened.byte_count(), held.byte_count());
             assert_eq!(opened.bytes()?, held.bytes()?);
             let items = |opened: &Opened| opened.session.conversations()[0].recorded().to_vec();

@@ -66,8 +66,10 @@ pub(crate) fn for_each(
             Ok(mut opened) => {
                 let mut done = each(&opened);
                 if let Err(Failure::Changed { .. }) = done {
-                    opened = open_whole(shared, &source)?;
-                    done = each(&opened);
+                    done = open_whole(shared, &source).and_then(|whole| {
+                        opened = whole;
+                        each(&opened)
+                    });
                 }
                 if is_single {
                     // The program ends now: giving back a long session piece by piece takes longer

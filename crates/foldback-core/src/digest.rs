@@ -4,6 +4,7 @@
 //! names that are likeliest to be needed again, under the file or command they belong to. Nothing in
 //! it is made up: every line is a quotation or a count.
 
+mod ahead;
 mod choose;
 mod cut;
 mod earlier;
@@ -23,6 +24,8 @@ use crate::item::{Item, ItemKind};
 use crate::secrets::redact;
 use crate::sequence::Holds;
 use crate::transcript::Meter;
+use ahead::findings_of;
+pub(crate) use ahead::{read_ahead, read_old_ahead};
 use choose::Chooser;
 pub(crate) use earlier::user_lines;
 pub(crate) use findings::Findings;
@@ -111,23 +114,6 @@ pub fn digest_of(items: &[Arc<Item>], tokens_max: Tokens, meter: &Meter) -> Opti
     let now = items.len();
     let text = digest(&Material { items, kept: Vec::new(), focus: None, now }, tokens_max.0, meter)?;
     Some(text.trim_start().to_owned())
-}
-
-/// Finds in items all that a digest will ask for, so that it is found when the digest is written.
-pub(crate) fn read_ahead(items: &[Told<'_>], meter: &Meter) {
-    let sources = Sources::read(items);
-    for source in &sources.texts {
-        passages::read_ahead(source, meter);
-        words::said_in(source, meter);
-        write::decisions_in(&sources, source);
-    }
-}
-
-/// Finds in an item of long ago what a digest will ask for.
-pub(crate) fn read_changes_ahead(told: &Told<'_>) {
-    if let Some(findings) = told.findings {
-        findings.get().changes(told.item);
-    }
 }
 
 /// Writes a digest of at most `tokens_max`, without header. `None` where there is no room for one.

@@ -57,20 +57,18 @@ impl Transcript {
     /// what reading it costs, once; without it, the first digest pays.
     pub fn read_ahead(&self, index: usize) {
         let Some(told) = self.told(index, Hidden::Whole) else { return };
-        // A result is about what its call asked for.
-        let results = told.item.results().map(|(part_index, _)| part_index);
-        let mut calls: Vec<usize> =
-            results.filter_map(|part| Some(self.call_answered_by(index, part)?.0)).collect();
-        calls.dedup();
-        let asked = calls.into_iter().filter_map(|call| self.told(call, Hidden::Parts(Vec::new())));
-        let items: Vec<Told<'_>> = asked.chain([told]).collect();
-        digest::read_ahead(&items, &self.meter);
+        let asked = |part_index: usize| {
+            let (item_index, part_index) = self.call_answered_by(index, part_index)?;
+            Some((self.told(item_index, Hidden::Whole)?, part_index))
+        };
+        digest::read_ahead(&told, asked, &self.meter);
     }
 
-    /// The same for an item of long ago, of which a digest only tells what it changed.
-    pub fn read_changes_ahead(&self, index: usize) {
+    /// The same for an item of long ago, of which a digest only tells what the user said in it, or
+    /// which files it changed.
+    pub fn read_old_ahead(&self, index: usize) {
         if let Some(told) = self.told(index, Hidden::Whole) {
-            digest::read_changes_ahead(&told);
+            digest::read_old_ahead(&told, &self.meter);
         }
     }
 

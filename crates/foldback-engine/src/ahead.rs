@@ -10,8 +10,10 @@ use foldback_core::{Fold, FoldRequest, Holds, ItemKind, Tokens, Transcript};
 /// A digest of fewer tokens is written before threads would have helped: most are.
 const TOGETHER_TOKENS_MIN: Tokens = Tokens(500_000);
 
-/// All but the user's words is read up to about this much, the newest first; a digest reads no more.
-const READ_TOKENS_MAX: u64 = 900_000;
+/// Everything is read up to about this much, the newest first, and before that what the agent wrote
+/// up to so much more; a digest reads no more.
+const READ_TOKENS_MAX: u64 = 450_000;
+const OWN_TOKENS_MAX: u64 = 150_000;
 
 /// At most this many threads read together.
 const THREADS_MAX: usize = 8;
@@ -20,14 +22,14 @@ const THREADS_MAX: usize = 8;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Reading {
     Whole(usize),
-    /// Of what happened long ago, only what was changed.
-    Changes(usize),
+    /// It is of long ago: only what the user said, or which files were changed.
+    Old(usize),
 }
 
 impl Reading {
     fn index(self) -> usize {
         match self {
-            Self::Whole(index) | Self::Changes(index) => index,
+            Self::Whole(index) | Self::Old(index) => index,
         }
     }
 }
@@ -46,22 +48,31 @@ pub(crate) fn read_ahead(request: &FoldRequest<'_>) {
 
 /// The items that a digest of the fold looks into, the newest first.
 fn to_read(fold: &Fold, transcript: &Transcript) -> Vec<Reading> {
-    let mut left = READ_TOKENS_MAX;
+    let (mut left, mut left_of_own) = (READ_TOKENS_MAX, OWN_TOKENS_MAX);
     let folded = fold.range.clone().rev().filter(|&index| fold.hides(index));
     let reading = |index: usize| {
         let entry = transcript.get(index)?;
-        // What the user said is read however long ago it was.
-        if entry.kind() == ItemKind::User {
+        let (kind, tokens) = (entry.kind(), entry.tokens().total.0);
+        let left = match kind {
+            // What the user said is read with what stands beside it.
+            ItemKind::User => left.max(left_of_own),
+            ItemKind::Assistant if left == 0 => take(&mut left_of_own, tokens),
+            _ => take(&mut left, tokens),
+        };
+        if left > 0 {
             return Some(Reading::Whole(index));
         }
-        let is_recent = left > 0;
-        left = left.saturating_sub(entry.tokens().total.0);
-        match is_recent {
-            true => Some(Reading::Whole(index)),
-            false => entry.holds().contains(Holds::CALL).then_some(Reading::Changes(index)),
-        }
+        let is_told = kind == ItemKind::User || entry.holds().contains(Holds::CHANGE);
+        is_told.then_some(Reading::Old(index))
     };
     folded.filter_map(reading).collect()
+}
+
+/// Takes from what is left, and returns how much that was.
+fn take(left: &mut u64, tokens: u64) -> u64 {
+    let before = *left;
+    *left = before.saturating_sub(tokens);
+    before
 }
 
 fn read_on_threads(threads: usize, transcript: &Transcript, readings: &[Reading]) {
@@ -70,7 +81,7 @@ fn read_on_threads(threads: usize, transcript: &Transcript, readings: &[Reading]
         while let Some(&reading) = readings.get(next.fetch_add(1, Ordering::Relaxed)) {
             match reading {
                 Reading::Whole(index) => transcript.read_ahead(index),
-                Reading::Changes(index) => transcript.read_changes_ahead(index),
+                Reading::Old(index) => transcript.read_old_ahead(index),
             }
         }
     };
@@ -88,8 +99,8 @@ mod tests {
 
     use super::*;
 
-    /// Tool rounds of about `tokens`.
-    fn rounds(tokens: u64) -> Transcript {
+    /// Tool rounds of about `tokens`, each of a remark, a call and its answer.
+    fn rounds(tokens: u64, remark: &str) -> Transcript {
         let mut transcript = Transcript::default();
         transcript.push(Item::user("task", "Make src/parser.rs faster. Never touch src/lexer.rs."));
         transcript.push(Item::assistant("plan", vec![Part::text("First src/scan.rs, then the rest.")]));
@@ -99,8 +110,8 @@ mod tests {
         while transcript.tokens().0 < tokens {
             number += 1;
             let (call, path) = (format!("c{number}"), format!("src/module_{}.rs", number % 97));
-            let asked = Part::call(call.clone(), "read", &json!({"path": path}));
-            transcript.push(Item::assistant(format!("a{number}"), vec![Part::text("Next."), asked]));
+            let asked = Part::call(call.clone(), "write", &json!({"path": path}));
+            transcript.push(Item::assistant(format!("a{number}"), vec![Part::text(remark), asked]));
             let answer = format!("fn scan_{number}() in {path} took {number} ms\n").repeat(60);
             transcript.push(Item::tool(format!("t{number}"), ToolResult::text(call, answer)));
         }
@@ -115,7 +126,7 @@ mod tests {
     #[test]
     fn a_digest_says_the_same_whether_or_not_its_items_were_read_ahead() {
         let tokens = TOGETHER_TOKENS_MIN.0 + 100_000;
-        let (alone, together) = (planned(&rounds(tokens)), planned(&rounds(tokens)));
+        let (alone, together) = (planned(&rounds(tokens, "Next.")), planned(&rounds(tokens, "Next.")));
         together.requests().for_each(|request| read_ahead(&request));
         let (alone, together) = (alone.apply_digest(), together.apply_digest());
         assert!(alone.block.summaries.iter().flatten().next().is_some(), "something is folded");
@@ -123,8 +134,8 @@ mod tests {
     }
 
     #[test]
-    fn of_what_happened_long_ago_only_what_the_user_said_is_read() {
-        let transcript = rounds(READ_TOKENS_MAX + 200_000);
+    fn of_what_happened_long_ago_only_words_and_calls_are_read() {
+        let transcript = rounds(READ_TOKENS_MAX * 2, &"Next is the rest of it. ".repeat(160));
         let plan = planned(&transcript);
         let fold = plan.folds().next().unwrap();
         let readings = to_read(fold, &transcript);
@@ -132,16 +143,16 @@ mod tests {
             readings.windows(2).all(|two| two[1].index() < two[0].index()),
             "the newest first, each once"
         );
-        let is_whole = |reading: &&Reading| matches!(reading, Reading::Whole(_));
-        let read: Vec<usize> = readings.iter().filter(is_whole).map(|reading| reading.index()).collect();
-        let (oldest, newest) = (*read.last().unwrap(), read[0]);
-        assert_eq!(
-            oldest, 2,
-            "the aside is read, what the agent said before it is not; the task and the newest stay visible"
-        );
-        assert!(read.len() < newest, "{} of {newest}", read.len());
-        let changes = readings.iter().filter(|reading| !is_whole(reading)).map(|reading| reading.index());
-        let calls: Vec<usize> = changes.collect();
-        assert!(!calls.is_empty() && calls.iter().all(|index| !read.contains(index)), "{calls:?}");
+        let has = |index: usize, reading: fn(usize) -> Reading| readings.contains(&reading(index));
+        let newest = readings[0].index();
+        assert!(has(newest, Reading::Whole) && has(newest - 1, Reading::Whole), "an answer and its call");
+        let is_answer = |index: &usize| transcript.get(*index).unwrap().kind() == ItemKind::Tool;
+        let indices = readings.iter().map(|reading| reading.index());
+        let oldest_answer = indices.filter(is_answer).last().unwrap();
+        assert!(oldest_answer > newest / 4, "{oldest_answer} of {newest}");
+        assert!(has(oldest_answer - 3, Reading::Whole), "before that, what the agent wrote");
+        assert!(has(4, Reading::Old), "long ago, calls that may have changed something");
+        assert!(has(2, Reading::Old), "and the aside; the task and the newest message stay visible");
+        assert!(readings.last().unwrap().index() == 2, "what the agent said before it is not read");
     }
 }

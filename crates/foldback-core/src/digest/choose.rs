@@ -8,7 +8,7 @@ mod queue;
 
 use foldhash::{HashMap, HashMapExt};
 
-use super::passages::{NameIndex, Passages};
+use super::passages::{Name, NameCounter, NameIndex, Passages};
 use super::sources::{Sources, Subject, Topic, TopicIndex};
 use super::visible::Visible;
 use super::weigh::Weights;
@@ -121,15 +121,9 @@ impl<'c, 's> Chooser<'c, 's> {
             .map(|((&weight, topic), text)| Heading::of(topic, weight, text, passages, meter))
             .collect();
         let weights = weights.names;
-        // With the space before it: some share a token with it, figures do not.
-        let mut spaced = String::new();
-        let mut count_spaced = |name: &str| {
-            spaced.clear();
-            spaced.extend([" ", name]);
-            meter.text(&spaced)
-        };
-        let mut name_tokens: Vec<f64> =
-            passages.names.iter().map(|name| name.tokens(&mut count_spaced) as f64).collect();
+        let mut counter = NameCounter::new(meter);
+        let tokens_of = |name: &Name<'_>| name.tokens(|text| counter.count(text)) as f64;
+        let mut name_tokens: Vec<f64> = passages.names.iter().map(tokens_of).collect();
         let room_share = room_share(&weights, &name_tokens, tokens_max);
         if room_share >= AMPLE_SHARE {
             name_tokens.iter_mut().for_each(|tokens| *tokens += COMMA_TOKENS);

@@ -2,9 +2,10 @@
 
 use std::hash::BuildHasher;
 use std::ops::Range;
-use std::sync::OnceLock;
+use std::sync::{LazyLock, OnceLock};
 
 use foldhash::fast::FixedState;
+use memchr::memchr_iter;
 
 use super::sources::Author;
 use crate::ledger::{FactKind, scan};
@@ -64,9 +65,13 @@ pub(super) struct Line {
 impl Line {
     /// What it costs, counted once.
     pub(super) fn count(&self, text: &str, count: impl Fn(&str) -> u64) -> u64 {
-        let counted = || count(&text[self.span.start as usize..self.span.end as usize]);
-        u64::from(*self.tokens.get_or_init(|| u32::try_from(counted()).unwrap_or(u32::MAX)))
+        counted(&self.tokens, || count(&text[self.span.start as usize..self.span.end as usize]))
     }
+}
+
+/// What something costs, counted once.
+pub(super) fn counted(tokens: &OnceLock<u32>, count: impl FnOnce() -> u64) -> u64 {
+    u64::from(*tokens.get_or_init(|| u32::try_from(count()).unwrap_or(u32::MAX)))
 }
 
 /// A name in a text.
@@ -78,6 +83,13 @@ pub(super) struct Mention {
     pub(super) hash: u32,
     /// What it costs in a list, once somebody has counted.
     pub(super) tokens: OnceLock<u32>,
+}
+
+impl Mention {
+    /// What it costs in a list, counted once.
+    pub(super) fn count(&self, text: &str, count: impl FnOnce(&str) -> u64) -> u64 {
+        counted(&self.tokens, || count(&text[self.span.start as usize..self.span.end as usize]))
+    }
 }
 
 /// What a name hashes to. Different names may hash to the same.
@@ -160,35 +172,73 @@ impl Cut {
 
 /// What is quoted around a name of a piece: whole words, at least [`WINDOW_CHARACTERS`] of them.
 fn window(piece: &str, name: &Range<usize>) -> Range<usize> {
+    match piece.is_ascii() {
+        true => {
+            let bytes = |span: Range<usize>| piece.as_bytes()[span].iter();
+            let classes: &[u8; 128] = &ASCII;
+            window_of(piece, name, |span| bytes(span).map(|&byte| (1, classes[usize::from(byte & 0x7f)])))
+        }
+        false => window_of(piece, name, |span| {
+            piece[span].chars().map(|character| (character.len_utf8(), class_of(character)))
+        }),
+    }
+}
+
+/// The same, by the lengths and classes of the characters in a span.
+fn window_of<C: DoubleEndedIterator<Item = (usize, u8)>>(
+    piece: &str,
+    name: &Range<usize>,
+    characters: impl Fn(Range<usize>) -> C,
+) -> Range<usize> {
     let mut start = if name.start <= LEAD_BYTES_MAX { 0 } else { name.start };
     let mut end = name.end;
     let mut size = WindowSize::default();
-    piece[start..end].chars().for_each(|character| size.add(character));
-    let mut before = ' ';
-    for (at, character) in piece[name.end..].char_indices() {
-        if size.is_enough(before, character) {
+    characters(start..end).for_each(|(_, class)| size.add(class));
+    let mut before = BLANK;
+    for (length, class) in characters(name.end..piece.len()) {
+        if size.is_enough(before, class) {
             break;
         }
-        size.add(character);
-        before = character;
-        end = name.end + at + character.len_utf8();
+        size.add(class);
+        before = class;
+        end += length;
     }
     if piece.len() - end <= REST_BYTES_MAX {
         end = piece.len();
     }
-    let mut behind = ' ';
-    for (at, character) in piece[..start].char_indices().rev() {
-        if size.is_enough(character, behind) && (behind != ' ' || start < name.start) {
+    let mut behind = BLANK;
+    for (length, class) in characters(0..start).rev() {
+        if size.is_enough(class, behind) && (behind != BLANK || start < name.start) {
             break;
         }
-        size.add(character);
-        behind = character;
-        start = at;
+        size.add(class);
+        behind = class;
+        start -= length;
     }
     let window = &piece[start..end];
     start += window.len() - window.trim_start().len();
     start..start + window.trim().len()
 }
+
+/// Classes of characters, as bits: white space, and what a window may be cut beside.
+const SPACE: u8 = 1;
+const PARTING: u8 = 2;
+/// A blank itself, which is both.
+const BLANK: u8 = 4 | SPACE | PARTING;
+
+fn class_of(character: char) -> u8 {
+    let is_joining = matches!(character, '_' | '/' | '.' | '-' | '@' | '~' | '$' | '%' | ':');
+    match character {
+        ' ' => BLANK,
+        _ if character.is_whitespace() => SPACE | PARTING,
+        _ if character.is_alphanumeric() || is_joining => 0,
+        _ => PARTING,
+    }
+}
+
+/// The classes of the characters that are bytes.
+static ASCII: LazyLock<[u8; 128]> =
+    LazyLock::new(|| std::array::from_fn(|byte| class_of(char::from(byte as u8))));
 
 /// How many characters a window has, white space folded.
 #[derive(Default)]
@@ -198,20 +248,16 @@ struct WindowSize {
 }
 
 impl WindowSize {
-    fn add(&mut self, character: char) {
-        let is_space = character.is_whitespace();
+    fn add(&mut self, class: u8) {
+        let is_space = class & SPACE != 0;
         self.characters += usize::from(!is_space || !self.ends_in_space);
         self.ends_in_space = is_space;
     }
 
-    /// Whether a window may be cut between these two characters.
-    fn is_enough(&self, before: char, after: char) -> bool {
-        let parts = |character: char| {
-            let is_joining = matches!(character, '_' | '/' | '.' | '-' | '@' | '~' | '$' | '%' | ':');
-            !character.is_alphanumeric() && !is_joining
-        };
+    /// Whether a window may be cut between characters of these two classes.
+    fn is_enough(&self, before: u8, after: u8) -> bool {
         self.characters >= WINDOW_CHARACTERS_MAX
-            || (self.characters >= WINDOW_CHARACTERS && (parts(before) || parts(after)))
+            || (self.characters >= WINDOW_CHARACTERS && (before | after) & PARTING != 0)
     }
 }
 
@@ -228,10 +274,12 @@ fn without_number(line: &str) -> &str {
 pub(super) fn spans(text: &str) -> Vec<Range<usize>> {
     let mut spans = Vec::new();
     let mut start = 0;
-    for line in text.split('\n') {
-        let trimmed = line.trim();
-        let at = start + (line.len() - line.trim_start().len());
-        start += line.len() + 1;
+    for end in memchr_iter(b'\n', text.as_bytes()).chain([text.len()]) {
+        let line = &text[start..end];
+        let trimmed = trimmed(line);
+        let at = start + trimmed.start;
+        let trimmed = &line[trimmed];
+        start = end + 1;
         if trimmed.len() < LINE_BYTES_MIN {
             continue;
         }
@@ -242,6 +290,21 @@ pub(super) fn spans(text: &str) -> Vec<Range<usize>> {
         }
     }
     spans
+}
+
+/// Where a line stands without the white space around it.
+fn trimmed(line: &str) -> Range<usize> {
+    let bytes = line.as_bytes();
+    let is_ink = |byte: &u8| *byte != b' ' && *byte != b'\t';
+    let start = bytes.iter().position(is_ink).unwrap_or(line.len());
+    let end = bytes.iter().rposition(is_ink).map_or(start, |last| last + 1);
+    let is_seen = |byte: Option<&u8>| byte.is_none_or(u8::is_ascii_graphic);
+    if is_seen(bytes.get(start)) && is_seen(bytes[start..end].last()) {
+        return start..end;
+    }
+    // Some other white space may stand there.
+    let start = line.len() - line.trim_start().len();
+    start..start + line.trim().len()
 }
 
 fn pieces(line: &str, push: impl FnMut(Range<usize>)) {
@@ -322,6 +385,34 @@ mod tests {
             ascii_pieces(line.as_bytes(), |piece| quick.push(piece));
             any_pieces(line, |piece| slow.push(piece));
             assert_eq!(quick, slow, "{line}");
+        }
+    }
+
+    #[test]
+    fn windows_in_ascii_are_those_that_characters_give() {
+        let text =
+            "  let scan_token = self.parse(\tinput)?;  // see src/parser.rs:12, or not at all, as ever";
+        let characters = |span: Range<usize>| {
+            text[span].chars().map(|character| (character.len_utf8(), class_of(character)))
+        };
+        for start in 0..text.len() {
+            for end in start + 1..=text.len() {
+                let name = start..end;
+                assert_eq!(window(text, &name), window_of(text, &name, characters), "{name:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn white_space_around_a_line_is_left_out_whatever_it_is() {
+        let spaces = ["", " ", "\t ", "\r", "\u{b}", " \u{a0}", "\u{3000}", "\u{2028} "];
+        for before in spaces {
+            for behind in spaces {
+                for ink in ["", "x", "a b", "größe", "\u{1}"] {
+                    let line = format!("{before}{ink}{behind}");
+                    assert_eq!(&line[trimmed(&line)], line.trim(), "{line:?}");
+                }
+            }
         }
     }
 

@@ -40,7 +40,15 @@ fn push<'r>(
 ) {
     let topic = sources.about(subject);
     if !text.trim().is_empty() {
-        sources.texts.push(Source { item_index, author, topic, text, is_beside: false, known: None });
+        sources.texts.push(Source {
+            item_index,
+            author,
+            topic,
+            text,
+            is_beside: false,
+            is_old: false,
+            known: None,
+        });
     }
 }
 

@@ -6,7 +6,8 @@ use std::sync::OnceLock;
 
 use foldhash::{HashMap, HashMapExt};
 
-use super::cut::{Cut, Line, Mention, hash_of};
+use super::cut::{Cut, Line, Mention, counted, hash_of};
+use super::findings::PartFindings;
 use super::sources::{Author, Source, Sources, Subject, TopicIndex};
 use crate::ledger::{FactKind, scan};
 use crate::transcript::Meter;
@@ -107,11 +108,27 @@ impl<'s> Name<'s> {
     /// What it costs in a list; counted once where findings are kept.
     pub(super) fn tokens(&self, count: impl FnOnce(&str) -> u64) -> u64 {
         match self.tokens {
-            Some(kept) => {
-                u64::from(*kept.get_or_init(|| u32::try_from(count(self.text)).unwrap_or(u32::MAX)))
-            }
+            Some(kept) => counted(kept, || count(self.text)),
             None => count(self.text),
         }
+    }
+}
+
+/// Counts names with the space before them: some share a token with it, figures do not.
+pub(super) struct NameCounter<'m> {
+    meter: &'m Meter,
+    spaced: String,
+}
+
+impl<'m> NameCounter<'m> {
+    pub(super) fn new(meter: &'m Meter) -> Self {
+        Self { meter, spaced: String::new() }
+    }
+
+    pub(super) fn count(&mut self, name: &str) -> u64 {
+        self.spaced.clear();
+        self.spaced.extend([" ", name]);
+        self.meter.text(&self.spaced)
     }
 }
 
@@ -286,17 +303,23 @@ impl<'s> Passages<'s> {
     }
 }
 
-/// Cuts a text and counts its lines, where that is kept.
-pub(super) fn read_ahead(source: &Source<'_>, meter: &Meter) {
-    if let Cow::Borrowed(cut) = cut_of(source) {
-        for line in &cut.lines {
-            line.count(&source.text, |text| meter.text(text));
-        }
+/// Cuts a text, and counts its lines and the names in it.
+pub(super) fn read_ahead(text: &str, author: Author, known: &PartFindings, meter: &Meter) {
+    let cut = known.cut(|| Cut::of(text, author));
+    for line in &cut.lines {
+        line.count(text, |text| meter.text(text));
+    }
+    let mut counter = NameCounter::new(meter);
+    for mention in &cut.names {
+        mention.count(text, |name| counter.count(name));
     }
 }
 
-/// The cut of a source: the one that is kept, or a new one.
+/// The cut of a source: the one that is kept, or a new one; of what was said long ago, nothing.
 fn cut_of<'r>(source: &'r Source<'_>) -> Cow<'r, Cut> {
+    if source.is_old {
+        return Cow::Owned(Cut::default());
+    }
     cut_of_known(source).map_or_else(|| Cow::Owned(Cut::of(&source.text, source.author)), Cow::Borrowed)
 }
 
@@ -328,6 +351,13 @@ struct Joint {
 
 impl Joint {
     fn at(name: &str, place: usize) -> Self {
+        if name.is_ascii() {
+            let (start, end) = name.as_bytes().split_at(place);
+            let is_inside = |byte: &u8| !is_ascii_joint(*byte);
+            let before = start.iter().rposition(is_inside).map_or(0, |last| last + 1);
+            let after = end.iter().position(is_inside).map_or(name.len(), |first| place + first);
+            return Self { before, after };
+        }
         let before = name[..place].trim_end_matches(is_joint).len();
         let after = name.len() - name[place..].trim_start_matches(is_joint).len();
         Self { before, after }

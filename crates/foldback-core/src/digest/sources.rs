@@ -4,8 +4,8 @@ use std::borrow::Cow;
 
 use foldhash::HashMap;
 
-use super::findings::{Findings, PartFindings, changes_of};
-use super::{Hidden, Told, earlier};
+use super::findings::{PartFindings, changes_of};
+use super::{Hidden, Told, earlier, findings_of};
 use crate::ids::CallId;
 use crate::item::{Item, ItemKind};
 use crate::ledger::{command_text, error_line, test_clause};
@@ -26,6 +26,21 @@ pub(super) enum Author {
     Host,
 }
 
+/// Who wrote a part of an item.
+pub(super) fn author_of(kind: ItemKind, part: &Part) -> Author {
+    match (part, kind) {
+        (Part::ToolCall(_), _) => Author::Agent,
+        (Part::ToolResult(_), _) => Author::Tool,
+        (Part::Reasoning(_), _) => Author::Thought,
+        (_, ItemKind::User) => Author::User,
+        (_, ItemKind::Assistant) => Author::Agent,
+        (_, ItemKind::Tool) => Author::Tool,
+        (_, ItemKind::System | ItemKind::Developer | ItemKind::Context | ItemKind::Notification) => {
+            Author::Host
+        }
+    }
+}
+
 /// What a text is about, as an index into the topics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) struct TopicIndex(pub(super) u32);
@@ -39,6 +54,8 @@ pub(super) struct Source<'r> {
     pub(super) text: Cow<'r, str>,
     /// Whether some of it can still be seen, beside the digest.
     pub(super) is_beside: bool,
+    /// Whether a user wrote it so long ago that only their sentences are quoted, and no names listed.
+    pub(super) is_old: bool,
     /// What was found in it before.
     pub(super) known: Option<&'r PartFindings>,
 }
@@ -105,11 +122,15 @@ const WHY_BYTES_MAX: usize = 100;
 /// As much is quoted of the line that an error begins with.
 const ERROR_BYTES_MAX: usize = 160;
 
-/// All but the user's words is read up to this much, the newest first: about 800,000 tokens.
-const READ_BYTES_MAX: usize = 3 << 20;
+/// All but the user's words is read up to this much, the newest first: about 400,000 tokens.
+const READ_BYTES_MAX: usize = 3 << 19;
+
+/// Before that, what the agent wrote is read up to this much: names that it gave to a tool are needed
+/// again more often than those which only a tool answered with.
+const OWN_BYTES_MAX: usize = 1 << 19;
 
 /// Bytes of what can be read in a part.
-fn size_of(part: &Part) -> usize {
+pub(super) fn size_of(part: &Part) -> usize {
     match part {
         Part::ToolCall(call) => call.input.as_str().len(),
         Part::ToolResult(result) => result.content.iter().filter_map(ResultPart::as_text).map(str::len).sum(),
@@ -118,6 +139,22 @@ fn size_of(part: &Part) -> usize {
             text_of(part).len()
         }
     }
+}
+
+/// Splits items where those of some kinds behind it have fewer than `bytes_max` bytes to be read.
+fn split_before<'i, 'r>(
+    items: &'i [Told<'r>],
+    bytes_max: usize,
+    is_counted: impl Fn(ItemKind) -> bool,
+) -> (&'i [Told<'r>], &'i [Told<'r>]) {
+    let mut left = bytes_max;
+    let is_within = |told: &&Told<'_>| {
+        let parts = told.item.parts.iter().filter(|_| is_counted(told.kind));
+        left = left.saturating_sub(parts.map(size_of).sum());
+        left > 0
+    };
+    let count = items.iter().rev().take_while(is_within).count();
+    items.split_at(items.len() - count)
 }
 
 /// Everything folded, read once.
@@ -136,18 +173,19 @@ pub(super) struct Sources<'r> {
 }
 
 impl<'r> Sources<'r> {
-    /// Reads recorded items: of a very long past, what the user said and which files were changed.
+    /// Reads recorded items: the newest whole, of those before them what the agent wrote, and of a
+    /// very long past what the user said and which files were changed.
     pub(super) fn read(items: &[Told<'r>]) -> Self {
         let mut sources = Self::default();
-        let mut left = READ_BYTES_MAX;
-        let mut is_within = |item: &Item| {
-            let is_read = item.kind != ItemKind::User;
-            left = left.saturating_sub(item.parts.iter().filter(|_| is_read).map(size_of).sum());
-            left > 0
-        };
-        let recent = items.iter().rev().take_while(|told| is_within(told.item)).count();
-        let (old, recent) = items.split_at(items.len() - recent);
+        let (older, recent) = split_before(items, READ_BYTES_MAX, |kind| kind != ItemKind::User);
+        let (old, own) = split_before(older, OWN_BYTES_MAX, |kind| kind == ItemKind::Assistant);
         old.iter().for_each(|told| sources.push_old(told));
+        for told in own {
+            match told.kind {
+                ItemKind::User | ItemKind::Assistant => sources.push(told),
+                _ => sources.push_old(told),
+            }
+        }
         recent.iter().for_each(|told| sources.push(told));
         sources
     }
@@ -155,8 +193,11 @@ impl<'r> Sources<'r> {
     /// Of an item of long ago: what the user said, what a summary says, which files were changed.
     fn push_old(&mut self, told: &Told<'r>) {
         if told.kind == ItemKind::User || told.holds.contains(Holds::SUMMARY) {
+            let first = self.texts.len();
             self.push(told);
-        } else if told.holds.contains(Holds::CALL) {
+            let said = self.texts[first..].iter_mut().filter(|source| source.author == Author::User);
+            said.for_each(|source| source.is_old = true);
+        } else if told.holds.contains(Holds::CHANGE) {
             let changes = match told.findings {
                 Some(findings) => Cow::Borrowed(findings.get().changes(told.item)),
                 None => Cow::Owned(changes_of(told.item)),
@@ -183,15 +224,12 @@ impl<'r> Sources<'r> {
             if !is_hidden && !matches!(part, Part::ToolCall(_)) {
                 continue;
             }
-            let findings = told.findings.map(Findings::get);
-            let known = findings.and_then(|findings| findings.part(item, part_index, size_of(part)));
-            let (author, topic) = match part {
-                Part::ToolCall(call) => (Author::Agent, self.call(item_index, call, known, said)),
-                Part::ToolResult(result) => (Author::Tool, self.answer(item_index, result, part, known)),
-                Part::Reasoning(_) => (Author::Thought, self.about(Subject::Notes)),
-                Part::Text(_) | Part::Structured(_) | Part::File(_) | Part::Media(_) | Part::Opaque(_) => {
-                    self.spoken(item.kind)
-                }
+            let known = findings_of(told, part_index);
+            let author = author_of(item.kind, part);
+            let topic = match part {
+                Part::ToolCall(call) => self.call(item_index, call, known, said),
+                Part::ToolResult(result) => self.answer(item_index, result, part, known),
+                _ => self.spoken(author),
             };
             let text = match (part, known) {
                 (Part::ToolCall(_), _) if !is_hidden => continue,
@@ -200,20 +238,17 @@ impl<'r> Sources<'r> {
             };
             if !text.trim().is_empty() {
                 let is_beside = told.hidden != Hidden::Whole;
-                self.texts.push(Source { item_index, author, topic, text, is_beside, known });
+                self.texts.push(Source { item_index, author, topic, text, is_beside, is_old: false, known });
             }
         }
     }
 
-    fn spoken(&mut self, kind: ItemKind) -> (Author, TopicIndex) {
-        match kind {
-            ItemKind::User => (Author::User, self.about(Subject::Notes)),
-            ItemKind::Assistant => (Author::Agent, self.about(Subject::Notes)),
-            ItemKind::Tool => (Author::Tool, self.about(Subject::Tool("tool".into()))),
-            ItemKind::System | ItemKind::Developer | ItemKind::Context | ItemKind::Notification => {
-                (Author::Host, self.about(Subject::Scene))
-            }
-        }
+    fn spoken(&mut self, author: Author) -> TopicIndex {
+        self.about(match author {
+            Author::User | Author::Agent | Author::Thought => Subject::Notes,
+            Author::Tool => Subject::Tool("tool".into()),
+            Author::Host => Subject::Scene,
+        })
     }
 
     /// The topic of a subject; a new one where there is none yet.
@@ -369,4 +404,33 @@ pub(super) fn first_sentence(text: &str, bytes_max: usize) -> &str {
     let line = text.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or("");
     let end = line.find(". ").map_or(line.len(), |end| end + 1);
     clipped(&line[..end], bytes_max)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::digest::folded;
+
+    #[test]
+    fn the_agents_words_are_read_further_back_than_answers_and_the_users_always() {
+        let long = |bytes: usize| "word ".repeat(bytes / 5);
+        let said = |id: &str, bytes: usize| Item::assistant(id, vec![Part::text(long(bytes))]);
+        let answered = |id: &str, bytes: usize| Item::tool(id, ToolResult::text("c", long(bytes)));
+        let items = [
+            Item::user("user", "Use tabs in src/far.rs."),
+            said("too-old", OWN_BYTES_MAX / 3 * 2),
+            said("own", OWN_BYTES_MAX / 3 * 2),
+            answered("old-answer", READ_BYTES_MAX / 8),
+            said("recent", 100),
+            answered("answer", READ_BYTES_MAX - 1_000),
+        ];
+        let items = folded(items.iter());
+        let sources = Sources::read(&items);
+        let read: Vec<(&str, bool)> = sources
+            .texts
+            .iter()
+            .map(|source| (items[source.item_index].item.id.as_str(), source.is_old))
+            .collect();
+        assert_eq!(read, [("user", true), ("own", false), ("recent", false), ("answer", false)]);
+    }
 }

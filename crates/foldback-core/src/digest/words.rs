@@ -73,7 +73,7 @@ pub(super) fn choose_words(sources: &Sources<'_>, kept: &[Text], tokens_max: u64
 
 fn all_sentences(sources: &Sources<'_>, kept: &[Text], meter: &Meter) -> Vec<Sentence> {
     let mut all = Vec::new();
-    let mut seen = HashSet::new();
+    let mut seen = HashSet::with_capacity(sources.texts.len());
     let users = (0_u32..).zip(&sources.texts).filter(|(_, source)| source.author == Author::User);
     for (number, (source_index, source)) in users.enumerate() {
         let said = said_in(source, meter);
@@ -126,7 +126,7 @@ struct SaidSentence {
 }
 
 impl Said {
-    fn of(text: &str, meter: &Meter) -> Self {
+    pub(super) fn of(text: &str, meter: &Meter) -> Self {
         let own = own_words(text);
         let own_bytes = own.iter().map(ExactSizeIterator::len).sum();
         let mut sentences = Vec::new();

@@ -200,7 +200,7 @@ pub(super) fn decisions_in<'r>(sources: &Sources<'_>, source: &'r Source<'_>) ->
 }
 
 /// Where a text tells a decision; of long sentences the beginning.
-fn decisions_told(text: &str) -> Vec<(u32, u32)> {
+pub(super) fn decisions_told(text: &str) -> Vec<(u32, u32)> {
     let clipped = |span: Range<usize>| (span.start, clipped(&text[span], DECISION_BYTES_MAX));
     let decisions = sentences(text).into_iter().map(clipped).filter(|(_, sentence)| is_decision(sentence));
     decisions.map(|(start, sentence)| (start as u32, (start + sentence.len()) as u32)).collect()

@@ -232,6 +232,17 @@ const CUES: &[&str] = &[
 /// After `.`, `!`, `?` and `;` it is over where white space or nothing follows.
 const FULL_ENDS: &[&str] = &["。", "！", "？", "；", "।"];
 
+/// The bytes that a mark may begin with after which a sentence is over.
+const MAY_END: [bool; 256] = {
+    let mut may_end = [false; 256];
+    let mut rest: &[u8] = b"\n.!?;\xe0\xe3\xef";
+    while let [byte, more @ ..] = rest {
+        may_end[*byte as usize] = true;
+        rest = more;
+    }
+    may_end
+};
+
 /// The sentences of a text, without the white space around them. A line end ends a sentence.
 pub fn sentences(text: &str) -> Vec<Range<usize>> {
     let mut sentences = Vec::new();
@@ -244,8 +255,12 @@ pub fn sentences(text: &str) -> Vec<Range<usize>> {
             sentences.push(at..at + trimmed.len());
         }
     };
-    for (at, &byte) in text.as_bytes().iter().enumerate() {
-        let end = match byte {
+    let bytes = text.as_bytes();
+    let mut next = 0;
+    while let Some(found) = bytes[next..].iter().position(|&byte| MAY_END[usize::from(byte)]) {
+        let at = next + found;
+        next = at + 1;
+        let end = match bytes[at] {
             b'\n' => at + 1,
             b'.' | b'!' | b'?' | b';' if is_space_at(text, at + 1) && !is_abbreviated(&text[start..=at]) => {
                 at + 1
@@ -286,25 +301,31 @@ pub fn is_constraint(sentence: &str) -> bool {
     INDEX.are_in(sentence)
 }
 
-/// Cues by the byte that they begin with: a sentence is looked at word by word, once for all of them.
+/// Cues by how they begin: a sentence is looked at word by word, once for all of them.
 #[derive(Debug)]
 pub(super) struct Cues {
-    spaced: [Vec<&'static str>; 256],
+    spaced: [Vec<&'static str>; BUCKETS],
     /// Those of scripts without spaces, which may stand anywhere.
-    unspaced: Vec<&'static str>,
+    unspaced: [Vec<&'static str>; BUCKETS],
+}
+
+const BUCKETS: usize = 256;
+
+/// Where cues are kept that begin with these two bytes, in lower case.
+fn bucket(first: u8, second: u8) -> usize {
+    usize::from(first.wrapping_mul(37) ^ second)
 }
 
 impl Cues {
     pub(super) fn new(cues: &[&'static str]) -> Self {
-        let mut spaced = [const { Vec::new() }; 256];
-        let mut unspaced = Vec::new();
+        let mut index =
+            Self { spaced: [const { Vec::new() }; BUCKETS], unspaced: [const { Vec::new() }; BUCKETS] };
         for &cue in cues {
-            match cue.as_bytes() {
-                [first, ..] if is_spaced(cue) => spaced[*first as usize].push(cue),
-                _ => unspaced.push(cue),
-            }
+            let &[first, second, ..] = cue.as_bytes() else { panic!("{cue} is too short for a cue") };
+            let of_script = if is_spaced(cue) { &mut index.spaced } else { &mut index.unspaced };
+            of_script[bucket(first, second)].push(cue);
         }
-        Self { spaced, unspaced }
+        index
     }
 
     /// Whether a sentence has one of them in it, in any case, as [`find_cue`] finds them in lower case.
@@ -316,21 +337,19 @@ impl Cues {
     }
 
     fn are_in_ascii(&self, sentence: &[u8]) -> bool {
-        let mut is_inside_word = false;
-        for (at, &byte) in sentence.iter().enumerate() {
+        let mut at = 0;
+        while let Some(&[first, second]) = sentence.get(at..at + 2) {
             let rest = &sentence[at..];
             let begins = |cue: &&str| {
-                let cue = cue.as_bytes();
-                // The second letter tells most cues apart.
-                cue.get(1)
-                    .is_none_or(|second| rest.get(1).is_some_and(|next| next.eq_ignore_ascii_case(second)))
-                    && rest.get(..cue.len()).is_some_and(|start| start.eq_ignore_ascii_case(cue))
+                rest.get(..cue.len()).is_some_and(|start| start.eq_ignore_ascii_case(cue.as_bytes()))
                     && !rest.get(cue.len()).is_some_and(|&next| is_ascii_letter(next))
             };
-            if !is_inside_word && self.spaced[usize::from(byte.to_ascii_lowercase())].iter().any(begins) {
+            let bucket = bucket(first.to_ascii_lowercase(), second.to_ascii_lowercase());
+            if self.spaced[bucket].iter().any(begins) {
                 return true;
             }
-            is_inside_word = is_ascii_letter(byte);
+            // On to the next word.
+            at += rest.iter().position(|&byte| !is_ascii_letter(byte)).unwrap_or(rest.len()) + 1;
         }
         false
     }
@@ -339,20 +358,34 @@ impl Cues {
         let mut is_inside_word = false;
         for (at, character) in sentence.char_indices() {
             let rest = &sentence[at..];
+            let &[first, second, ..] = rest.as_bytes() else { break };
+            let bucket = bucket(first, second);
             let begins =
                 |cue: &&str| rest.strip_prefix(*cue).is_some_and(|rest| !rest.starts_with(is_letter));
-            if !is_inside_word && self.spaced[rest.as_bytes()[0] as usize].iter().any(begins) {
+            if self.unspaced[bucket].iter().any(|cue| rest.starts_with(cue))
+                || (!is_inside_word && self.spaced[bucket].iter().any(begins))
+            {
                 return true;
             }
             is_inside_word = is_letter(character);
         }
-        self.unspaced.iter().any(|cue| sentence.contains(cue))
+        false
     }
 }
 
 fn is_ascii_letter(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'\''
+    LETTERS[usize::from(byte)]
 }
+
+const LETTERS: [bool; 256] = {
+    let mut letters = [false; 256];
+    let mut byte = 0;
+    while byte < letters.len() {
+        letters[byte] = (byte as u8).is_ascii_alphanumeric() || matches!(byte as u8, b'_' | b'\'');
+        byte += 1;
+    }
+    letters
+};
 
 fn is_spaced(cue: &str) -> bool {
     cue.chars().all(|c| matches!(c as u32, 0..=0x0fff))

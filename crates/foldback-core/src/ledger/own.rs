@@ -79,19 +79,14 @@ fn closes(line: &str, tag: &str) -> bool {
 
 /// Whether a sentence is language rather than code or a log: mostly letters.
 fn is_prose(sentence: &str) -> bool {
-    let (mut letters, mut others) = (0, 0);
-    for (at, &byte) in sentence.as_bytes().iter().enumerate() {
-        match byte {
-            b' ' | b'\t'..=b'\r' => {}
-            b'a'..=b'z' | b'A'..=b'Z' => letters += 1,
-            0x80.. => {
-                let (more_letters, more_others) = count_letters(&sentence[at..]);
-                (letters, others) = (letters + more_letters, others + more_others);
-                break;
-            }
-            _ => others += 1,
+    let (letters, others) = match sentence.is_ascii() {
+        true => {
+            let count = |is_counted: fn(&u8) -> bool| sentence.bytes().filter(is_counted).count();
+            let letters = count(|byte| byte.is_ascii_alphabetic());
+            (letters, sentence.len() - letters - count(|byte| matches!(byte, b' ' | b'\t'..=b'\r')))
         }
-    }
+        false => count_letters(sentence),
+    };
     letters >= 2 && letters >= 3 * others && !is_log_line(sentence)
 }
 
@@ -121,6 +116,23 @@ fn is_log_line(sentence: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_sentence_is_prose_whether_or_not_all_of_it_is_ascii() {
+        for (sentence, expected) in [
+            ("Use tabs.", true),
+            ("\tUse tabs\u{b}, please", true),
+            ("a1", false),
+            ("x = [1, 2, 3];", false),
+            ("at parser.rs", false),
+            ("see src/a.rs:12", false),
+            ("Größe ändern", true),
+            ("数字 1", false),
+            ("必须用中文", true),
+        ] {
+            assert_eq!(is_prose(sentence), expected, "{sentence}");
+        }
+    }
 
     #[test]
     fn only_what_the_user_wrote_is_quoted() {

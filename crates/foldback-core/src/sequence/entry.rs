@@ -10,6 +10,7 @@ use crate::ids::Tokens;
 use crate::item::{Item, ItemKind};
 use crate::part::{Part, ResultPart};
 use crate::tokens::ItemTokens;
+use crate::tools::Action;
 
 bitflags! {
     /// What an item holds, so that a pass over many items need not look into each.
@@ -31,6 +32,8 @@ bitflags! {
         const SUMMARY = 1 << 6;
         /// The last part is reasoning.
         const REASONING_LAST = 1 << 7;
+        /// A tool call that may change a file, as far as the name of its tool tells.
+        const CHANGE = 1 << 8;
     }
 }
 
@@ -43,6 +46,7 @@ impl Holds {
         for part in &item.parts {
             holds |= match part {
                 Part::Reasoning(_) => Self::REASONING,
+                Part::ToolCall(call) if Action::may_change(call) => Self::CALL | Self::CHANGE,
                 Part::ToolCall(_) => Self::CALL,
                 Part::ToolResult(result) => {
                     let mut held = Self::RESULT;

@@ -1,5 +1,9 @@
 //! The tools that are known, and what the fields of their inputs are called.
 
+use std::sync::LazyLock;
+
+use foldhash::HashMap;
+
 /// What a tool is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Verb {
@@ -125,14 +129,17 @@ const NAME_BYTES_MAX: usize = 48;
 
 /// The verb of a known tool. Servers put their own name before that of the tool.
 pub(super) fn verb_of(name: &str) -> Option<Verb> {
-    let name = name.rsplit("__").next().unwrap_or(name);
+    let is_joint = |at: &usize| name.as_bytes()[*at..].starts_with(b"__");
+    let start = (0..name.len()).rev().find(is_joint).map_or(0, |at| at + 2);
+    let name = name.get(start..).unwrap_or("");
     if name.len() > NAME_BYTES_MAX {
         return None;
     }
     let letters = name.bytes().filter(u8::is_ascii_alphanumeric).map(|byte| byte.to_ascii_lowercase());
     let letters: smallvec::SmallVec<[u8; NAME_BYTES_MAX]> = letters.collect();
-    let found = TOOLS.binary_search_by(|(known, _)| known.as_bytes().cmp(&letters));
-    found.ok().map(|index| TOOLS[index].1)
+    static VERBS: LazyLock<HashMap<&[u8], Verb>> =
+        LazyLock::new(|| TOOLS.iter().map(|(known, verb)| (known.as_bytes(), *verb)).collect());
+    VERBS.get(&*letters).copied()
 }
 
 /// Verbs in the names of tools that nobody told us about, the surest sign first.

@@ -50,7 +50,7 @@ pub(super) struct Ranked {
 }
 
 /// So many are sorted at first, then as many again whenever there are no more.
-const SORTED_COUNT_MIN: usize = 1 << 15;
+const SORTED_COUNT_MIN: usize = 1 << 13;
 
 impl Ranked {
     pub(super) fn of(candidates: Vec<Candidate>) -> Self {

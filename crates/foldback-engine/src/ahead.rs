@@ -12,7 +12,7 @@ const TOGETHER_TOKENS_MIN: Tokens = Tokens(500_000);
 
 /// Everything is read up to about this much, the newest first, and before that what the agent wrote
 /// up to so much more; a digest reads no more.
-const READ_TOKENS_MAX: u64 = 450_000;
+const READ_TOKENS_MAX: u64 = 300_000;
 const OWN_TOKENS_MAX: u64 = 150_000;
 
 /// At most this many threads read together.

@@ -122,8 +122,8 @@ const WHY_BYTES_MAX: usize = 100;
 /// As much is quoted of the line that an error begins with.
 const ERROR_BYTES_MAX: usize = 160;
 
-/// All but the user's words is read up to this much, the newest first: about 400,000 tokens.
-const READ_BYTES_MAX: usize = 3 << 19;
+/// All but the user's words is read up to this much, the newest first: about 270,000 tokens.
+const READ_BYTES_MAX: usize = 1 << 20;
 
 /// Before that, what the agent wrote is read up to this much: names that it gave to a tool are needed
 /// again more often than those which only a tool answered with.

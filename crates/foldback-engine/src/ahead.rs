@@ -135,7 +135,7 @@ mod tests {
 
     #[test]
     fn of_what_happened_long_ago_only_words_and_calls_are_read() {
-        let transcript = rounds(READ_TOKENS_MAX * 2, &"Next is the rest of it. ".repeat(160));
+        let transcript = rounds(READ_TOKENS_MAX * 2, &"Next is the rest of it. ".repeat(320));
         let plan = planned(&transcript);
         let fold = plan.folds().next().unwrap();
         let readings = to_read(fold, &transcript);
@@ -148,7 +148,7 @@ mod tests {
         assert!(has(newest, Reading::Whole) && has(newest - 1, Reading::Whole), "an answer and its call");
         let is_answer = |index: &usize| transcript.get(*index).unwrap().kind() == ItemKind::Tool;
         let indices = readings.iter().map(|reading| reading.index());
-        let oldest_answer = indices.filter(is_answer).last().unwrap();
+        let oldest_answer = indices.rev().find(is_answer).unwrap();
         assert!(oldest_answer > newest / 4, "{oldest_answer} of {newest}");
         assert!(has(oldest_answer - 3, Reading::Whole), "before that, what the agent wrote");
         assert!(has(4, Reading::Old), "long ago, calls that may have changed something");

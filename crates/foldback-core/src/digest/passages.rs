@@ -351,13 +351,6 @@ struct Joint {
 
 impl Joint {
     fn at(name: &str, place: usize) -> Self {
-        if name.is_ascii() {
-            let (start, end) = name.as_bytes().split_at(place);
-            let is_inside = |byte: &u8| !is_ascii_joint(*byte);
-            let before = start.iter().rposition(is_inside).map_or(0, |last| last + 1);
-            let after = end.iter().position(is_inside).map_or(name.len(), |first| place + first);
-            return Self { before, after };
-        }
         let before = name[..place].trim_end_matches(is_joint).len();
         let after = name.len() - name[place..].trim_start_matches(is_joint).len();
         Self { before, after }

@@ -131,15 +131,15 @@ const NAME_BYTES_MAX: usize = 48;
 pub(super) fn verb_of(name: &str) -> Option<Verb> {
     let is_joint = |at: &usize| name.as_bytes()[*at..].starts_with(b"__");
     let start = (0..name.len()).rev().find(is_joint).map_or(0, |at| at + 2);
-    let name = name.get(start..).unwrap_or("");
+    let name = &name[start..];
     if name.len() > NAME_BYTES_MAX {
         return None;
     }
     let letters = name.bytes().filter(u8::is_ascii_alphanumeric).map(|byte| byte.to_ascii_lowercase());
     let letters: smallvec::SmallVec<[u8; NAME_BYTES_MAX]> = letters.collect();
-    static VERBS: LazyLock<HashMap<&[u8], Verb>> =
+    static BY_NAME: LazyLock<HashMap<&[u8], Verb>> =
         LazyLock::new(|| TOOLS.iter().map(|(known, verb)| (known.as_bytes(), *verb)).collect());
-    VERBS.get(&*letters).copied()
+    BY_NAME.get(&*letters).copied()
 }
 
 /// Verbs in the names of tools that nobody told us about, the surest sign first.

@@ -93,7 +93,7 @@ impl Destination {
         match Target::of(&path).ok()? {
             Target::Device(_) => None,
             Target::File { folder, .. } => {
-                Begun::new(scope, &folder, || opened.bytes().ok().map(|bytes| &bytes[..]), push)
+                Begun::new(scope, &folder, opened, push)
             }
         }
     }
@@ -105,10 +105,14 @@ impl Destination {
         changed: Option<&Written<'_>>,
         begun: Option<Begun<'_>>,
     ) -> Result<Option<Place>, Failure> {
-        let original = opened.bytes()?.as_slice();
-        let pieces = changed.map_or([original, &[]], Written::pieces);
-        // A fresh file does not begin with what was read.
-        let begun = begun.filter(|_| std::ptr::eq(pieces[0], original));
+        let content = match changed {
+            None => Content { session: Some(opened), added: &[] },
+            Some(written) => {
+                let session = written.begins_with_session().then_some(opened);
+                Content { session, added: written.added() }
+            }
+        };
+        let begun = begun.filter(|_| content.session.is_some());
         let path = match self {
             Self::Nowhere => return Ok(None),
             Self::Terminal => {
@@ -116,12 +120,15 @@ impl Destination {
                 return Ok(None);
             }
             Self::Stdout => {
-                to_stdout(&pieces)?;
+                // Nothing is printed of a file that turns out to have changed.
+                content.hold()?;
+                let mut stdout = io::stdout().lock();
+                content.write_to(&mut stdout).and_then(|()| stdout.flush()).map_err(Failure::stdout)?;
                 PathBuf::from("stdout")
             }
             Self::File(file) => {
                 refuse_input(opened, file)?;
-                replace(file, &pieces, begun, Durable::Eventually)?;
+                replace(file, &content, begun, Durable::Eventually)?;
                 file.clone()
             }
             Self::Folder(folder, written) => {
@@ -132,7 +139,7 @@ impl Destination {
                     let hint = Some("give each folder of sessions an output folder of its own".to_owned());
                     return Err(Failure::Write { path: file, error, hint });
                 }
-                replace(&file, &pieces, begun, Durable::Eventually)?;
+                replace(&file, &content, begun, Durable::Eventually)?;
                 file
             }
             Self::InPlace => {
@@ -145,7 +152,7 @@ impl Destination {
                         ));
                     }
                     (None, Some(_)) => None,
-                    (Some(_), Some(stamp)) => Some(in_place(&path, stamp, &pieces, begun)?),
+                    (Some(_), Some(stamp)) => Some(in_place(&path, stamp, &content, begun)?),
                 };
                 return Ok(Some(Place { path, backup }));
             }
@@ -172,7 +179,8 @@ fn refuse_input(opened: &Opened, file: &Path) -> Result<(), Failure> {
 /// Writes to stdout.
 pub(crate) fn to_stdout(pieces: &[&[u8]]) -> Result<(), Failure> {
     let mut stdout = io::stdout().lock();
-    write_pieces(&mut stdout, pieces).and_then(|()| stdout.flush()).map_err(Failure::stdout)
+    let written = pieces.iter().try_for_each(|piece| stdout.write_all(piece));
+    written.and_then(|()| stdout.flush()).map_err(Failure::stdout)
 }
 
 /// Prints to stdout, in colour on a terminal.
@@ -188,10 +196,6 @@ pub(crate) fn print_json(value: &impl serde::Serialize) -> Result<(), Failure> {
     to_stdout(&[json.as_bytes()])
 }
 
-fn write_pieces(to: &mut impl Write, pieces: &[&[u8]]) -> io::Result<()> {
-    pieces.iter().try_for_each(|piece| to.write_all(piece))
-}
-
 /// When a written file must be on the disk.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Durable {
@@ -202,8 +206,34 @@ enum Durable {
 }
 
 /// Writes a file completely, or leaves what was there.
-pub(crate) fn to_file(path: &Path, pieces: &[&[u8]]) -> Result<(), Failure> {
-    replace(path, pieces, None, Durable::Eventually)
+pub(crate) fn to_file(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
+    replace(path, &Content { session: None, added: bytes }, None, Durable::Eventually)
+}
+
+/// What a file will hold.
+struct Content<'a> {
+    /// All that this session was read from, first.
+    session: Option<&'a Opened>,
+    added: &'a [u8],
+}
+
+impl Content<'_> {
+    fn write_to(&self, to: &mut impl Write) -> io::Result<()> {
+        if let Some(session) = self.session {
+            session.write_to(to, || true)?;
+        }
+        to.write_all(self.added)
+    }
+
+    /// Makes sure that all of it is there, unchanged, before anything is written.
+    fn hold(&self) -> Result<(), Failure> {
+        self.session.map_or(Ok(()), |session| session.bytes().map(|_| ()))
+    }
+
+    /// Fails where what was written is not what was read.
+    fn check(&self) -> Result<(), Failure> {
+        self.session.map_or(Ok(()), Opened::check_unchanged)
+    }
 }
 
 /// What is written when a path is.
@@ -243,23 +273,30 @@ fn beside() -> tempfile::Builder<'static, 'static> {
     names
 }
 
-/// Writes `pieces`, of which the first is on its way already where there is a `begun`.
-fn replace(path: &Path, pieces: &[&[u8]], begun: Option<Begun<'_>>, durable: Durable) -> Result<(), Failure> {
+/// Writes `content`, of which the session is on its way already where there is a `begun`.
+fn replace(
+    path: &Path,
+    content: &Content<'_>,
+    begun: Option<Begun<'_>>,
+    durable: Durable,
+) -> Result<(), Failure> {
     let failed = |error| Failure::Write { path: path.to_owned(), error, hint: None };
     let (path, folder) = match Target::of(path)? {
         Target::Device(path) => {
+            content.hold()?;
             let mut device = File::options().write(true).open(path).map_err(failed)?;
-            return write_pieces(&mut device, pieces).and_then(|()| device.flush()).map_err(failed);
+            return content.write_to(&mut device).and_then(|()| device.flush()).map_err(failed);
         }
         Target::File { path, folder } => (path, folder),
     };
     let written = || -> io::Result<NamedTempFile> {
         let mut file = beside().tempfile_in(&folder)?;
-        write_pieces(&mut file, pieces)?;
+        content.write_to(file.as_file_mut())?;
         Ok(file)
     };
-    let ended = begun.and_then(|begun| begun.end(&folder, pieces.get(1..).unwrap_or_default()));
+    let ended = begun.and_then(|begun| begun.end(&folder, content.added));
     let file = ended.map_or_else(written, Ok).map_err(failed)?;
+    content.check()?;
     if durable == Durable::BeforeReplacing {
         file.as_file().sync_all().map_err(failed)?;
     }
@@ -286,7 +323,7 @@ fn new_file_permissions(folder: &Path) -> Option<std::fs::Permissions> {
 fn in_place(
     path: &Path,
     read: &Stamp,
-    pieces: &[&[u8]],
+    content: &Content<'_>,
     begun: Option<Begun<'_>>,
 ) -> Result<PathBuf, Failure> {
     let failed = |error| Failure::Write { path: path.to_owned(), error, hint: None };
@@ -305,8 +342,12 @@ fn in_place(
         std::fs::copy(path, &backup).map_err(failed)?;
         File::open(&backup).and_then(|file| file.sync_all()).map_err(failed)?;
     }
-    replace(path, pieces, begun, Durable::BeforeReplacing)?;
-    Ok(backup)
+    let replaced = replace(path, content, begun, Durable::BeforeReplacing);
+    if replaced.is_err() {
+        // The file is still in its own place.
+        let _left_behind = std::fs::remove_file(&backup);
+    }
+    replaced.map(|()| backup)
 }
 
 fn free_backup(path: &Path) -> io::Result<PathBuf> {
@@ -329,7 +370,8 @@ mod tests {
         let path = folder.path().join("session.jsonl");
         std::fs::write(&path, "old").unwrap();
         for expected in ["session.jsonl.bak", "session.jsonl.bak1"] {
-            let backup = in_place(&path, &Stamp::of(&path), &[b"n", b"ew"], None).unwrap();
+            let content = Content { session: None, added: b"new" };
+            let backup = in_place(&path, &Stamp::of(&path), &content, None).unwrap();
             assert_eq!(backup.file_name().unwrap(), expected);
         }
         assert_eq!(std::fs::read_to_string(&path).unwrap(), "new");
@@ -344,7 +386,8 @@ mod tests {
         std::fs::write(&path, "old").unwrap();
         let stamp = Stamp::of(&path);
         std::fs::write(&path, "old and more").unwrap();
-        assert!(matches!(in_place(&path, &stamp, &[b"new"], None), Err(Failure::Write { .. })));
+        let content = Content { session: None, added: b"new" };
+        assert!(matches!(in_place(&path, &stamp, &content, None), Err(Failure::Write { .. })));
         assert_eq!(std::fs::read_to_string(&path).unwrap(), "old and more");
     }
 }

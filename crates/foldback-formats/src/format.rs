@@ -10,6 +10,7 @@ use foldback_core::{Dialect, Item, ItemId, Text};
 use crate::conversation::Conversation;
 use crate::detect::{BEGINNING_BYTES, Fit, Probe, detect, detect_by_beginning};
 use crate::error::{Fault, FormatError, Problem};
+use crate::file_end::FileEnd;
 use crate::new_ids::NewIds;
 use crate::pieces::Source;
 use crate::{dialect, recording, session};
@@ -185,6 +186,18 @@ pub(crate) trait Codec: Sync {
     ) -> Option<Added> {
         None
     }
+
+    /// The same for a file of which only the end is at hand; its compaction record goes behind it.
+    /// `None` where that is not enough.
+    fn append_behind(
+        &self,
+        _contents: &Contents,
+        _end: &FileEnd<&[u8]>,
+        _conversation: &Conversation,
+        _items: &[Arc<Item>],
+    ) -> Option<Vec<u8>> {
+        None
+    }
 }
 
 /// A record that was added to a session.
@@ -347,6 +360,21 @@ impl Contents {
         Written::fresh(Format::Native, file, Vec::new())
     }
 
+    /// A long file with a compaction after which the model sees exactly `items`, of which only the end is
+    /// read: what is added goes behind it. `None` where the format cannot say from that what to add, or
+    /// the file cannot be read; [`Session::compacted`] works on all of its bytes.
+    pub fn compacted_behind(
+        &self,
+        source: &dyn Source,
+        conversation: &Conversation,
+        items: &[Arc<Item>],
+    ) -> Option<Written<'static>> {
+        let end = FileEnd::read(source, self.end()?.range.start).ok()?;
+        let added = self.format.codec().append_behind(self, &end.as_ref(), conversation, items)?;
+        let written_as = WrittenAs::Appended(self.format);
+        Some(Written { behind: Behind::File, added, written_as, losses: Vec::new() })
+    }
+
     /// The record that the main conversation ends with, where the format says.
     pub(crate) fn end(&self) -> Option<&End> {
         self.reading.end.as_ref()
@@ -390,12 +418,12 @@ impl Session {
     pub fn compacted(&self, conversation: &Conversation, items: &[Arc<Item>]) -> Written<'_> {
         let codec = self.format.codec();
         if let Some(added) = codec.append(self, conversation, items) {
-            let (original, added) = match added {
-                Added::Behind(records) => (self.bytes(), records),
-                Added::Within(file) => (&[][..], file),
+            let (behind, added) = match added {
+                Added::Behind(records) => (Behind::Bytes(self.bytes()), records),
+                Added::Within(file) => (Behind::Nothing, file),
             };
             let written_as = WrittenAs::Appended(self.format);
-            return Written { original, added, written_as, losses: Vec::new() };
+            return Written { behind, added, written_as, losses: Vec::new() };
         }
         let own = match self.conversations() {
             [_] => codec.write(items, Some(self)),
@@ -426,9 +454,7 @@ pub fn write(
 /// is not copied.
 #[derive(Clone, Debug)]
 pub struct Written<'a> {
-    /// The bytes of the session that come first.
-    original: &'a [u8],
-    /// What follows them.
+    behind: Behind<'a>,
     added: Vec<u8>,
     /// How.
     pub written_as: WrittenAs,
@@ -436,19 +462,37 @@ pub struct Written<'a> {
     pub losses: Vec<Loss>,
 }
 
+/// What comes first in a file that was written.
+#[derive(Clone, Copy, Debug)]
+enum Behind<'a> {
+    Nothing,
+    /// The bytes of the session.
+    Bytes(&'a [u8]),
+    /// The same, where they are.
+    File,
+}
+
 impl Written<'_> {
     fn fresh(format: Format, file: Vec<u8>, losses: Vec<Loss>) -> Self {
-        Self { original: &[], added: file, written_as: WrittenAs::Fresh(format), losses }
+        Self { behind: Behind::Nothing, added: file, written_as: WrittenAs::Fresh(format), losses }
     }
 
-    /// All of it, in two pieces: what the session was before, and what follows.
-    pub fn pieces(&self) -> [&[u8]; 2] {
-        [self.original, &self.added]
+    /// Whether it begins with all that the session was before.
+    pub fn begins_with_session(&self) -> bool {
+        !matches!(self.behind, Behind::Nothing)
     }
 
-    /// All of it, as a copy.
+    /// What follows that, or all of it.
+    pub fn added(&self) -> &[u8] {
+        &self.added
+    }
+
+    /// All of it, as a copy; without the session where that was [not in memory](Contents::compacted_behind).
     pub fn to_bytes(&self) -> Vec<u8> {
-        self.pieces().concat()
+        match self.behind {
+            Behind::Bytes(session) => [session, &self.added].concat(),
+            Behind::Nothing | Behind::File => self.added.clone(),
+        }
     }
 }
 

@@ -177,8 +177,8 @@ pub(crate) fn parse_line<'a, T>(
 /// What goes behind a file to add `records`, each on a line of its own, in the line ends that the
 /// file uses.
 pub(crate) fn added(bytes: &[u8], records: impl IntoIterator<Item = String>) -> Vec<u8> {
-    let first_end = memchr::memchr(b'\n', bytes);
-    let is_crlf = first_end.is_some_and(|at| at > 0 && bytes[at - 1] == b'\r');
+    let last_end = memchr::memrchr(b'\n', bytes);
+    let is_crlf = last_end.is_some_and(|at| at > 0 && bytes[at - 1] == b'\r');
     let end: &[u8] = if is_crlf { b"\r\n" } else { b"\n" };
     let mut added = Vec::new();
     if !bytes.is_empty() && !bytes.ends_with(b"\n") {

@@ -27,6 +27,7 @@ mod dialect;
 mod document;
 mod error;
 mod fields;
+mod file_end;
 mod format;
 mod inline;
 mod json;

@@ -2,8 +2,7 @@
 
 use xxhash_rust::xxh3::xxh3_128_with_seed;
 
-/// What is looked at of a long file.
-const END_BYTES: usize = 1024 * 1024;
+use crate::file_end::FileEnd;
 
 /// Draws ids that derive from the content of a file.
 #[derive(Debug)]
@@ -15,10 +14,15 @@ pub(crate) struct NewIds {
 impl NewIds {
     /// Ids for records of a file that begins with these bytes, or is made from them. A long file is
     /// known by its length and its end: whatever is added to it changes both.
+    pub(crate) fn for_end(end: &FileEnd<&[u8]>) -> Self {
+        let last = end.last();
+        let length_before = (end.byte_count() - last.len()) as u64;
+        Self { bytes_hash: xxh3_128_with_seed(last, length_before).to_be_bytes(), drawn: 0 }
+    }
+
+    /// The same where all of it is in memory.
     pub(crate) fn for_file(bytes: &[u8]) -> Self {
-        let end = &bytes[bytes.len().saturating_sub(END_BYTES)..];
-        let length_before = (bytes.len() - end.len()) as u64;
-        Self { bytes_hash: xxh3_128_with_seed(end, length_before).to_be_bytes(), drawn: 0 }
+        Self::for_end(&FileEnd::whole(bytes))
     }
 
     fn draw(&mut self) -> u128 {

@@ -224,13 +224,13 @@ impl<T> Piece<T> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use serde_json::Value;
 
     /// A file in memory that is read as if it were not.
     #[derive(Debug)]
-    struct Elsewhere<'a>(&'a [u8]);
+    pub(crate) struct Elsewhere<'a>(pub(crate) &'a [u8]);
 
     impl Source for Elsewhere<'_> {
         fn byte_count(&self) -> usize {

@@ -307,8 +307,14 @@ impl Done {
         }
     }
 
-    /// The bytes to write; none where nothing changes and the bytes stay what they are.
-    fn written<'s>(&self, job: &Job<'_>, session: &'s Session) -> Result<Option<Written<'s>>, Failure> {
+    /// What to write; none where nothing changes and the bytes stay what they are. `whole` is where the
+    /// session is put if all of its bytes are needed for that.
+    fn written<'s>(
+        &self,
+        job: &Job<'_>,
+        whole: &'s mut Option<Session>,
+    ) -> Result<Option<Written<'s>>, Failure> {
+        let session = job.session();
         let ([folded], []) = (&self.folded[..], &self.failed[..]) else {
             if self.is_unchanged() {
                 return Ok(None);
@@ -323,14 +329,20 @@ impl Done {
         let conversation = &session.conversations()[folded.conversation_index];
         if job.arguments.fresh {
             let format = if session.format().is_writable() { session.format() } else { Format::Native };
-            let fresh = write(format, &folded.items, Some(session));
+            let fresh = write(format, &folded.items, Some(whole.insert(job.opened.whole()?)));
             return fresh.map(Some).map_err(|error| Failure::Format { path: job.opened.path.clone(), error });
         }
         let from_history = job.arguments.from == Some(From::History);
         if folded.is_unchanged() && (!from_history || conversation.compactions().is_empty()) {
             return Ok(None);
         }
-        Ok(Some(session.compacted(conversation, &folded.items)))
+        let file = job.opened.file();
+        if let Some(behind) =
+            file.and_then(|file| session.compacted_behind(file, conversation, &folded.items))
+        {
+            return Ok(Some(behind));
+        }
+        Ok(Some(whole.insert(job.opened.whole()?).compacted(conversation, &folded.items)))
     }
 
     fn write(
@@ -345,8 +357,8 @@ impl Done {
             _ if self.folded.is_empty() && !self.failed.is_empty() => return Ok(None),
             _ => {}
         }
-        let session = job.opened.whole()?;
-        let written = self.written(job, &session)?;
+        let mut whole = None;
+        let written = self.written(job, &mut whole)?;
         let place = destination.write(job.opened, written.as_ref(), begun)?;
         let fresh = if job.arguments.fresh { Fresh::AskedFor } else { Fresh::WhereNeeded };
         let losses = written.as_ref().map_or_else(Vec::new, |written| self.losses(job, &written.losses));

@@ -94,7 +94,7 @@ fn run_calls(shared: &Shared, arguments: &Replay) -> Result<Exit, Failure> {
     let sessions: Vec<Session> = sessions.into_iter().flatten().collect();
     let totals = runs::totals(&sessions);
     if let Some(path) = &arguments.html {
-        output::to_file(path, &[page::draw(&sessions, &totals, prices).as_bytes()])?;
+        output::to_file(path, page::draw(&sessions, &totals, prices).as_bytes())?;
     }
     let priced = PricesReport { name: prices.name, dated: prices.dated, source: prices.source };
     match shared.json {

@@ -67,7 +67,7 @@ async fn dispatch(
         SessionCommand::Export { id, format, from, output } => {
             let bytes = export(shared, store, id, *format, *from).await?;
             match output {
-                Some(path) => output::to_file(path, &[&bytes])?,
+                Some(path) => output::to_file(path, &bytes)?,
                 None => output::to_stdout(&[&bytes])?,
             }
         }

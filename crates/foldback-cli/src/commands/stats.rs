@@ -46,7 +46,7 @@ pub(crate) fn run(shared: &Shared, arguments: &Arguments) -> Result<Exit, Failur
             let title = format!("{} ({})", report.file, report.format);
             let drawn =
                 report.conversations.first().map_or_else(String::new, |stats| svg::draw(&title, stats));
-            output::to_file(path, &[drawn.as_bytes()])?;
+            output::to_file(path, drawn.as_bytes())?;
         }
         match shared.json {
             true => output::print_json(&report)?,

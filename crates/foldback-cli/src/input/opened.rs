@@ -2,6 +2,7 @@
 //! asks for them.
 
 use std::fs;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use std::time::SystemTime;
@@ -10,6 +11,9 @@ use foldback_formats::{Contents, Session, Source};
 
 use super::pieces;
 use crate::failure::Failure;
+
+/// What is written between two looks at whether it is still wanted.
+const PIECE_BYTES: usize = 4 * 1024 * 1024;
 
 /// A session and where it came from.
 #[derive(Debug)]
@@ -65,6 +69,37 @@ impl Opened {
         bytes.ok_or_else(|| Failure::Changed { path: self.path.clone() })
     }
 
+    /// Where its bytes are, as long as nobody asked for them.
+    pub(crate) fn file(&self) -> Option<&pieces::File> {
+        self.original.file.as_ref().filter(|_| self.original.bytes.get().is_none())
+    }
+
+    /// Writes the bytes it was read from, a piece at a time, as long as they are wanted. If they are not
+    /// in memory, [`check_unchanged`](Self::check_unchanged) says afterwards whether it was these.
+    pub(crate) fn write_to(&self, to: &mut impl Write, is_wanted: impl Fn() -> bool) -> io::Result<()> {
+        if let Some(file) = self.file() {
+            return file.copy_to(to, PIECE_BYTES, is_wanted);
+        }
+        let held = self.original.bytes.get().and_then(Option::as_ref).ok_or(io::ErrorKind::NotFound)?;
+        for piece in held.chunks(PIECE_BYTES) {
+            to.write_all(piece)?;
+            if !is_wanted() {
+                return Err(io::ErrorKind::Interrupted.into());
+            }
+        }
+        Ok(())
+    }
+
+    /// Fails where the file is no longer the one that was read, and its bytes are nowhere else.
+    pub(crate) fn check_unchanged(&self) -> Result<(), Failure> {
+        match self.file() {
+            Some(_) if !self.stamp.is_some_and(|stamp| stamp.is_still(&self.path)) => {
+                Err(Failure::Changed { path: self.path.clone() })
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// All of it.
     pub(crate) fn whole(&self) -> Result<Session, Failure> {
         Ok(Session::of(Arc::clone(&self.session), Arc::clone(self.bytes()?)))
@@ -99,6 +134,7 @@ mod tests {
     use crate::args::{Inputs, Shared};
     use crate::failure::Exit;
     use crate::input::{for_each, one};
+    use crate::output::Destination;
 
     const RECORD_BYTES: usize = 10_000;
 
@@ -130,6 +166,35 @@ mod tests {
         });
         assert_eq!(exit.unwrap(), Exit::Success);
         assert_eq!(seen, [record_count, record_count + 1]);
+    }
+
+    #[test]
+    fn a_long_file_that_grows_before_it_is_written_leaves_nothing_and_is_read_once_more() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("long.jsonl");
+        let record_count = 1_000;
+        fs::write(&path, (0..record_count).map(record).collect::<String>()).unwrap();
+        let output = folder.path().join("copy.jsonl");
+        let destination = Destination::File(output.clone());
+        let mut looks = 0;
+        let exit = for_each(&Shared::default(), &Inputs { paths: vec![path.clone()] }, |opened| {
+            looks += 1;
+            std::thread::scope(|scope| {
+                let begun = destination.begin(scope, opened);
+                if looks == 1 {
+                    let mut file = OpenOptions::new().append(true).open(&path).unwrap();
+                    file.write_all(record(record_count).as_bytes()).unwrap();
+                }
+                let written = destination.write(opened, None, begun);
+                assert_eq!(written.is_err(), looks == 1);
+                assert_eq!(output.exists(), looks == 2, "nothing is left of what was not read");
+                written.map(|_| Exit::Success)
+            })
+        });
+        assert_eq!(exit.unwrap(), Exit::Success);
+        assert_eq!(looks, 2);
+        assert_eq!(fs::read(&output).unwrap(), fs::read(&path).unwrap());
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 2);
     }
 
     #[test]

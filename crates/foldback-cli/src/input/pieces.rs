@@ -1,7 +1,7 @@
 //! Long files that are not held in memory: read at any place, from several threads.
 
 use std::fs;
-use std::io;
+use std::io::{self, Read, Seek, Write};
 use std::path::Path;
 
 use foldback_formats::Source;
@@ -15,7 +15,7 @@ const BYTES_MIN: u64 = 8 * 1024 * 1024;
 /// A file that stays open.
 #[derive(Debug)]
 #[cfg_attr(not(unix), allow(dead_code, reason = "there is none elsewhere"))]
-pub(super) struct File {
+pub(crate) struct File {
     file: fs::File,
     byte_count: usize,
 }
@@ -29,6 +29,30 @@ impl File {
         }
         let file = fs::File::open(path).ok().filter(|file| file.metadata().is_ok_and(|of| of.is_file()))?;
         Some(Self { file, byte_count: usize::try_from(stamp.len).ok()? })
+    }
+
+    /// Copies all of it, `piece_bytes` at a time, as long as it is wanted: without a way through the
+    /// memory of this program, where the system can do that.
+    pub(super) fn copy_to(
+        &self,
+        to: &mut impl Write,
+        piece_bytes: usize,
+        is_wanted: impl Fn() -> bool,
+    ) -> io::Result<()> {
+        let mut file = &self.file;
+        file.rewind()?;
+        let mut left = self.byte_count as u64;
+        while left > 0 {
+            let copied = io::copy(&mut file.take(left.min(piece_bytes as u64)), to)?;
+            if copied == 0 {
+                return Err(io::ErrorKind::UnexpectedEof.into());
+            }
+            if !is_wanted() {
+                return Err(io::ErrorKind::Interrupted.into());
+            }
+            left -= copied;
+        }
+        Ok(())
     }
 
     /// All of it.

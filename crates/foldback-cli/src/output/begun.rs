@@ -15,8 +15,7 @@ use std::thread::{Scope, ScopedJoinHandle};
 
 use tempfile::NamedTempFile;
 
-/// What is written between two looks at whether it is still wanted.
-const PIECE_BYTES: usize = 4 * 1024 * 1024;
+use crate::input::Opened;
 
 /// When the beginning must be on the disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,30 +34,27 @@ pub(crate) struct Begun<'scope> {
 }
 
 impl<'scope> Begun<'scope> {
-    /// Begins a file in `folder` with what `beginning` gives, on a thread of its own. `None` where that
+    /// Begins a file in `folder` with the bytes of a session, on a thread of its own. `None` where that
     /// cannot be.
     pub(super) fn new<'env>(
         scope: &'scope Scope<'scope, 'env>,
         folder: &Path,
-        beginning: impl FnOnce() -> Option<&'env [u8]> + Send + 'scope,
+        opened: &'env Opened,
         push: Push,
     ) -> Option<Self> {
         let file = if cfg!(target_os = "linux") { tempfile::tempfile_in(folder).ok()? } else { return None };
         let is_given_up = Arc::new(AtomicBool::new(false));
         let is_over = Arc::clone(&is_given_up);
-        let writing = scope.spawn(move || {
-            let gone = || io::Error::other("there is nothing to begin with");
-            write(file, beginning().ok_or_else(gone)?, push, &is_over)
-        });
+        let writing = scope.spawn(move || write(file, opened, push, &is_over));
         Some(Self { writing: Some(writing), is_given_up })
     }
 
     /// The file with `rest` behind its beginning, under a name in `folder` that it loses again unless
     /// it is kept. `None` where it cannot be had this way.
-    pub(super) fn end(mut self, folder: &Path, rest: &[&[u8]]) -> Option<NamedTempFile> {
+    pub(super) fn end(mut self, folder: &Path, rest: &[u8]) -> Option<NamedTempFile> {
         let written = self.writing.take()?.join().unwrap_or_else(|panic| resume_unwind(panic));
         let mut file = written.ok()?;
-        super::write_pieces(&mut file, rest).ok()?;
+        file.write_all(rest).ok()?;
         let named = super::beside().make_in(folder, |path| name(&file, path)).ok()?;
         Some(NamedTempFile::from_parts(file, named.into_temp_path()))
     }
@@ -70,13 +66,8 @@ impl Drop for Begun<'_> {
     }
 }
 
-fn write(mut file: File, bytes: &[u8], push: Push, is_given_up: &AtomicBool) -> io::Result<File> {
-    for piece in bytes.chunks(PIECE_BYTES) {
-        if is_given_up.load(Ordering::Relaxed) {
-            return Err(io::Error::other("nobody wants the file any more"));
-        }
-        file.write_all(piece)?;
-    }
+fn write(mut file: File, opened: &Opened, push: Push, is_given_up: &AtomicBool) -> io::Result<File> {
+    opened.write_to(&mut file, || !is_given_up.load(Ordering::Relaxed))?;
     if push == Push::AtOnce {
         file.sync_data()?;
     }
@@ -103,20 +94,32 @@ mod tests {
     use std::thread;
 
     use super::*;
+    use crate::args::Shared;
+    use crate::input;
 
     fn names(folder: &Path) -> usize {
         std::fs::read_dir(folder).expect("the folder is there").count()
     }
 
+    /// A session in a folder of its own.
+    fn session() -> (tempfile::TempDir, Opened) {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("session.json");
+        std::fs::write(&path, r#"[{"role":"user","content":"hi"}]"#).unwrap();
+        let opened = input::one(&Shared::default(), &path).unwrap();
+        (folder, opened)
+    }
+
     #[test]
     fn a_file_has_no_name_until_its_end_is_known() {
         let folder = tempfile::tempdir().unwrap();
-        let beginning = vec![b'a'; PIECE_BYTES + 1];
+        let (_elsewhere, opened) = session();
         thread::scope(|scope| {
-            let begun = Begun::new(scope, folder.path(), || Some(&beginning), Push::AtOnce).unwrap();
+            let begun = Begun::new(scope, folder.path(), &opened, Push::AtOnce).unwrap();
             assert_eq!(names(folder.path()), 0);
-            let ended = begun.end(folder.path(), &[b"end"]).unwrap();
-            assert_eq!(std::fs::read(ended.path()).unwrap(), [&beginning[..], b"end"].concat());
+            let ended = begun.end(folder.path(), b"end").unwrap();
+            let expected = [&opened.bytes().unwrap()[..], b"end"].concat();
+            assert_eq!(std::fs::read(ended.path()).unwrap(), expected);
             drop(ended);
         });
         assert_eq!(names(folder.path()), 0, "what is not kept is gone");
@@ -125,13 +128,11 @@ mod tests {
     #[test]
     fn a_file_that_is_given_up_leaves_nothing_behind() {
         let folder = tempfile::tempdir().unwrap();
-        let beginning = vec![b'a'; PIECE_BYTES + 1];
-        thread::scope(|scope| {
-            drop(Begun::new(scope, folder.path(), || Some(&beginning), Push::Later).unwrap())
-        });
+        let (_elsewhere, opened) = session();
+        thread::scope(|scope| drop(Begun::new(scope, folder.path(), &opened, Push::Later).unwrap()));
         assert_eq!(names(folder.path()), 0);
         let wanted_no_more = AtomicBool::new(true);
         let file = tempfile::tempfile_in(folder.path()).unwrap();
-        assert!(write(file, &beginning, Push::Later, &wanted_no_more).is_err());
+        assert!(write(file, &opened, Push::Later, &wanted_no_more).is_err());
     }
 }

@@ -23,7 +23,8 @@ use serde_json::Value;
 use crate::conversation::Conversation;
 use crate::detect::{Fit, Probe};
 use crate::error::{FormatError, Problem};
-use crate::format::{Added, Codec, End, Format, Loss, Reading, Session, SubAgentOf};
+use crate::file_end::FileEnd;
+use crate::format::{Added, Codec, Contents, End, Format, Loss, Reading, Session, SubAgentOf};
 use crate::pieces::{self, Line, Lines, Source};
 use name::Name;
 use record::Record;
@@ -58,8 +59,18 @@ impl Codec for ClaudeCode {
     }
 
     fn append(&self, session: &Session, conversation: &Conversation, items: &[Arc<Item>]) -> Option<Added> {
-        let records = append::append(session, conversation, items).filter(|_| is_main(session, conversation));
-        records.map(Added::Behind)
+        let end = FileEnd::whole(session.bytes());
+        self.append_behind(session, &end, conversation, items).map(Added::Behind)
+    }
+
+    fn append_behind(
+        &self,
+        contents: &Contents,
+        end: &FileEnd<&[u8]>,
+        conversation: &Conversation,
+        items: &[Arc<Item>],
+    ) -> Option<Vec<u8>> {
+        is_main(contents, conversation).then(|| append::append(contents, end, conversation, items))?
     }
 }
 
@@ -121,8 +132,8 @@ impl Line<Record> {
 }
 
 /// Sub-agents and other branches that share a file have no end to go on from.
-fn is_main(session: &Session, conversation: &Conversation) -> bool {
-    let Some(main) = session.conversations().first() else { return false };
+fn is_main(contents: &Contents, conversation: &Conversation) -> bool {
+    let Some(main) = contents.conversations().first() else { return false };
     let is_same = |(one, other): (&crate::Recorded, &crate::Recorded)| Arc::ptr_eq(&one.item, &other.item);
     main.len() == conversation.len() && main.recorded().iter().zip(conversation.recorded()).all(is_same)
 }

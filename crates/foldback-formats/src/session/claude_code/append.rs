@@ -18,7 +18,8 @@ use serde_json::value::RawValue;
 use super::record::ATTACHMENT_SOURCE;
 use crate::conversation::Conversation;
 use crate::dialect::anthropic::blocks::{Str, json_text, write_block};
-use crate::format::{End, Loss, Session};
+use crate::file_end::FileEnd;
+use crate::format::{Contents, End, Loss, Session};
 use crate::jsonl;
 use crate::lowering::Tag;
 use crate::new_ids::NewIds;
@@ -68,12 +69,12 @@ struct Ending<'a> {
 }
 
 impl<'a> Ending<'a> {
-    fn of(session: &'a Session, end: &End) -> Option<Self> {
-        let text = session.bytes().get(end.range.clone()).map(std::str::from_utf8)?.ok()?;
+    fn of(file: &FileEnd<&'a [u8]>, end: &End) -> Option<Self> {
+        let text = file.get(end.range.clone()).map(std::str::from_utf8)?.ok()?;
         let record: EndLine<'_> = serde_json::from_str(text).ok()?;
         Some(Self {
             uuid: record.uuid.map(|uuid| uuid.to_string()),
-            timestamp: last_time(&session.bytes()[end.range.start..]),
+            timestamp: last_time(file.get(end.range.start..file.byte_count())?),
             shared: serde_json::from_str(text).ok()?,
         })
     }
@@ -121,12 +122,17 @@ fn unchanged(conversation: &Conversation, items: &[Arc<Item>]) -> HashSet<*const
 }
 
 /// The records of a compaction after which the model sees `items`.
-pub(super) fn append(session: &Session, conversation: &Conversation, items: &[Arc<Item>]) -> Option<Vec<u8>> {
-    let end = Ending::of(session, session.end().filter(|end| end.can_go_on)?)?;
-    let mut writer = Writer::new(session.new_ids(), end.shared, session.model());
+pub(super) fn append(
+    contents: &Contents,
+    file: &FileEnd<&[u8]>,
+    conversation: &Conversation,
+    items: &[Arc<Item>],
+) -> Option<Vec<u8>> {
+    let end = Ending::of(file, contents.end().filter(|end| end.can_go_on)?)?;
+    let mut writer = Writer::new(NewIds::for_end(file), end.shared, contents.model());
     writer.unchanged = unchanged(conversation, items);
-    if session.end().is_some_and(|end| end.has_attachments) {
-        writer.attachments = attachments(session.bytes());
+    if contents.end().is_some_and(|end| end.has_attachments) {
+        writer.attachments = attachments(file.all()?);
     }
     let timestamp = end.timestamp.unwrap_or_else(|| rfc3339::print(Timestamp(0)));
     writer.timestamp = Some(timestamp.clone());
@@ -152,12 +158,12 @@ pub(super) fn append(session: &Session, conversation: &Conversation, items: &[Ar
             foldback_copies: &writer.uuids,
         },
     };
-    Some(jsonl::added(session.bytes(), [json_text(&record)].into_iter().chain(writer.records)))
+    Some(jsonl::added(file.bytes(), [json_text(&record)].into_iter().chain(writer.records)))
 }
 
 /// A fresh session of these items.
 pub(super) fn write(items: &[Arc<Item>], like: Option<&Session>) -> (Vec<u8>, Vec<Loss>) {
-    let end = like.and_then(|like| Ending::of(like, like.end()?));
+    let end = like.and_then(|like| Ending::of(&FileEnd::whole(like.bytes()), like.end()?));
     let mut seed = Vec::new();
     for item in items {
         seed.extend_from_slice(item.id.as_bytes());

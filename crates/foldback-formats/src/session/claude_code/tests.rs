@@ -9,6 +9,7 @@ use crate::error::Fault;
 use crate::format::WrittenAs;
 use crate::jsonl;
 use crate::lowering;
+use crate::pieces::tests::Elsewhere;
 
 fn fixture(name: &str) -> Session {
     let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/claude-code");
@@ -329,4 +330,45 @@ fn a_session_whose_end_cannot_be_named_is_written_anew() {
         let seen = texts(&items[1..]);
         assert_eq!(compacted_again(&session, &items[1..]), (seen.clone(), seen));
     }
+}
+
+/// A file of more than a megabyte, and the same behind a source.
+fn long(last: &Value) -> Session {
+    let text = "a line of a long file\n".repeat(1_000);
+    let mut records = vec![user("u0", None, "begin")];
+    for number in 1..80 {
+        let parent = format!("u{}", number - 1);
+        records.push(user(&format!("u{number}"), Some(&parent), text.as_str()));
+    }
+    records.push(last.clone());
+    session(&records)
+}
+
+#[test]
+fn a_compaction_of_a_long_file_is_the_same_where_only_its_end_is_read() {
+    let whole = long(&user("u80", Some("u79"), "end"));
+    let source = Elsewhere(whole.bytes());
+    let contents = Contents::read_from(&source, Some(Format::ClaudeCode)).unwrap();
+    let conversation = &contents.conversations()[0];
+    let items: Vec<Arc<Item>> = view(conversation).split_off(78);
+    let behind = contents.compacted_behind(&source, conversation, &items).unwrap();
+    let held = whole.conversations()[0].recorded().iter().map(|recorded| Arc::clone(&recorded.item));
+    let held: Vec<Arc<Item>> = held.skip(78).collect();
+    let written = whole.compacted(&whole.conversations()[0], &held);
+    assert!(behind.begins_with_session() && written.begins_with_session());
+    assert_eq!(str::from_utf8(behind.added()), str::from_utf8(written.added()));
+    assert_eq!(behind.written_as, written.written_as);
+    assert!(written.added().starts_with(b"\n"), "its last line had no end");
+}
+
+#[test]
+fn attachments_are_looked_for_in_all_of_a_file() {
+    let attachment = json!({"type": "todo", "content": "- all of it"});
+    let record =
+        json!({"type": "attachment", "uuid": "a", "parentUuid": "u79", "sessionId": "s", "attachment": attachment});
+    let whole = long(&record);
+    let source = Elsewhere(whole.bytes());
+    let contents = Contents::read_from(&source, Some(Format::ClaudeCode)).unwrap();
+    let conversation = &contents.conversations()[0];
+    assert!(contents.compacted_behind(&source, conversation, &view(conversation)).is_none());
 }

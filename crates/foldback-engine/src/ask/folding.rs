@@ -17,6 +17,7 @@ use super::judge::{Measure, cut, is_refusal, judge, repaired, text_of};
 use super::retry::{Answered, Calls};
 use crate::backend::{BackendError, SummaryRequest, SummaryStage};
 use crate::event::SummaryFault;
+use crate::off_task::Large;
 
 /// A window that a backend does not name is taken to be this large.
 const WINDOW_ASSUMED: Tokens = Tokens(128_000);
@@ -55,7 +56,7 @@ pub(super) struct Folding<'f> {
     header: String,
     /// What the model is asked to stay within.
     asked: Tokens,
-    ledger: Ledger,
+    ledger: Large<Ledger>,
     demands: Demands,
     digest: Arc<Item>,
     /// Where the seeds of its calls begin.
@@ -88,7 +89,7 @@ impl<'f> Folding<'f> {
         let around = Tokens(meter.text(&header) + ITEM_OVERHEAD_TOKENS) + SECTION_TOKENS;
         let asked = tokens_max.saturating_sub(around).scaled_down(ASKED_SHARE);
         let seed = (fold.index as u64) << 32;
-        Self { calls, fold, request, meter, header, asked, ledger, demands, digest, seed }
+        Self { calls, fold, request, meter, header, asked, ledger: Large::new(ledger), demands, digest, seed }
     }
 
     /// Asks until there is a summary, or none is to be had.

@@ -25,12 +25,14 @@ use crate::secrets::redact;
 use crate::sequence::Holds;
 use crate::transcript::Meter;
 use ahead::findings_of;
+pub use ahead::Reading;
 pub(crate) use ahead::{read_ahead, read_old_ahead};
 use choose::Chooser;
 pub(crate) use earlier::user_lines;
 pub(crate) use findings::Findings;
 use passages::Passages;
 use sources::Sources;
+pub(crate) use sources::{Depth, Reach};
 use weigh::Weights;
 pub(crate) use write::{SECTION_MARK, USER_MARK, USER_SAID};
 

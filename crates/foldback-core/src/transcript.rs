@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::chunked::ChunkedVec;
 use crate::dialect::Dialect;
-use crate::digest::{self, Findings, Hidden, Told};
+use crate::digest::{self, Depth, Findings, Hidden, Reading, Told};
 use crate::item::Item;
 use crate::part::Part;
 use crate::sequence::Sequence;
@@ -64,16 +64,20 @@ impl Transcript {
         digest::read_ahead(&told, asked, &self.meter);
     }
 
-    /// The same for an item of long ago, of which a digest only tells what the user said in it, or
-    /// which files it changed.
-    pub fn read_old_ahead(&self, index: usize) {
-        if let Some(told) = self.told(index, Hidden::Whole) {
-            digest::read_old_ahead(&told, &self.meter);
+    /// The same for what a digest [will look into](crate::FoldRequest::unread), as far as it will.
+    pub fn read(&self, reading: Reading) {
+        match reading.depth {
+            Depth::Whole => self.read_ahead(reading.index),
+            Depth::Old => {
+                if let Some(told) = self.told(reading.index, Hidden::Whole) {
+                    digest::read_old_ahead(&told, &self.meter);
+                }
+            }
         }
     }
 
     /// Whether a digest has looked into an item, or it was read ahead.
-    pub fn is_read(&self, index: usize) -> bool {
+    pub(crate) fn is_read(&self, index: usize) -> bool {
         self.findings.get(index).is_some_and(Findings::is_begun)
     }
 

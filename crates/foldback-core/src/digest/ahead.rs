@@ -1,7 +1,7 @@
 //! Reads items before a digest of them is written: what it will look for is found, and kept.
 
 use super::findings::{Findings, PartFindings};
-use super::sources::{Author, author_of, size_of};
+use super::sources::{Author, Depth, author_of, size_of};
 use super::words::Said;
 use super::{Told, passages, write};
 use crate::item::ItemKind;
@@ -9,6 +9,21 @@ use crate::part::Part;
 use crate::reading::text_of;
 use crate::sequence::Holds;
 use crate::transcript::Meter;
+
+/// An item that a digest will look into, and how far.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Reading {
+    pub(crate) index: usize,
+    pub(crate) depth: Depth,
+}
+
+impl Reading {
+    /// Nothing where a digest looks for nothing in the item.
+    pub(crate) fn new(index: usize, depth: Depth, kind: ItemKind, holds: Holds) -> Option<Self> {
+        let is_told = depth == Depth::Whole || kind == ItemKind::User || holds.contains(Holds::CHANGE);
+        is_told.then_some(Self { index, depth })
+    }
+}
 
 /// Finds in an item all that a digest will ask for; `asked` says which part of which item a part of
 /// it answers.

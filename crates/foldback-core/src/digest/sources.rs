@@ -141,20 +141,41 @@ pub(super) fn size_of(part: &Part) -> usize {
     }
 }
 
-/// Splits items where those of some kinds behind it have fewer than `bytes_max` bytes to be read.
-fn split_before<'i, 'r>(
-    items: &'i [Told<'r>],
-    bytes_max: usize,
-    is_counted: impl Fn(ItemKind) -> bool,
-) -> (&'i [Told<'r>], &'i [Told<'r>]) {
-    let mut left = bytes_max;
-    let is_within = |told: &&Told<'_>| {
-        let parts = told.item.parts.iter().filter(|_| is_counted(told.kind));
-        left = left.saturating_sub(parts.map(size_of).sum());
-        left > 0
-    };
-    let count = items.iter().rev().take_while(is_within).count();
-    items.split_at(items.len() - count)
+/// How much of an item is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Depth {
+    Whole,
+    /// It is of long ago: only what the user said, what a summary says, which files were changed.
+    Old,
+}
+
+/// How far back items are read: the newest whole, before them what the user and the agent wrote.
+#[derive(Debug)]
+pub(crate) struct Reach {
+    bytes_left: usize,
+    own_bytes_left: usize,
+}
+
+impl Reach {
+    pub(crate) fn new() -> Self {
+        Self { bytes_left: READ_BYTES_MAX, own_bytes_left: OWN_BYTES_MAX }
+    }
+
+    /// How much of the next item is read, going from the newest one back.
+    pub(crate) fn depth_of(&mut self, kind: ItemKind, item: &Item) -> Depth {
+        let bytes = || item.parts.iter().map(size_of).sum();
+        if self.bytes_left > 0 && kind != ItemKind::User {
+            self.bytes_left = self.bytes_left.saturating_sub(bytes());
+        }
+        if self.bytes_left > 0 {
+            return Depth::Whole;
+        }
+        if self.own_bytes_left > 0 && kind == ItemKind::Assistant {
+            self.own_bytes_left = self.own_bytes_left.saturating_sub(bytes());
+        }
+        let is_own = self.own_bytes_left > 0 && matches!(kind, ItemKind::User | ItemKind::Assistant);
+        if is_own { Depth::Whole } else { Depth::Old }
+    }
 }
 
 /// Everything folded, read once.
@@ -176,17 +197,16 @@ impl<'r> Sources<'r> {
     /// Reads recorded items: the newest whole, of those before them what the agent wrote, and of a
     /// very long past what the user said and which files were changed.
     pub(super) fn read(items: &[Told<'r>]) -> Self {
+        let mut reach = Reach::new();
+        let newest_first = items.iter().rev();
+        let depths: Vec<Depth> = newest_first.map(|told| reach.depth_of(told.kind, told.item)).collect();
         let mut sources = Self::default();
-        let (older, recent) = split_before(items, READ_BYTES_MAX, |kind| kind != ItemKind::User);
-        let (old, own) = split_before(older, OWN_BYTES_MAX, |kind| kind == ItemKind::Assistant);
-        old.iter().for_each(|told| sources.push_old(told));
-        for told in own {
-            match told.kind {
-                ItemKind::User | ItemKind::Assistant => sources.push(told),
-                _ => sources.push_old(told),
+        for (told, depth) in items.iter().zip(depths.into_iter().rev()) {
+            match depth {
+                Depth::Whole => sources.push(told),
+                Depth::Old => sources.push_old(told),
             }
         }
-        recent.iter().for_each(|told| sources.push(told));
         sources
     }
 

@@ -92,9 +92,7 @@ impl Destination {
         };
         match Target::of(&path).ok()? {
             Target::Device(_) => None,
-            Target::File { folder, .. } => {
-                Begun::new(scope, &folder, opened, push)
-            }
+            Target::File { folder, .. } => Begun::new(scope, &folder, opened, push),
         }
     }
 

@@ -39,7 +39,7 @@ struct Found<'a> {
 pub(crate) fn run(shared: &Shared, arguments: &Search) -> Result<Exit, Failure> {
     let query = query(arguments)?;
     let secrets = if arguments.show_secrets { Secrets::Shown } else { Secrets::Replaced };
-    let answer = store::block_on(async {
+    let (answer, ended) = store::block_on(async {
         let store = store::open(&arguments.at).await?;
         catch_up(shared, &*store).await?;
         search_on(shared, &*store, query, secrets).await
@@ -53,7 +53,7 @@ pub(crate) fn run(shared: &Shared, arguments: &Search) -> Result<Exit, Failure> 
     }
     output::print(&text)?;
     if !shared.quiet
-        && let Some(rest) = rest(&answer)
+        && let Some(rest) = rest(&answer, ended)
     {
         note(&rest);
     }
@@ -67,14 +67,18 @@ async fn search_on(
     store: &dyn Store,
     mut query: SearchQuery,
     secrets: Secrets,
-) -> Result<SearchAnswer, Failure> {
+) -> Result<(SearchAnswer, Ended), Failure> {
     let progress = progress(shared);
     let mut interrupts = Interrupts::new();
     let mut whole = SearchAnswer { hits: Vec::new(), is_complete: false, next: query.before };
+    let mut ended = Ended::ByItself;
     for page in 1..=PAGES_MAX {
         let answer = tokio::select! {
             answer = search(store, &query, secrets) => answer?,
-            () = interrupts.pressed() => break,
+            () = interrupts.pressed() => {
+                ended = Ended::Interrupted;
+                break;
+            }
         };
         query.limit -= answer.hits.len().min(query.limit);
         query.before = answer.next;
@@ -93,7 +97,14 @@ async fn search_on(
     if let Some(progress) = progress {
         progress.finish_and_clear();
     }
-    Ok(whole)
+    Ok((whole, ended))
+}
+
+/// How a search came to its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Ended {
+    ByItself,
+    Interrupted,
 }
 
 /// Shown on a terminal, as long as it goes on.
@@ -106,7 +117,7 @@ fn progress(shared: &Shared) -> Option<ProgressBar> {
 }
 
 /// What there may be beside what was found, and how to come to it.
-fn rest(answer: &SearchAnswer) -> Option<String> {
+fn rest(answer: &SearchAnswer, ended: Ended) -> Option<String> {
     match (answer.is_complete, answer.next) {
         (true, _) => None,
         (false, Some(next)) if next.left.is_some() => {
@@ -115,6 +126,9 @@ fn rest(answer: &SearchAnswer) -> Option<String> {
         (false, Some(next)) => Some(format!(
             "only the newest items were looked at; go on with --before {next}, search for something rarer, or in one session"
         )),
+        (false, None) if ended == Ended::Interrupted => {
+            Some("the search was interrupted before it found anything; run it again, or search for something rarer".to_owned())
+        }
         (false, None) => {
             Some("there may be more than is shown; raise --limit, or search for something rarer".to_owned())
         }

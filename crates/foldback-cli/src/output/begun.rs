@@ -103,10 +103,11 @@ mod tests {
 
     /// A session in a folder of its own.
     fn session() -> (tempfile::TempDir, Opened) {
-        let folder = tempfile::tempdir().unwrap();
+        let folder = tempfile::tempdir().expect("there is room for a folder");
         let path = folder.path().join("session.json");
-        std::fs::write(&path, r#"[{"role":"user","content":"hi"}]"#).unwrap();
-        let opened = input::one(&Shared::default(), &path).unwrap();
+        std::fs::write(&path, r#"[{"role":"system","content":"s"},{"role":"user","content":"hi"}]"#)
+            .expect("there is room for a file");
+        let opened = input::one(&Shared::default(), &path).expect("it is a session");
         (folder, opened)
     }
 

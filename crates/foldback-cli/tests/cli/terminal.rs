@@ -197,7 +197,7 @@ async fn an_interrupted_search_ends_by_itself_and_leaves_the_terminal_as_it_was(
         assert!(begun.elapsed() < HANG, "the search does not wait: {}", terminal.shown);
     }
     terminal.types(CTRL_C);
-    terminal.sees("there may be more than is shown");
+    terminal.sees("the search was interrupted before it found anything");
     terminal.ends();
     client.batch_execute("ROLLBACK").await.unwrap();
     let left = |name: &str| std::fs::read_to_string(at(&folder, name)).unwrap();

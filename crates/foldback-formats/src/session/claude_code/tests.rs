@@ -364,8 +364,7 @@ fn a_compaction_of_a_long_file_is_the_same_where_only_its_end_is_read() {
 #[test]
 fn attachments_are_looked_for_in_all_of_a_file() {
     let attachment = json!({"type": "todo", "content": "- all of it"});
-    let record =
-        json!({"type": "attachment", "uuid": "a", "parentUuid": "u79", "sessionId": "s", "attachment": attachment});
+    let record = json!({"type": "attachment", "uuid": "a", "parentUuid": "u79", "sessionId": "s", "attachment": attachment});
     let whole = long(&record);
     let source = Elsewhere(whole.bytes());
     let contents = Contents::read_from(&source, Some(Format::ClaudeCode)).unwrap();

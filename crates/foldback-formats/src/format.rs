@@ -6,6 +6,7 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 use foldback_core::{Dialect, Item, ItemId, Text};
+use foldhash::HashMap;
 
 use crate::conversation::Conversation;
 use crate::detect::{BEGINNING_BYTES, Fit, Probe, detect, detect_by_beginning};
@@ -192,7 +193,7 @@ pub(crate) trait Codec: Sync {
     fn append_behind(
         &self,
         _contents: &Contents,
-        _end: &FileEnd<&[u8]>,
+        _end: &FileEnd<'_>,
         _conversation: &Conversation,
         _items: &[Arc<Item>],
     ) -> Option<Vec<u8>> {
@@ -238,8 +239,9 @@ pub(crate) struct End {
     pub(crate) range: Range<usize>,
     /// Whether a record that names it is read as the next one.
     pub(crate) can_go_on: bool,
-    /// Whether any record of the file is an attachment, which a compaction shows as the file has it.
-    pub(crate) has_attachments: bool,
+    /// Where the file's attachments are, by the names of their records: a compaction shows them as the
+    /// file has them.
+    pub(crate) attachments: HashMap<Text, Range<usize>>,
 }
 
 /// Whose sub-agent a session is.
@@ -360,8 +362,8 @@ impl Contents {
         Written::fresh(Format::Native, file, Vec::new())
     }
 
-    /// A long file with a compaction after which the model sees exactly `items`, of which only the end is
-    /// read: what is added goes behind it. `None` where the format cannot say from that what to add, or
+    /// A long file with a compaction after which the model sees exactly `items`, of which only the end and
+    /// what is attached to the items are read: what is added goes behind it. `None` where the format cannot say from that what to add, or
     /// the file cannot be read; [`Session::compacted`] works on all of its bytes.
     pub fn compacted_behind(
         &self,
@@ -370,7 +372,7 @@ impl Contents {
         items: &[Arc<Item>],
     ) -> Option<Written<'static>> {
         let end = FileEnd::read(source, self.end()?.range.start).ok()?;
-        let added = self.format.codec().append_behind(self, &end.as_ref(), conversation, items)?;
+        let added = self.format.codec().append_behind(self, &end, conversation, items)?;
         let written_as = WrittenAs::Appended(self.format);
         Some(Written { behind: Behind::File, added, written_as, losses: Vec::new() })
     }

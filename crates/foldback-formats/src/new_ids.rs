@@ -14,7 +14,7 @@ pub(crate) struct NewIds {
 impl NewIds {
     /// Ids for records of a file that begins with these bytes, or is made from them. A long file is
     /// known by its length and its end: whatever is added to it changes both.
-    pub(crate) fn for_end(end: &FileEnd<&[u8]>) -> Self {
+    pub(crate) fn for_end(end: &FileEnd<'_>) -> Self {
         let last = end.last();
         let length_before = (end.byte_count() - last.len()) as u64;
         Self { bytes_hash: xxh3_128_with_seed(last, length_before).to_be_bytes(), drawn: 0 }

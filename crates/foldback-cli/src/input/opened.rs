@@ -74,8 +74,8 @@ impl Opened {
         self.original.file.as_ref().filter(|_| self.original.bytes.get().is_none())
     }
 
-    /// Writes the bytes it was read from, a piece at a time, as long as they are wanted. If they are not
-    /// in memory, [`check_unchanged`](Self::check_unchanged) says afterwards whether it was these.
+    /// Writes the bytes it was read from, a piece at a time, as long as they are wanted;
+    /// [`check_unchanged`](Self::check_unchanged) says afterwards whether it was these.
     pub(crate) fn write_to(&self, to: &mut impl Write, is_wanted: impl Fn() -> bool) -> io::Result<()> {
         if let Some(file) = self.file() {
             return file.copy_to(to, PIECE_BYTES, is_wanted);
@@ -84,18 +84,18 @@ impl Opened {
         for piece in held.chunks(PIECE_BYTES) {
             to.write_all(piece)?;
             if !is_wanted() {
-                return Err(io::ErrorKind::Interrupted.into());
+                return Err(given_up());
             }
         }
         Ok(())
     }
 
-    /// Fails where the file is no longer the one that was read, and its bytes are nowhere else.
+    /// Fails where its bytes were left in a file, which may have been copied since, and it is no longer
+    /// the file that was read.
     pub(crate) fn check_unchanged(&self) -> Result<(), Failure> {
-        match self.file() {
-            Some(_) if !self.stamp.is_some_and(|stamp| stamp.is_still(&self.path)) => {
-                Err(Failure::Changed { path: self.path.clone() })
-            }
+        let is_as_it_was = || self.stamp.is_some_and(|stamp| stamp.is_still(&self.path));
+        match &self.original.file {
+            Some(_) if !is_as_it_was() => Err(Failure::Changed { path: self.path.clone() }),
             _ => Ok(()),
         }
     }
@@ -104,6 +104,11 @@ impl Opened {
     pub(crate) fn whole(&self) -> Result<Session, Failure> {
         Ok(Session::of(Arc::clone(&self.session), Arc::clone(self.bytes()?)))
     }
+}
+
+/// What is said to a writer whose file nobody wants any more.
+pub(super) fn given_up() -> io::Error {
+    io::Error::other("nobody wants the file any more")
 }
 
 /// What tells one state of a file from another.

@@ -7,6 +7,7 @@ use std::path::Path;
 use foldback_formats::Source;
 
 use super::Stamp;
+use super::opened::given_up;
 
 /// Shorter files are held: there is nothing to gain.
 #[cfg(unix)]
@@ -48,7 +49,7 @@ impl File {
                 return Err(io::ErrorKind::UnexpectedEof.into());
             }
             if !is_wanted() {
-                return Err(io::ErrorKind::Interrupted.into());
+                return Err(given_up());
             }
             left -= copied;
         }

@@ -15,9 +15,11 @@ mod name;
 mod record;
 mod tree;
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use foldback_core::{Dialect, Item, ItemKind, Part, Text};
+use foldhash::HashMap;
 use serde_json::Value;
 
 use crate::conversation::Conversation;
@@ -26,7 +28,7 @@ use crate::error::{FormatError, Problem};
 use crate::file_end::FileEnd;
 use crate::format::{Added, Codec, Contents, End, Format, Loss, Reading, Session, SubAgentOf};
 use crate::pieces::{self, Line, Lines, Source};
-use name::Name;
+use name::{Key, Name};
 use record::Record;
 
 pub(crate) struct ClaudeCode;
@@ -66,7 +68,7 @@ impl Codec for ClaudeCode {
     fn append_behind(
         &self,
         contents: &Contents,
-        end: &FileEnd<&[u8]>,
+        end: &FileEnd<'_>,
         conversation: &Conversation,
         items: &[Arc<Item>],
     ) -> Option<Vec<u8>> {
@@ -84,11 +86,10 @@ fn read(mut lines: Vec<Line<Record>>, problems: Vec<Problem>) -> Result<Reading,
         let tree = tree::Tree::new(&lines, members);
         let (active, others) = tree.branches();
         if index == 0 {
-            let has_attachments = lines.iter().any(|line| line.record.kind == record::Kind::Attachment);
             end = tree.end().map(|(line, can_go_on)| End {
                 range: lines[line].range.clone(),
                 can_go_on,
-                has_attachments,
+                attachments: attachments(&lines),
             });
             let build = |branch| build::conversation(&lines, branch, |line| items[line].clone());
             branches = others.iter().map(|branch| build(branch)).collect();
@@ -129,6 +130,23 @@ impl Line<Record> {
         }
         items
     }
+}
+
+/// Where attachments are, by the uuids of their records; not those whose uuid another record has, too.
+fn attachments(lines: &[Line<Record>]) -> HashMap<Text, Range<usize>> {
+    let is_attachment = |line: &Line<Record>| line.record.kind == record::Kind::Attachment;
+    if !lines.iter().any(is_attachment) {
+        return HashMap::default();
+    }
+    let mut found: HashMap<Key<'_>, Option<&Line<Record>>> = HashMap::default();
+    for line in lines {
+        if let Some(uuid) = &line.record.uuid {
+            let attachment = is_attachment(line).then_some(line);
+            found.entry(uuid.key()).and_modify(|one| *one = None).or_insert(attachment);
+        }
+    }
+    let place = |line: &Line<Record>| Some((line.record.uuid.as_ref()?.to_text(), line.range.clone()));
+    found.into_values().flatten().filter_map(place).collect()
 }
 
 /// Sub-agents and other branches that share a file have no end to go on from.

@@ -9,7 +9,7 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use foldhash::{HashMap, HashMapExt, HashSet, HashSetExt};
+use foldhash::{HashMap, HashMapExt, HashSet};
 
 use foldback_core::{FinishReason, Item, ItemKind, Part, Timestamp, Usage};
 use serde::{Deserialize, Serialize};
@@ -69,7 +69,7 @@ struct Ending<'a> {
 }
 
 impl<'a> Ending<'a> {
-    fn of(file: &FileEnd<&'a [u8]>, end: &End) -> Option<Self> {
+    fn of(file: &'a FileEnd<'_>, end: &End) -> Option<Self> {
         let text = file.get(end.range.clone()).map(std::str::from_utf8)?.ok()?;
         let record: EndLine<'_> = serde_json::from_str(text).ok()?;
         Some(Self {
@@ -91,49 +91,48 @@ fn last_time(bytes: &[u8]) -> Option<String> {
     })
 }
 
-/// The attachments of a file, by the uuids of their records; nothing where another record has the
-/// same.
-fn attachments(bytes: &[u8]) -> HashMap<Cow<'_, str>, Option<&RawValue>> {
-    #[derive(Deserialize)]
-    struct Record<'a> {
-        #[serde(borrow, rename = "type")]
-        kind: Option<Str<'a>>,
-        #[serde(borrow)]
-        uuid: Option<Str<'a>>,
-        #[serde(borrow)]
-        attachment: Option<&'a RawValue>,
-    }
-    let mut found: HashMap<Cow<'_, str>, Option<&RawValue>> = HashMap::new();
-    // As many at a time as there are cores: all of the file is read once more.
-    let (lines, _) = jsonl::read::<Record<'_>>(bytes);
-    for record in lines.into_iter().map(|line| line.record) {
-        let Some(Str(uuid)) = record.uuid else { continue };
-        let attachment = record.attachment.filter(|_| record.kind.is_some_and(|kind| &*kind == "attachment"));
-        found.entry(uuid).and_modify(|one| *one = None).or_insert(attachment);
-    }
-    found
+/// The address of an item, and the record that attaches it.
+type Attached<'f> = (*const Item, Cow<'f, [u8]>);
+
+/// Those items that are attachments, exactly as the conversation has them. None where their records
+/// cannot be read.
+fn attached<'f>(
+    conversation: &Conversation,
+    items: &[Arc<Item>],
+    last: &End,
+    file: &'f FileEnd<'_>,
+) -> Option<Vec<Attached<'f>>> {
+    let shown: HashSet<*const Item> = items.iter().map(Arc::as_ptr).collect();
+    let recorded = conversation.recorded().iter().map(|recorded| &recorded.item);
+    let unchanged = recorded.filter(|item| shown.contains(&Arc::as_ptr(item)));
+    let attached = unchanged.filter_map(|item| Some((Arc::as_ptr(item), last.attachments.get(&*item.id)?)));
+    attached.map(|(address, range)| Some((address, file.fetch(range.clone())?))).collect()
 }
 
-/// The addresses of those items that are exactly as the conversation has them.
-fn unchanged(conversation: &Conversation, items: &[Arc<Item>]) -> HashSet<*const Item> {
-    let shown: HashSet<*const Item> = items.iter().map(Arc::as_ptr).collect();
-    let recorded = conversation.recorded().iter().map(|recorded| Arc::as_ptr(&recorded.item));
-    recorded.filter(|address| shown.contains(address)).collect()
+/// What an attachment record attaches.
+fn attachment(record: &[u8]) -> Option<&RawValue> {
+    #[derive(Deserialize)]
+    struct Record<'a> {
+        #[serde(borrow)]
+        attachment: &'a RawValue,
+    }
+    let record: Record<'_> = serde_json::from_slice(record).ok()?;
+    Some(record.attachment)
 }
 
 /// The records of a compaction after which the model sees `items`.
 pub(super) fn append(
     contents: &Contents,
-    file: &FileEnd<&[u8]>,
+    file: &FileEnd<'_>,
     conversation: &Conversation,
     items: &[Arc<Item>],
 ) -> Option<Vec<u8>> {
-    let end = Ending::of(file, contents.end().filter(|end| end.can_go_on)?)?;
+    let last = contents.end().filter(|end| end.can_go_on)?;
+    let end = Ending::of(file, last)?;
     let mut writer = Writer::new(NewIds::for_end(file), end.shared, contents.model());
-    writer.unchanged = unchanged(conversation, items);
-    if contents.end().is_some_and(|end| end.has_attachments) {
-        writer.attachments = attachments(file.all()?);
-    }
+    let attached = attached(conversation, items, last, file)?;
+    let attachments = attached.iter().filter_map(|(address, record)| Some((*address, attachment(record)?)));
+    writer.attachments.extend(attachments);
     let timestamp = end.timestamp.unwrap_or_else(|| rfc3339::print(Timestamp(0)));
     writer.timestamp = Some(timestamp.clone());
     let boundary = writer.ids.uuid();
@@ -163,7 +162,8 @@ pub(super) fn append(
 
 /// A fresh session of these items.
 pub(super) fn write(items: &[Arc<Item>], like: Option<&Session>) -> (Vec<u8>, Vec<Loss>) {
-    let end = like.and_then(|like| Ending::of(&FileEnd::whole(like.bytes()), like.end()?));
+    let file = like.map(|like| FileEnd::whole(like.bytes()));
+    let end = like.zip(file.as_ref()).and_then(|(like, file)| Ending::of(file, like.end()?));
     let mut seed = Vec::new();
     for item in items {
         seed.extend_from_slice(item.id.as_bytes());
@@ -283,10 +283,8 @@ struct Writer<'a> {
     ids: NewIds,
     shared: Shared<'a>,
     model: &'a str,
-    /// The attachments of the file that is added to.
-    attachments: HashMap<Cow<'a, str>, Option<&'a RawValue>>,
-    /// Addresses of items that are exactly as that file has them.
-    unchanged: HashSet<*const Item>,
+    /// What those items attach that are exactly as the file has them, by their addresses.
+    attachments: HashMap<*const Item, &'a RawValue>,
     /// The one time of all records of a compaction; in a fresh file each has its item's own.
     timestamp: Option<String>,
     parent: Option<String>,
@@ -302,7 +300,6 @@ impl<'a> Writer<'a> {
             shared,
             model: model.unwrap_or("<synthetic>"),
             attachments: HashMap::new(),
-            unchanged: HashSet::new(),
             timestamp: None,
             parent: None,
             uuids: Vec::new(),
@@ -312,8 +309,7 @@ impl<'a> Writer<'a> {
     }
 
     fn push(&mut self, item: &Arc<Item>) {
-        let attachment = self.attachments.get(&*item.id).copied().flatten();
-        if let Some(attachment) = attachment.filter(|_| self.unchanged.contains(&Arc::as_ptr(item))) {
+        if let Some(attachment) = self.attachments.get(&Arc::as_ptr(item)) {
             return self.push_attachment(item, attachment.get());
         }
         let (attachments, others): (Vec<&Part>, Vec<&Part>) = item.parts.iter().partition(

@@ -332,21 +332,21 @@ fn a_session_whose_end_cannot_be_named_is_written_anew() {
     }
 }
 
-/// A file of more than a megabyte, and the same behind a source.
-fn long(last: &Value) -> Session {
+/// A file of more than a megabyte.
+fn long() -> Session {
     let text = "a line of a long file\n".repeat(1_000);
     let mut records = vec![user("u0", None, "begin")];
     for number in 1..80 {
         let parent = format!("u{}", number - 1);
         records.push(user(&format!("u{number}"), Some(&parent), text.as_str()));
     }
-    records.push(last.clone());
+    records.push(user("u80", Some("u79"), "end"));
     session(&records)
 }
 
 #[test]
 fn a_compaction_of_a_long_file_is_the_same_where_only_its_end_is_read() {
-    let whole = long(&user("u80", Some("u79"), "end"));
+    let whole = long();
     let source = Elsewhere(whole.bytes());
     let contents = Contents::read_from(&source, Some(Format::ClaudeCode)).unwrap();
     let conversation = &contents.conversations()[0];
@@ -362,12 +362,25 @@ fn a_compaction_of_a_long_file_is_the_same_where_only_its_end_is_read() {
 }
 
 #[test]
-fn attachments_are_looked_for_in_all_of_a_file() {
-    let attachment = json!({"type": "todo", "content": "- all of it"});
-    let record = json!({"type": "attachment", "uuid": "a", "parentUuid": "u79", "sessionId": "s", "attachment": attachment});
-    let whole = long(&record);
+fn attachments_before_the_end_of_a_long_file_are_written_as_it_has_them() {
+    let attachment = json!({"type": "skill_listing", "content": "- prune: cuts branches", "skillCount": 1});
+    let attached = json!({"type": "attachment", "uuid": "a", "parentUuid": "u0", "sessionId": "s", "attachment": attachment});
+    let lines: Vec<String> = [user("u0", None, "begin"), attached]
+        .into_iter()
+        .chain((1..80).map(|number| {
+            let parent = if number == 1 { "a".to_owned() } else { format!("u{}", number - 1) };
+            user(&format!("u{number}"), Some(&parent), "a line of a long file\n".repeat(1_000))
+        }))
+        .map(|record| record.to_string())
+        .collect();
+    let whole = Session::read_as(Format::ClaudeCode, lines.join("\n").into_bytes()).unwrap();
     let source = Elsewhere(whole.bytes());
     let contents = Contents::read_from(&source, Some(Format::ClaudeCode)).unwrap();
     let conversation = &contents.conversations()[0];
-    assert!(contents.compacted_behind(&source, conversation, &view(conversation)).is_none());
+    let items = view(conversation);
+    assert!(texts(&items[1..2])[0].contains("prune"), "the attachment");
+    let behind = contents.compacted_behind(&source, conversation, &items[1..3]).unwrap();
+    let added = str::from_utf8(behind.added()).unwrap();
+    let records: Vec<Value> = added.trim().lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(records[1]["attachment"], attachment);
 }

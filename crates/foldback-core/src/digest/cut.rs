@@ -172,15 +172,16 @@ impl Cut {
 
 /// What is quoted around a name of a piece: whole words, at least [`WINDOW_CHARACTERS`] of them.
 fn window(piece: &str, name: &Range<usize>) -> Range<usize> {
+    let classes: &[u8; 128] = &ASCII;
     match piece.is_ascii() {
         true => {
             let bytes = |span: Range<usize>| piece.as_bytes()[span].iter();
-            let classes: &[u8; 128] = &ASCII;
             window_of(piece, name, |span| bytes(span).map(|&byte| (1, classes[usize::from(byte & 0x7f)])))
         }
-        false => window_of(piece, name, |span| {
-            piece[span].chars().map(|character| (character.len_utf8(), class_of(character)))
-        }),
+        false => {
+            let class = |one: char| classes.get(one as usize).copied().unwrap_or_else(|| class_of(one));
+            window_of(piece, name, |span| piece[span].chars().map(move |one| (one.len_utf8(), class(one))))
+        }
     }
 }
 
@@ -389,16 +390,19 @@ mod tests {
     }
 
     #[test]
-    fn windows_in_ascii_are_those_that_characters_give() {
+    fn windows_by_looked_up_classes_are_those_that_characters_give() {
         let text =
             "  let scan_token = self.parse(\tinput)?;  // see src/parser.rs:12, or not at all, as ever";
-        let characters = |span: Range<usize>| {
-            text[span].chars().map(|character| (character.len_utf8(), class_of(character)))
-        };
-        for start in 0..text.len() {
-            for end in start + 1..=text.len() {
-                let name = start..end;
-                assert_eq!(window(text, &name), window_of(text, &name, characters), "{name:?}");
+        for text in [text, &text.replace("see", "→ größe\u{3000}")] {
+            let characters = |span: Range<usize>| {
+                text[span].chars().map(|character| (character.len_utf8(), class_of(character)))
+            };
+            let borders = || (0..=text.len()).filter(|&at| text.is_char_boundary(at));
+            for start in borders() {
+                for end in borders().filter(|&end| end > start) {
+                    let name = start..end;
+                    assert_eq!(window(text, &name), window_of(text, &name, characters), "{name:?}");
+                }
             }
         }
     }

@@ -63,7 +63,8 @@ struct Line {
     http: reqwest::Client,
     url: Url,
     headers: HeaderMap,
-    key: Option<Key>,
+    /// What no error may repeat.
+    secrets: Vec<Key>,
     idle_timeout: Duration,
     endpoint: Endpoint,
     protocol: Protocol,
@@ -84,7 +85,7 @@ impl ModelClient {
             http: endpoint.connect()?,
             url: endpoint.url_for(protocol),
             headers: endpoint.headers_for(protocol)?,
-            key: endpoint.secret().cloned(),
+            secrets: endpoint.secrets(),
             idle_timeout: endpoint.idle(),
             name: format!("{protocol}:{model}"),
             delivery: Delivery::default(),

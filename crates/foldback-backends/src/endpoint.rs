@@ -13,6 +13,9 @@ use url::Url;
 /// What is printed instead of a secret.
 pub(crate) const HIDDEN: &str = "<hidden>";
 
+/// Shorter values of headers are words, which errors may repeat.
+const HEADER_SECRET_BYTES_MIN: usize = 8;
+
 /// How long a connection may take to be made.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -169,8 +172,11 @@ impl Endpoint {
         self.base.host_str().unwrap_or_default()
     }
 
-    pub(crate) fn secret(&self) -> Option<&Key> {
-        self.key.as_ref()
+    /// The key, and what is sent in headers of the host's own, where it is long enough to be a secret.
+    pub(crate) fn secrets(&self) -> Vec<Key> {
+        let values = self.headers.iter().map(|(_, value)| value.as_str());
+        let values = values.filter(|value| value.len() >= HEADER_SECRET_BYTES_MIN).map(Key::new);
+        self.key.iter().cloned().chain(values).collect()
     }
 
     pub(crate) fn idle(&self) -> Duration {

@@ -12,8 +12,9 @@ use foldback_engine::{SummaryRequest, SummaryStage};
 
 use seal::Seal;
 
-/// What the instruction costs at most, without what a request adds to it.
-pub(crate) const INSTRUCTION_TOKENS: Tokens = Tokens(900);
+/// What the instruction of [`summary_prompt`](crate::summary_prompt) costs at most, without what a request
+/// adds to it.
+pub const INSTRUCTION_TOKENS: Tokens = Tokens(900);
 
 /// What is asked for, of the size that is allowed: models miss a size by about a fifth.
 const SIZE_PERCENT: u64 = 75;

@@ -90,6 +90,11 @@ impl Agent {
         AgentBuilder::default()
     }
 
+    /// What the model is told of its tools.
+    pub(crate) fn tool_specs(&self) -> &[ToolSpec] {
+        &self.parts.specs
+    }
+
     /// The session of this name: the one that is in use, or a new one that begins with the system
     /// prompt. A session lives as long as somebody holds it.
     pub fn session(&self, id: impl Into<SessionId>) -> AgentSession {

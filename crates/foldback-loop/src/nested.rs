@@ -4,9 +4,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use async_trait::async_trait;
-use foldback_backends::summary_prompt;
+use foldback_backends::{INSTRUCTION_TOKENS, summary_prompt};
 use foldback_core::{Item, ItemKind, Metadata, Prices, SessionId, Text, Tokens, Transcript, View};
 use foldback_engine::{BackendError, CompactionBackend, SummaryRequest, SummaryResult};
+use foldback_formats::answer::ToolSpec;
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
@@ -33,6 +34,8 @@ pub struct AgentCompactor {
     session_id: SessionId,
     session_count: AtomicU64,
     window: Option<Tokens>,
+    /// What its system prompt and its tools cost in every request.
+    own_tokens: Tokens,
     prices: Option<&'static Prices>,
 }
 
@@ -102,6 +105,10 @@ impl CompactionBackend for AgentCompactor {
 
     fn window(&self) -> Option<Tokens> {
         self.window
+    }
+
+    fn prompt_tokens(&self) -> Tokens {
+        INSTRUCTION_TOKENS + self.own_tokens
     }
 
     fn prices(&self) -> Option<&'static Prices> {
@@ -215,9 +222,18 @@ impl AgentCompactorBuilder {
         let model = model.ok_or(AgentBuildError::NoModel)?;
         let name = format!("agent:{}", model.name());
         agent = agent.shared_model(model).limits(AgentLimits { retries_max: 0, ..limits });
+        let agent = agent.build()?;
+        let meter = Transcript::default().meter().clone();
+        let of_tool = |tool: &ToolSpec| {
+            let texts = [tool.name.as_str(), tool.description.as_str(), &tool.input_schema.to_string()];
+            texts.iter().map(|text| meter.text(text)).sum::<u64>()
+        };
+        let tools: u64 = agent.tool_specs().iter().map(of_tool).sum();
+        let own_tokens = Tokens(tools + system.as_ref().map_or(0, |system| meter.text(system)));
         Ok(AgentCompactor {
-            agent: agent.build()?,
+            agent,
             name,
+            own_tokens,
             system,
             session_id,
             session_count: AtomicU64::new(0),
@@ -273,6 +289,16 @@ mod tests {
             Arc::new(Item::assistant("a", vec![Part::call("c1", "write_file", &input)])),
             Arc::new(Item::tool("t", ToolResult::error("c1", "permission denied: src/parser.rs"))),
         ]
+    }
+
+    #[test]
+    fn what_every_request_of_a_nested_agent_holds_is_counted() {
+        let plain = AgentCompactor::builder().model(Fixed::new("x")).build().unwrap();
+        let told = AgentCompactor::builder().model(Fixed::new("x")).system("Be brief. ".repeat(500));
+        let told = told.build().unwrap().prompt_tokens();
+        assert!(told > plain.prompt_tokens() + Tokens(1_000), "{told}");
+        let equipped = AgentCompactor::builder().model(Fixed::new("x")).tool(crate::RecallTool::new());
+        assert!(equipped.build().unwrap().prompt_tokens() > plain.prompt_tokens());
     }
 
     #[tokio::test]

@@ -103,12 +103,14 @@ impl Line {
         while let Ok(Some(Ok(chunk))) = timeout(self.idle_timeout, bytes.next()).await {
             body.extend_from_slice(chunk.as_ref());
         }
+        // Before anything is cut off: half of a secret could not be found any more.
+        let body = self.hidden(String::from_utf8_lossy(&body).into_owned());
         let refusal = classify(&Reply {
             status,
             retry_after: retry_after.as_deref(),
             retry_after_ms: retry_after_ms.as_deref(),
             now: SystemClock.now(),
-            body: &body,
+            body: body.as_bytes(),
         });
         self.error_of(Fault::Answer(AnswerError::Refused(refusal)))
     }
@@ -145,10 +147,7 @@ impl Line {
     }
 
     fn hidden(&self, text: String) -> String {
-        match &self.key {
-            Some(key) => key.hidden_in(text),
-            None => text,
-        }
+        self.secrets.iter().fold(text, |text, secret| secret.hidden_in(text))
     }
 }
 

@@ -65,6 +65,26 @@ impl Subscriber for Log {
 }
 
 #[tokio::test]
+async fn no_part_of_a_secret_is_told_where_a_long_message_is_cut_off() {
+    let header_secret = "token-of-the-gateway-0123456789";
+    for at in 250..310 {
+        let message = format!("{}{SECRET} {header_secret}", "x".repeat(at));
+        let repeated = json!({"error": {"type": "invalid_request_error", "message": message}});
+        let server = Server::scripted([Answer::status(400).json_body(&repeated)]).await;
+        let endpoint = Endpoint::new(&server.url()).unwrap().key(Key::new(SECRET));
+        let endpoint = endpoint.header("x-gateway", header_secret);
+        let client = ModelClient::new(endpoint, Protocol::OpenAiChat, "test-model").unwrap();
+        let request = SummaryRequest::new("s", vec![Arc::new(Item::user("u", "hello"))]);
+        let error = ModelBackend::new(client).summarize(request, CancellationToken::new()).await.unwrap_err();
+        let told = format!("{error} {error:?}");
+        assert!(told.contains(&"x".repeat(250)), "{told}");
+        for secret in [SECRET, header_secret] {
+            assert!(!told.contains(&secret[..4]), "{told}");
+        }
+    }
+}
+
+#[tokio::test]
 async fn a_key_is_in_no_log_no_error_and_no_debug() {
     let log = Log::default();
     let _guard = tracing::subscriber::set_default(log.clone());

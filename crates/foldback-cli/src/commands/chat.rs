@@ -280,11 +280,14 @@ impl Conversation<'_> {
                 let session = self.session.clone();
                 let compacting = session.compact(focus.map(Text::from));
                 let done = tokio::select! {
-                    done = compacting => done.map(|_| ()).map_err(|error| error.to_string()),
+                    done = compacting => done.map_err(|error| error.to_string()),
                     () = interrupts.pressed() => Err("stopped; nothing was changed".to_owned()),
                 };
-                if let Err(why) = done {
-                    self.screen.note(&why);
+                match done {
+                    Ok(round) if !round.failures.is_empty() => self.screen.note(&round.failures.join("; ")),
+                    Ok(round) if round.dirty.is_empty() => self.screen.note("there is nothing to compact"),
+                    Ok(_) => {}
+                    Err(why) => self.screen.note(&why),
                 }
                 self.screen.context(self.session.context());
             }

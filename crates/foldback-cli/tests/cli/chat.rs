@@ -72,13 +72,15 @@ fn on_a_pipe_nothing_is_run_that_nobody_agreed_to() {
 fn orders_are_obeyed_and_a_turn_that_fails_is_told() {
     let url = Server::apart(|_| Answer::status(401));
     let model = format!("openai:{url}/v1#m");
-    let lines = ["/context", "/undo", "/nonsense", "hello", "/quit", "never said"].map(ToOwned::to_owned);
+    let lines = ["/context", "/undo", "/nonsense", "/compact", "hello", "/quit", "never said"];
+    let lines = lines.map(ToOwned::to_owned);
     let (events, exit) = chat(&folder(), &["--model", &model, "--window", "16k"], &lines);
     assert_eq!(exit, 1, "{events:?}");
     assert_eq!(of(&events, "failed").len(), 1, "{events:?}");
     let notes: Vec<&str> = of(&events, "note").iter().filter_map(|note| note["text"].as_str()).collect();
     assert!(notes[0].contains("the model sees 1 of 1 items"), "{notes:?}");
     assert!(notes[1].contains("no compaction to undo") && notes[2].contains("/nonsense"), "{notes:?}");
+    assert!(notes[3].contains("nothing to compact"), "an order that changes nothing says so: {notes:?}");
     assert_eq!(of(&events, "context")[0]["window"], 16_000);
 }
 

@@ -203,9 +203,14 @@ impl<'f> Folding<'f> {
             let seed = seed | 1 << 16 | index as u64;
             let answered = self.ask(&request, seed).await?;
             let text = text_of(&answered.result);
-            match text.and_then(|text| if is_refusal(&text) { Err(SummaryFault::Refused) } else { Ok(text) })
-            {
-                Ok(text) => Ok(cut(&text, tokens_max, self.meter).to_owned()),
+            let told = text.and_then(|text| match cut(&text, tokens_max, self.meter) {
+                _ if is_refusal(&text) => Err(SummaryFault::Refused),
+                // One line, and longer than there is room for.
+                "" => Err(SummaryFault::Inflated { tokens: Tokens(self.meter.text(&text)), tokens_max }),
+                told => Ok(told.to_owned()),
+            });
+            match told {
+                Ok(told) => Ok(told),
                 Err(fault) => {
                     self.calls.refuse(fault, None);
                     Err(Stop::Fault)
@@ -218,7 +223,7 @@ impl<'f> Folding<'f> {
             let told = match told {
                 Err(overflow @ Stop::Overflow { .. }) => return Err(overflow),
                 Err(Stop::Fault) => None,
-                Ok(text) => Some(text).filter(|text| !text.is_empty()),
+                Ok(text) => Some(text),
             };
             written += usize::from(told.is_some());
             summaries.push(told.or_else(|| digest_of(chunk, tokens_max, self.meter)).unwrap_or_default());

@@ -63,6 +63,8 @@ pub(super) struct Progress {
     rejection_count: u32,
     /// The room there is since the model was switched.
     pub(super) budget: Option<Budget>,
+    /// Whether nothing has been compacted since.
+    pub(super) is_switched: bool,
     /// What is being prepared ahead.
     pub(super) job: Option<Job>,
     /// Recorded items that were read for the digest to come.
@@ -106,6 +108,7 @@ impl Progress {
         let is_in_vain = saved.0 * 100 < before.0 * SAVED_PERCENT_MIN;
         self.tried = is_in_vain.then_some((last.tokens_after, last.item_count));
         self.last = Some(last);
+        self.is_switched = false;
     }
 
     /// Notes that a view could not be compacted.

@@ -91,7 +91,10 @@ impl StrategyCompactor {
     /// The next requests of this session go to a model with another window: from now on this budget
     /// holds, and a view over its level is compacted at the next point.
     pub fn model_switched(&self, session_id: &SessionId, budget: Budget) {
-        self.sessions.with(session_id, |progress| progress.budget = Some(budget));
+        self.sessions.with(session_id, |progress| {
+            progress.budget = Some(budget);
+            progress.is_switched = true;
+        });
     }
 
     /// What is remembered of the last compaction of a session, for hosts that make their own
@@ -136,7 +139,8 @@ impl StrategyCompactor {
         let was_rejected = request.reason == CompactionReason::OverflowRejected;
         let limit = request.limit;
         request.budget = self.sessions.with(&request.session_id, |progress| {
-            let budget = given.or(progress.budget).or(self.budget);
+            // What a host set up for its first model does not hold for the next one.
+            let budget = progress.budget.or(given).or(self.budget);
             match budget.filter(|_| was_rejected) {
                 Some(budget) => {
                     Some(lowered(budget, progress.target_after_rejection(tokens, limit, &budget)))
@@ -334,13 +338,15 @@ impl Compactor for StrategyCompactor {
         let (decided, is_worth_it) = self.sessions.with(session_id, |progress| {
             known.last_compaction = known.last_compaction.or(progress.last);
             known.last_firing = known.last_firing.or(progress.last_firing);
-            let is_over = |budget: Budget| context.tokens.upper > budget.trigger();
+            let over = progress.budget.filter(|budget| context.tokens.upper > budget.trigger());
             let decided = if context.was_rejected() {
                 Some(progress.can_recover().then_some(CompactionReason::OverflowRejected))
-            } else if progress.budget.is_some_and(is_over) {
-                Some(Some(CompactionReason::ModelSwitched))
             } else {
-                None
+                let (tokens, is_switched) = (context.tokens.upper, progress.is_switched);
+                over.map(|budget| match is_switched {
+                    true => Some(CompactionReason::ModelSwitched),
+                    false => Some(CompactionReason::BudgetReached { tokens, level: budget.trigger() }),
+                })
             };
             (decided, context.was_rejected() || progress.is_worth_it(context))
         });

@@ -116,6 +116,32 @@ async fn a_view_too_large_for_the_next_model_is_compacted_when_the_model_is_swit
     let result = compactor.compact(switched, &CompactionContext::default()).await.unwrap();
     assert!(result.transcript.tokens() <= budget_at(&view, 100).target());
     assert_eq!(asks(&compactor, &result.transcript, point), None);
+    let mut grown = result.transcript;
+    for number in 0..view.len() {
+        grown.push(Item::user(format!("more{number}"), "go on with the next of them, and the one after it"));
+    }
+    while grown.tokens() < view.tokens() {
+        grown.push(Item::user(format!("more{}", grown.len()), "go on"));
+    }
+    let again = asks(&compactor, &grown, point);
+    assert!(
+        matches!(again, Some(CompactionReason::BudgetReached { .. })),
+        "it was switched long ago: {again:?}"
+    );
+}
+
+#[tokio::test]
+async fn after_a_switch_the_new_room_holds_whatever_the_host_set_up_before() {
+    let view = session(20);
+    let before = budget_at(&view, 40);
+    let compactor = ladder(before).build().unwrap();
+    let switched = budget_at(&view, 100);
+    compactor.model_switched(&SESSION.into(), switched);
+    let mut request = CompactionRequest::new(SESSION, view.clone(), CompactionReason::ModelSwitched);
+    request.budget = Some(before);
+    let result = compactor.compact(request, &CompactionContext::default()).await.unwrap();
+    assert!(result.transcript.tokens() <= switched.target(), "{}", result.transcript.tokens());
+    assert!(before.target() > switched.target());
 }
 
 #[tokio::test]

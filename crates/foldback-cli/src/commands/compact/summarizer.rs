@@ -193,11 +193,58 @@ impl<B: CompactionBackend> CompactionBackend for Metered<B> {
         self.backend.window()
     }
 
+    fn prompt_tokens(&self) -> Tokens {
+        self.backend.prompt_tokens()
+    }
+
     fn reads_items(&self) -> bool {
         self.backend.reads_items()
     }
 
     fn prices(&self) -> Option<&'static Prices> {
         self.backend.prices()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Says something else than the defaults about everything.
+    #[derive(Debug)]
+    struct Particular;
+
+    #[async_trait]
+    impl CompactionBackend for Particular {
+        async fn summarize(
+            &self,
+            _request: SummaryRequest,
+            _cancellation: CancellationToken,
+        ) -> Result<SummaryResult, BackendError> {
+            Err(BackendError::Cancelled)
+        }
+
+        fn name(&self) -> &str {
+            "particular"
+        }
+
+        fn window(&self) -> Option<Tokens> {
+            Some(Tokens(12_345))
+        }
+
+        fn prompt_tokens(&self) -> Tokens {
+            Tokens(6_789)
+        }
+
+        fn reads_items(&self) -> bool {
+            false
+        }
+    }
+
+    #[test]
+    fn a_backend_whose_calls_are_counted_is_fitted_to_as_itself() {
+        let metered = Metered { backend: Particular, notes: Notes::default() };
+        assert_eq!((metered.name(), metered.window()), ("particular", Some(Tokens(12_345))));
+        assert_eq!((metered.prompt_tokens(), metered.reads_items()), (Tokens(6_789), false));
     }
 }

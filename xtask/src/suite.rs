@@ -29,7 +29,7 @@ const STEPS: [Step; 9] = [
         run_command(command.env("RUSTDOCFLAGS", "-D warnings"))
     }),
     ("first command", run_first_command),
-    ("example", run_example),
+    ("examples", run_examples),
     ("fuzz", || fuzz::run(Effort::Repeatable, None)),
 ];
 
@@ -105,8 +105,9 @@ fn run_first_command() -> Result<(), Failure> {
     Err(Failure::Failed(format!("{hint}:\n{printed}")))
 }
 
-/// Runs the library's example, which checks itself.
-fn run_example() -> Result<(), Failure> {
+/// Runs the examples of the library and of the agent loop.
+fn run_examples() -> Result<(), Failure> {
+    read(&mut cargo(&["run", "--locked", "--quiet", "--package", "foldback-loop", "--example", "agent"]))?;
     read(&mut cargo(&["run", "--locked", "--quiet", "--package", "foldback", "--example", "fold"]))
         .map(|_| ())
 }

@@ -3,13 +3,13 @@
 //! An [`Agent`] asks its [`Model`], runs the [`Tool`]s that it calls, and asks again until there is
 //! an answer. Where the conversation may change, it lets its [`LoopMutator`]s change it, each in a
 //! transaction that is checked before it counts. What the model is sent is the session's view and
-//! nothing else.
+//! nothing else. With a [`RecallTool`] it can ask for what was folded.
 //!
 //! ```
 //! use foldback_backends::{Endpoint, ModelClient, Protocol};
 //! use foldback_core::KeepRecentStrategy;
 //! use foldback_engine::StrategyCompactor;
-//! use foldback_loop::{Agent, AgentBuilderCompactorExt, RecallTool};
+//! use foldback_loop::{Agent, AgentBuilderCompactorExt};
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let endpoint = Endpoint::new("http://127.0.0.1:8080/v1")?;
@@ -17,7 +17,7 @@
 //! let strategy = KeepRecentStrategy::new(8);
 //!
 //! let compactor = StrategyCompactor::builder().item_count_trigger(12).strategy(strategy).build()?;
-//! let agent = Agent::builder().model(adapter).tool(RecallTool::new()).compactor(compactor).build()?;
+//! let agent = Agent::builder().model(adapter).compactor(compactor).build()?;
 //!
 //! let session = agent.session("my-session");
 //! // let answer = session.send("What files are in src/?").await?;

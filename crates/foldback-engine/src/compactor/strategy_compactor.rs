@@ -89,7 +89,8 @@ impl StrategyCompactor {
     }
 
     /// The next requests of this session go to a model with another window: from now on this budget
-    /// holds, and a view over its level is compacted at the next point.
+    /// holds, and a view over its level is compacted at the next point. The trigger that the compactor was
+    /// built with is asked as before, so that a larger window does not make it wait longer.
     pub fn model_switched(&self, session_id: &SessionId, budget: Budget) {
         self.sessions.with(session_id, |progress| {
             progress.budget = Some(budget);

@@ -122,12 +122,12 @@ const WHY_BYTES_MAX: usize = 100;
 /// As much is quoted of the line that an error begins with.
 const ERROR_BYTES_MAX: usize = 160;
 
-/// All but the user's words is read up to this much, the newest first: about 270,000 tokens.
-const READ_BYTES_MAX: usize = 1 << 20;
+/// All but the user's words is read up to this much, the newest first: about 135,000 tokens.
+const READ_BYTES_MAX: usize = 1 << 19;
 
 /// Before that, what the agent wrote is read up to this much: names that it gave to a tool are needed
 /// again more often than those which only a tool answered with.
-const OWN_BYTES_MAX: usize = 1 << 19;
+const OWN_BYTES_MAX: usize = 1 << 18;
 
 /// Bytes of what can be read in a part.
 pub(super) fn size_of(part: &Part) -> usize {

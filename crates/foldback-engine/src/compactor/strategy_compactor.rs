@@ -89,8 +89,9 @@ impl StrategyCompactor {
     }
 
     /// The next requests of this session go to a model with another window: from now on this budget
-    /// holds, and a view over its level is compacted at the next point. The trigger that the compactor was
-    /// built with is asked as before, so that a larger window does not make it wait longer.
+    /// holds, and a view over its level is compacted at the next point. Triggers that were built for a
+    /// window or a budget go by this one ([`TriggerContext::budget`]); a closure or a trigger of the
+    /// host's own is asked as before.
     pub fn model_switched(&self, session_id: &SessionId, budget: Budget) {
         self.sessions.with(session_id, |progress| {
             progress.budget = Some(budget);
@@ -339,6 +340,7 @@ impl Compactor for StrategyCompactor {
         let (decided, is_worth_it) = self.sessions.with(session_id, |progress| {
             known.last_compaction = known.last_compaction.or(progress.last);
             known.last_firing = known.last_firing.or(progress.last_firing);
+            known.budget = known.budget.or(progress.budget);
             let over = progress.budget.filter(|budget| context.tokens.upper > budget.trigger());
             let decided = if context.was_rejected() {
                 Some(progress.can_recover().then_some(CompactionReason::OverflowRejected))

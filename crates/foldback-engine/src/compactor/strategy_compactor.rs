@@ -12,7 +12,8 @@ use tracing::{Instrument, Span};
 
 use super::background::{Job, Prepared};
 use super::builder::{StrategyCompactorBuildError, StrategyCompactorBuilder, level_in};
-use super::progress::{Sessions, read_ahead};
+use super::progress::Sessions;
+use super::reader::Reader;
 use super::{CompactionTrigger, Compactor, TriggerFn};
 use crate::ask::DigestBackend;
 use crate::change::Change;
@@ -60,6 +61,7 @@ pub struct StrategyCompactor {
     budget: Option<Budget>,
     parts: StrategyCompactorBuilder,
     sessions: Sessions,
+    reader: Reader,
 }
 
 impl fmt::Debug for StrategyCompactor {
@@ -85,7 +87,7 @@ impl StrategyCompactor {
         budget: Option<Budget>,
     ) -> Result<Self, StrategyCompactorBuildError> {
         let when = parts.when.take().ok_or(StrategyCompactorBuildError::MissingTrigger)??;
-        Ok(Self { when, strategy, budget, parts, sessions: Sessions::default() })
+        Ok(Self { when, strategy, budget, parts, sessions: Sessions::default(), reader: Reader::default() })
     }
 
     /// The next requests of this session go to a model with another window: from now on this budget
@@ -227,14 +229,12 @@ impl StrategyCompactor {
         });
     }
 
-    /// Reads what is new for the digest to come. Not under the lock: other sessions do not wait for it.
+    /// Has read what is new for the digest to come.
     fn read_ahead(&self, session_id: &SessionId, view: &View) {
-        let known = self.sessions.with(session_id, |progress| (progress.budget, progress.read_count));
-        let (Some(budget), read_count) = (known.0.or(self.budget), known.1) else { return };
-        if read_count != view.transcript().len() {
-            let read_count = read_ahead(view, read_count, &budget);
-            self.sessions.with(session_id, |progress| progress.read_count = read_count);
-        }
+        self.sessions.with(session_id, |progress| {
+            let Some(budget) = progress.budget.or(self.budget) else { return };
+            progress.read_count = self.reader.read(view, progress.read_count, &budget);
+        });
     }
 
     /// Takes note of what a compaction led to, and tells.

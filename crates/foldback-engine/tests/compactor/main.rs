@@ -5,6 +5,7 @@ mod background;
 mod custom;
 mod deciding;
 mod interrupted;
+mod shared;
 mod worked_example;
 
 use std::sync::{Arc, Mutex};

@@ -7,7 +7,7 @@ use foldback_core::{
 
 use crate::ahead::read_ahead;
 use crate::ask::{Asking, DigestBackend, Filled, fill};
-use crate::backend::CompactionBackend;
+use crate::backend::GuardedBackend;
 use crate::change::Change;
 use crate::compaction::{CompactionContext, CompactionError, CompactionRequest, CompactionResult};
 use crate::mend::mend;
@@ -119,18 +119,19 @@ async fn fill_from(
     if plan.folds().next().is_none() {
         return Ok(Filled::default());
     }
-    let backend: &dyn CompactionBackend = match &context.backend {
-        Some(backend) => &**backend,
+    let digest = GuardedBackend::from(DigestBackend);
+    let backend = match &context.backend {
+        Some(backend) => backend,
         None if strategy.wants_backend() => {
             return Err(CompactionError::MissingBackend { strategy: strategy.describe() });
         }
-        None => &DigestBackend,
+        None => &digest,
     };
     let emit = |kind| context.emit(request, kind);
     let asking = Asking {
-        backend,
+        backend: &**backend,
         limits: &context.limits,
-        guard: &context.guard,
+        guard: backend.guard(),
         cancellation: &context.cancellation,
         session_id: &request.session_id,
         turn_id: request.turn_id.as_ref(),

@@ -130,7 +130,6 @@ impl StrategyCompactor {
             metadata,
             cancellation: given.cancellation.clone(),
             limits: self.parts.limits,
-            guard: self.parts.guard.clone(),
             observer: given.observer.clone().or_else(|| self.parts.observer.clone()),
             clock: Arc::clone(&self.parts.clock),
         }

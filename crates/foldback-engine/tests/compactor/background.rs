@@ -14,7 +14,7 @@ fn ahead(full: &View, backend: &Arc<Scripted>, recorder: &Recorder) -> StrategyC
                 .build()
                 .expect("it is complete"),
         )
-        .shared_backend(Arc::clone(backend) as Arc<dyn CompactionBackend>)
+        .backend(guarded(backend))
         .observer(recorder.clone())
         .background(Level::PercentOfUsable(50.0))
         .build()

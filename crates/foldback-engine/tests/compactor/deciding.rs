@@ -178,7 +178,7 @@ async fn a_focus_reaches_whoever_writes_the_summary() {
     let compactor = StrategyCompactor::builder()
         .item_count_trigger(1_000)
         .strategy(SummarizeOlderStrategy::new(4))
-        .shared_backend(Arc::clone(&backend) as Arc<dyn CompactionBackend>)
+        .backend(guarded(&backend))
         .build()
         .unwrap();
     let manual = CompactionRequest::new(SESSION, session(20), CompactionReason::Manual);

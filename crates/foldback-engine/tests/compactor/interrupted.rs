@@ -55,7 +55,7 @@ async fn a_compaction_that_is_cancelled_before_it_begins_asks_nobody() {
     let compactor = StrategyCompactor::builder()
         .item_count_trigger(4)
         .strategy(SummarizeOlderStrategy::new(4))
-        .shared_backend(Arc::clone(&backend) as Arc<dyn CompactionBackend>)
+        .backend(guarded(&backend))
         .build()
         .unwrap();
     let context = CompactionContext::default();
@@ -90,7 +90,7 @@ async fn a_compaction_that_is_dropped_is_said_to_have_failed() {
     let compactor = StrategyCompactor::builder()
         .item_count_trigger(4)
         .strategy(SummarizeOlderStrategy::new(4))
-        .shared_backend(Arc::clone(&backend) as Arc<dyn CompactionBackend>)
+        .backend(guarded(&backend))
         .observer(recorder.clone())
         .build()
         .unwrap();
@@ -112,7 +112,7 @@ async fn what_is_said_while_a_summary_is_written_is_all_there_afterwards() {
     let compactor = StrategyCompactor::builder()
         .item_count_trigger(4)
         .strategy(SummarizeOlderStrategy::new(4))
-        .shared_backend(Arc::clone(&backend) as Arc<dyn CompactionBackend>)
+        .backend(guarded(&backend))
         .build()
         .unwrap();
     let base = session(20);

@@ -160,3 +160,8 @@ async fn compact(compactor: &StrategyCompactor, view: &View) -> CompactionResult
 fn summaries(view: &View) -> Vec<&Arc<Item>> {
     view.items().filter(|item| item.summary.is_some()).collect()
 }
+
+/// A backend that the test looks into, for compactors.
+fn guarded(backend: &Arc<Scripted>) -> GuardedBackend {
+    GuardedBackend::new(Arc::clone(backend) as Arc<dyn CompactionBackend>)
+}

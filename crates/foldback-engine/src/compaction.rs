@@ -262,20 +262,21 @@ pub trait CompactionStrategy: fmt::Debug + Send + Sync {
         false
     }
 
-    /// The pure strategy behind it, if it is one: pure steps in a row share one draft.
-    fn as_pure(&self) -> Option<&dyn Strategy> {
+    /// The pure strategy that it is, if it is one: pure steps in a row share one draft, which is planned
+    /// off the task where that takes long.
+    fn as_pure(self: Arc<Self>) -> Option<Arc<dyn Strategy>> {
         None
     }
 }
 
 #[async_trait]
-impl<S: Strategy> CompactionStrategy for S {
+impl<S: Strategy + 'static> CompactionStrategy for S {
     async fn compact(
         &self,
         request: CompactionRequest,
         context: &CompactionContext,
     ) -> Result<CompactionResult, CompactionError> {
-        executor::run(self, &request, context).await
+        executor::run_on_task(self, &request, context).await
     }
 
     fn describe(&self) -> String {
@@ -286,7 +287,7 @@ impl<S: Strategy> CompactionStrategy for S {
         Strategy::needs_budget(self)
     }
 
-    fn as_pure(&self) -> Option<&dyn Strategy> {
+    fn as_pure(self: Arc<Self>) -> Option<Arc<dyn Strategy>> {
         Some(self)
     }
 }

@@ -45,7 +45,7 @@ impl Job {
     ) -> Option<Self> {
         let runtime = Handle::try_current().ok()?;
         let base = request.transcript.clone();
-        let task = runtime.spawn(async move { run_any(&*strategy, request, &context).await });
+        let task = runtime.spawn(async move { run_any(&strategy, request, &context).await });
         Some(Self { base, task: AbortOnDropHandle::new(task) })
     }
 

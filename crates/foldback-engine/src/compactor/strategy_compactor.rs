@@ -191,11 +191,11 @@ impl StrategyCompactor {
         match prepared {
             Prepared::Ready(result) if is_of_use(&result.transcript, request) => Ok(*result),
             Prepared::Ready(_) | Prepared::Useless => {
-                run_any(&*self.strategy, request.clone(), context).await
+                run_any(&self.strategy, request.clone(), context).await
             }
             Prepared::Late => {
                 let context = context.clone().with_backend(DigestBackend);
-                run_any(&*self.strategy, request.clone(), &context).await
+                run_any(&self.strategy, request.clone(), &context).await
             }
         }
     }

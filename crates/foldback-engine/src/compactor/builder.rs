@@ -228,9 +228,10 @@ impl StrategyCompactorBuilder {
     }
 
     /// Prepares ahead: at this level a compaction of what is there then is begun in the background,
-    /// and swapped in when the trigger fires, so that nobody waits for it. Needs a budget, and a tokio
-    /// runtime around [`should_compact`](super::Compactor::should_compact); on a runtime of one thread,
-    /// planning shares it with the turn.
+    /// and swapped in when the trigger fires, so that nobody waits for it. Where it is not ready then,
+    /// the digest writes the summaries: only a compaction that somebody asked for waits for a model.
+    /// Needs a budget, and a tokio runtime around
+    /// [`should_compact`](super::Compactor::should_compact).
     #[must_use]
     pub fn background(mut self, soft: Level) -> Self {
         self.soft = Some(soft);

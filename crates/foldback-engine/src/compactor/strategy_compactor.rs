@@ -10,7 +10,7 @@ use foldback_core::{
 use tokio::time::Instant;
 use tracing::{Instrument, Span};
 
-use super::background::{Job, Prepared};
+use super::background::Job;
 use super::builder::{StrategyCompactorBuildError, StrategyCompactorBuilder, level_in};
 use super::progress::Sessions;
 use super::reader::Reader;
@@ -21,6 +21,8 @@ use crate::compaction::{
     CompactionContext, CompactionError, CompactionRequest, CompactionResult, CompactionStrategy,
 };
 use crate::event::{CompactionEventKind, CompactionReport};
+use crate::executor::recorded;
+use crate::off_task::off_task;
 use crate::pipeline::run_any;
 use crate::telemetry;
 
@@ -175,29 +177,36 @@ impl StrategyCompactor {
         Ok(result)
     }
 
-    /// What was prepared ahead, if it is of use; else a compaction here and now.
+    /// What was prepared ahead, if it is of use; else a compaction here and now. Who has it prepared
+    /// ahead does not want to wait: then the digest writes what a model has not written yet.
     async fn carry_out(
         &self,
         request: &CompactionRequest,
         context: &CompactionContext,
     ) -> Result<CompactionResult, CompactionError> {
         let job = self.sessions.with(&request.session_id, |progress| progress.job.take());
-        // Who asks for something asks for it now.
+        // Who asks for something asks for it now, and for a model's words if there is a model.
         let is_asked_for = request.focus.is_some() || request.reason == CompactionReason::Manual;
-        let prepared = match job.filter(|_| !is_asked_for) {
-            Some(job) => job.finish(&request.transcript).await,
-            None => Prepared::Useless,
+        if self.parts.soft.is_none() || is_asked_for {
+            drop(job);
+            return run_any(&self.strategy, request.clone(), context).await;
+        }
+        let prepared = match job {
+            Some(job) => job.finish().await,
+            None => None,
         };
-        match prepared {
-            Prepared::Ready(result) if is_of_use(&result.transcript, request) => Ok(*result),
-            Prepared::Ready(_) | Prepared::Useless => {
-                run_any(&self.strategy, request.clone(), context).await
-            }
-            Prepared::Late => {
-                let context = context.clone().with_backend(DigestBackend);
-                run_any(&self.strategy, request.clone(), &context).await
+        if let Some(prepared) = prepared {
+            let asked = request.clone();
+            let taken = off_task(recorded(request), move || {
+                prepared.on(&asked.transcript).filter(|result| is_of_use(&result.transcript, &asked))
+            });
+            if let Some(result) = taken.await {
+                return Ok(result);
             }
         }
+        let mut context = context.clone();
+        context.backend = context.backend.map(|_| DigestBackend.into());
+        run_any(&self.strategy, request.clone(), &context).await
     }
 
     /// Prepares ahead if it is time to.

@@ -7,7 +7,8 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use foldback_core::diff::CUSTOM;
 use foldback_core::{
-    CompactionBlock, CompactionReason, Dialect, Overlay, Strategy, StrategyPipeline, Timestamp, View,
+    CompactionBlock, CompactionReason, Dialect, LadderStrategy, Overlay, Strategy, StrategyPipeline,
+    Timestamp, View,
 };
 
 use crate::compaction::{
@@ -21,7 +22,7 @@ use crate::off_task::off_task;
 ///
 /// Pure steps in a row share one draft, so that their summaries are written together and the prefix is
 /// rewritten once; the summaries are there before a step of another kind begins. Cancellation is
-/// looked at between steps.
+/// looked at between steps. Only the compactor holds what all steps left to the request's budget.
 ///
 /// ```
 /// use foldback_core::{DropReasoningStrategy, KeepRecentStrategy};
@@ -96,16 +97,30 @@ impl CompactionStrategy for CompactionPipeline {
     }
 }
 
-/// Runs one strategy, pure or not.
+/// One compaction: runs a strategy, pure or not, and sees to it that what is handed out fits.
+///
+/// A strategy that does not work towards a size, or one of the host's own, may leave a view above
+/// what its request has room for. Then the ladder goes on where it stopped, so that the result is at or
+/// under the target, or the error names what cannot shrink.
 pub(crate) async fn run_any(
     strategy: &Arc<dyn CompactionStrategy>,
-    request: CompactionRequest,
+    mut request: CompactionRequest,
     context: &CompactionContext,
 ) -> Result<CompactionResult, CompactionError> {
-    match Arc::clone(strategy).as_pure() {
-        Some(pure) => executor::run(pure, &request, context).await,
-        None => run_custom(&**strategy, request, context).await,
+    let done = match Arc::clone(strategy).as_pure() {
+        Some(pure) => executor::run(pure, &request, context).await?,
+        None => run_custom(&**strategy, request.clone(), context).await?,
+    };
+    let room = request.budget.map(|budget| {
+        let aims = strategy.needs_budget() || request.reason == CompactionReason::OverflowRejected;
+        if aims { budget.target() } else { budget.usable() }
+    });
+    if room.is_none_or(|room| done.transcript.tokens() <= room) {
+        return Ok(done);
     }
+    request.transcript = done.transcript.clone();
+    let rest = executor::run(Arc::new(LadderStrategy::new()), &request, context).await?;
+    Ok(done.followed_by(rest))
 }
 
 /// Runs a strategy of the host's own, and takes what it returns only if it kept the record (T1) and

@@ -22,13 +22,18 @@ impl<T> Default for ChunkedVec<T> {
 
 impl<T: Clone> ChunkedVec<T> {
     pub(crate) fn len(&self) -> usize {
-        self.sealed.len() * CHUNK_LEN + self.tail.len()
+        self.sealed_len() + self.tail.len()
+    }
+
+    /// How many of the first elements stand in storage that clones go on sharing while they grow.
+    pub(crate) fn sealed_len(&self) -> usize {
+        self.sealed.len() * CHUNK_LEN
     }
 
     pub(crate) fn get(&self, index: usize) -> Option<&T> {
         match self.sealed.get(index / CHUNK_LEN) {
             Some(chunk) => chunk.get(index % CHUNK_LEN),
-            None => self.tail.get(index.checked_sub(self.sealed.len() * CHUNK_LEN)?),
+            None => self.tail.get(index.checked_sub(self.sealed_len())?),
         }
     }
 
@@ -57,7 +62,7 @@ impl<T: Clone> ChunkedVec<T> {
 
     /// Changes one element in place, copying its chunk if it is shared.
     pub(crate) fn update(&mut self, index: usize, change: impl FnOnce(&mut T)) {
-        let sealed_len = self.sealed.len() * CHUNK_LEN;
+        let sealed_len = self.sealed_len();
         let slot = if index < sealed_len {
             let chunk = &mut Arc::make_mut(&mut self.sealed)[index / CHUNK_LEN];
             Arc::make_mut(chunk).get_mut(index % CHUNK_LEN)

@@ -78,7 +78,7 @@ pub use strategy::{
     DropMiddleStrategy, DropReasoningStrategy, KeepFirstAndRecentItemsStrategy,
     KeepFirstAndRecentTurnsStrategy, KeepNewestThatFitStrategy, KeepRecentStrategy, LadderStrategy,
     PreserveRecentFractionStrategy, PreserveRecentTurnsStrategy, PreserveUserMessagesStrategy,
-    ReplaceMediaStrategy, Strategy, StrategyConfig, StrategyPipeline, StrategySteps, SummarizeOlderStrategy,
+    ReplaceMediaStrategy, Strategy, StrategyConfig, StrategyPipeline, SummarizeOlderStrategy,
     SupersedeStrategy, TruncateToolInputsStrategy, TruncateToolOutputsStrategy, compact_messages,
 };
 pub use summary::{FoldRequest, SummaryError};

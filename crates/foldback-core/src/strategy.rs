@@ -130,47 +130,15 @@ impl StrategyPipeline {
     pub fn steps(&self) -> &[Arc<dyn Strategy>] {
         &self.steps
     }
-
-    fn borrowed(&self) -> StrategySteps<'_> {
-        self.steps.iter().map(|step| &**step).collect()
-    }
 }
 
-impl Strategy for StrategyPipeline {
-    fn id(&self) -> &'static str {
-        "pipeline"
-    }
-
-    fn plan(&self, draft: &mut Draft<'_>, budget: Option<&Budget>) {
-        self.borrowed().plan(draft, budget);
-    }
-
-    fn needs_budget(&self) -> bool {
-        self.borrowed().needs_budget()
-    }
-
-    fn wants_backend(&self) -> bool {
-        self.borrowed().wants_backend()
-    }
-
-    fn describe(&self) -> String {
-        self.borrowed().describe()
-    }
-}
-
-/// The same for steps that somebody else holds.
-#[derive(Clone, Default)]
-pub struct StrategySteps<'s> {
-    steps: Vec<&'s dyn Strategy>,
-}
-
-impl<'s> FromIterator<&'s dyn Strategy> for StrategySteps<'s> {
-    fn from_iter<I: IntoIterator<Item = &'s dyn Strategy>>(steps: I) -> Self {
+impl FromIterator<Arc<dyn Strategy>> for StrategyPipeline {
+    fn from_iter<I: IntoIterator<Item = Arc<dyn Strategy>>>(steps: I) -> Self {
         Self { steps: steps.into_iter().collect() }
     }
 }
 
-impl Strategy for StrategySteps<'_> {
+impl Strategy for StrategyPipeline {
     fn id(&self) -> &'static str {
         "pipeline"
     }
@@ -192,12 +160,6 @@ impl Strategy for StrategySteps<'_> {
 
     fn describe(&self) -> String {
         self.steps.iter().map(|step| step.describe()).collect::<Vec<_>>().join(" → ")
-    }
-}
-
-impl fmt::Debug for StrategySteps<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.describe())
     }
 }
 

@@ -76,6 +76,12 @@ impl Transcript {
         }
     }
 
+    /// How many of the first items can be read ahead for all clones at once: what is found in one of
+    /// them by the reader of one clone is found for the others. Those behind them are few, and new.
+    pub fn shared_len(&self) -> usize {
+        self.findings.sealed_len()
+    }
+
     /// Whether a digest has looked into an item, or it was read ahead.
     pub(crate) fn is_read(&self, index: usize) -> bool {
         self.findings.get(index).is_some_and(Findings::is_begun)

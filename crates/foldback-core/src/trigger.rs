@@ -24,7 +24,7 @@ pub use structural::{
 };
 pub use temporal::{EveryTrigger, IdleTrigger};
 
-use crate::budget::BudgetError;
+use crate::budget::{Budget, BudgetError};
 use crate::ids::{Text, Timestamp, Tokens};
 use crate::item::Usage;
 use crate::sequence::Sequence;
@@ -120,6 +120,9 @@ pub struct TriggerContext<'a> {
     pub needs_follow_up: bool,
     /// Whether the person has said something that was not sent yet.
     pub has_pending_input: bool,
+    /// The room there is since the model was switched: triggers that were built for a window go by this
+    /// one instead. None where nothing was switched.
+    pub budget: Option<Budget>,
 }
 
 /// Items searched backwards for the newest reported usage: more than one round of parallel calls.
@@ -139,6 +142,7 @@ impl<'a> TriggerContext<'a> {
             last_compaction: None,
             needs_follow_up: false,
             has_pending_input: false,
+            budget: None,
         }
     }
 
@@ -195,6 +199,13 @@ impl<'a> TriggerContext<'a> {
     #[must_use]
     pub fn with_pending_input(mut self) -> Self {
         self.has_pending_input = true;
+        self
+    }
+
+    /// With the room that another model has than the one the trigger was built for.
+    #[must_use]
+    pub fn switched_to(mut self, budget: Budget) -> Self {
+        self.budget = Some(budget);
         self
     }
 

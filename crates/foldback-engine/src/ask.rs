@@ -37,10 +37,6 @@ use retry::Calls;
 /// Under which key the metadata say how each summary that a backend wrote came about.
 const REPORTS_KEY: &str = "summaries";
 
-/// Conversations up to this size are read on the task itself: so little work is not worth another
-/// thread.
-const ON_TASK_TOKENS_MAX: Tokens = Tokens(4_000);
-
 /// How summaries are asked for.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SummaryLimits {
@@ -183,16 +179,18 @@ impl PlannedFold {
         self.plan.requests().nth(self.index).expect("folds are counted before they are filled")
     }
 
+    /// What there is to read.
+    fn tokens(&self) -> Tokens {
+        self.plan.view().transcript().tokens()
+    }
+
     /// Reads it where nobody waits for the thread, unless there is little to read.
     async fn off_task<T: Send + 'static>(
         &self,
         read: impl FnOnce(&FoldRequest<'_>) -> T + Send + 'static,
     ) -> T {
-        if self.plan.view().transcript().tokens() <= ON_TASK_TOKENS_MAX {
-            return read(&self.request());
-        }
         let fold = self.clone();
-        off_task(move || read(&fold.request())).await
+        off_task(self.tokens(), move || read(&fold.request())).await
     }
 }
 

@@ -1,6 +1,7 @@
 //! The port to whoever writes summaries: a model over HTTP, a nested agent, or the digest.
 
 use std::fmt;
+use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,6 +10,8 @@ use foldback_core::{
     CompactionReason, FinishReason, Item, Metadata, Prices, SessionId, Text, Tokens, TurnId, Usage,
 };
 use tokio_util::sync::CancellationToken;
+
+use crate::ask::BackendGuard;
 
 /// What an instruction to summarise costs, where a backend does not say.
 const PROMPT_TOKENS: u64 = 1_000;
@@ -50,6 +53,62 @@ pub trait CompactionBackend: fmt::Debug + Send + Sync {
     /// What its tokens cost, where known.
     fn prices(&self) -> Option<&'static Prices> {
         None
+    }
+}
+
+/// A backend with the guard before it. Clones share both: whoever compacts with the same backend goes
+/// by what all of them know of it, so that a server that does not answer one conversation is not asked
+/// for the next, and one limit to what is spent holds for all.
+///
+/// ```
+/// use std::sync::Arc;
+/// use foldback_core::LadderStrategy;
+/// use foldback_engine::{BackendGuard, DigestBackend, GuardLimits, GuardedBackend, StrategyCompactor};
+///
+/// let limits = GuardLimits { dollars_max: Some(2.0), ..GuardLimits::default() };
+/// let backend = GuardedBackend::new(Arc::new(DigestBackend)).guarded_by(BackendGuard::new(limits));
+/// let (mine, yours) = (backend.clone(), backend);
+/// let one = StrategyCompactor::builder().backend(mine);
+/// let other = StrategyCompactor::builder().backend(yours);
+/// # let _ = (one, other);
+/// ```
+#[derive(Clone, Debug)]
+pub struct GuardedBackend {
+    backend: Arc<dyn CompactionBackend>,
+    guard: BackendGuard,
+}
+
+impl GuardedBackend {
+    /// The backend, with a guard that has seen nothing yet. Make one for each backend, and clone it.
+    pub fn new(backend: Arc<dyn CompactionBackend>) -> Self {
+        Self { backend, guard: BackendGuard::default() }
+    }
+
+    /// The same behind another guard: one with limits, or one that several models of a server share.
+    #[must_use]
+    pub fn guarded_by(mut self, guard: BackendGuard) -> Self {
+        self.guard = guard;
+        self
+    }
+
+    /// Decides whether it is asked, and knows what its calls took.
+    pub fn guard(&self) -> &BackendGuard {
+        &self.guard
+    }
+}
+
+impl Deref for GuardedBackend {
+    type Target = dyn CompactionBackend;
+
+    fn deref(&self) -> &Self::Target {
+        &*self.backend
+    }
+}
+
+/// A backend of which there is no other handle.
+impl<B: CompactionBackend + 'static> From<B> for GuardedBackend {
+    fn from(backend: B) -> Self {
+        Self::new(Arc::new(backend))
     }
 }
 

@@ -10,8 +10,8 @@ use foldback_core::{
 };
 use tokio_util::sync::CancellationToken;
 
-use crate::ask::{BackendGuard, SummaryLimits};
-use crate::backend::CompactionBackend;
+use crate::ask::SummaryLimits;
+use crate::backend::GuardedBackend;
 use crate::change::Change;
 use crate::clock::{Clock, SystemClock};
 use crate::event::{CompactionEvent, CompactionEventKind, CompactionObserver};
@@ -186,15 +186,13 @@ impl CompactionResult {
 #[derive(Clone, Debug)]
 pub struct CompactionContext {
     /// Writes summaries.
-    pub backend: Option<Arc<dyn CompactionBackend>>,
+    pub backend: Option<GuardedBackend>,
     /// What the host passes to every compaction.
     pub metadata: Metadata,
     /// Ends the compaction when it is cancelled; the view stays as it was (T8).
     pub cancellation: CancellationToken,
     /// How summaries are asked for.
     pub limits: SummaryLimits,
-    /// Whether the backend is asked at all.
-    pub guard: BackendGuard,
     /// Sees what happens.
     pub observer: Option<Arc<dyn CompactionObserver>>,
     /// Tells the time that blocks are dated with.
@@ -208,7 +206,6 @@ impl Default for CompactionContext {
             metadata: Metadata::new(),
             cancellation: CancellationToken::new(),
             limits: SummaryLimits::default(),
-            guard: BackendGuard::default(),
             observer: None,
             clock: Arc::new(SystemClock),
         }
@@ -223,8 +220,8 @@ impl CompactionContext {
 
     /// The same, with somebody who writes summaries.
     #[must_use]
-    pub fn with_backend(mut self, backend: impl CompactionBackend + 'static) -> Self {
-        self.backend = Some(Arc::new(backend));
+    pub fn with_backend(mut self, backend: impl Into<GuardedBackend>) -> Self {
+        self.backend = Some(backend.into());
         self
     }
 
@@ -265,20 +262,21 @@ pub trait CompactionStrategy: fmt::Debug + Send + Sync {
         false
     }
 
-    /// The pure strategy behind it, if it is one: pure steps in a row share one draft.
-    fn as_pure(&self) -> Option<&dyn Strategy> {
+    /// The pure strategy that it is, if it is one: pure steps in a row share one draft, which is planned
+    /// off the task where that takes long.
+    fn as_pure(self: Arc<Self>) -> Option<Arc<dyn Strategy>> {
         None
     }
 }
 
 #[async_trait]
-impl<S: Strategy> CompactionStrategy for S {
+impl<S: Strategy + 'static> CompactionStrategy for S {
     async fn compact(
         &self,
         request: CompactionRequest,
         context: &CompactionContext,
     ) -> Result<CompactionResult, CompactionError> {
-        executor::run(self, &request, context).await
+        executor::run_on_task(self, &request, context).await
     }
 
     fn describe(&self) -> String {
@@ -289,7 +287,7 @@ impl<S: Strategy> CompactionStrategy for S {
         Strategy::needs_budget(self)
     }
 
-    fn as_pure(&self) -> Option<&dyn Strategy> {
+    fn as_pure(self: Arc<Self>) -> Option<Arc<dyn Strategy>> {
         Some(self)
     }
 }

@@ -3,6 +3,7 @@
 mod background;
 mod builder;
 mod progress;
+mod reader;
 mod strategy_compactor;
 
 use std::fmt;

@@ -1,5 +1,7 @@
 //! Plan, fill, check, commit: [`compact`].
 
+use std::sync::Arc;
+
 use foldback_core::{
     Budget, Compacted, CompactionReason, Dialect, Plan, Repair, Strategy, Timestamp, Tokens, Usage, View,
     check, plan,
@@ -7,10 +9,11 @@ use foldback_core::{
 
 use crate::ahead::read_ahead;
 use crate::ask::{Asking, DigestBackend, Filled, fill};
-use crate::backend::CompactionBackend;
+use crate::backend::GuardedBackend;
 use crate::change::Change;
 use crate::compaction::{CompactionContext, CompactionError, CompactionRequest, CompactionResult};
 use crate::mend::mend;
+use crate::off_task::off_task;
 
 /// What to compact, how, and for whom.
 #[derive(Clone, Copy, Debug)]
@@ -27,6 +30,13 @@ pub struct Execution<'a> {
     pub cause: Option<&'a CompactionReason>,
     /// When it is done.
     pub now: Option<Timestamp>,
+}
+
+impl Execution<'_> {
+    /// The size that the result must not exceed, where the strategy works towards one.
+    fn target(&self) -> Option<Tokens> {
+        self.budget.filter(|_| self.strategy.needs_budget()).map(Budget::target)
+    }
 }
 
 /// A compaction that was carried out, in memory.
@@ -68,69 +78,132 @@ pub fn compact(request: &Execution<'_>) -> Result<Outcome, CompactionError> {
     let (plan, repairs) = dry_run(request)?;
     plan.requests().for_each(|request| read_ahead(&request));
     let compacted = plan.apply_digest();
-    judge(request, &plan, &compacted)?;
+    judge_view(&compacted.view, plan.strategy(), request.dialect, request.target())?;
     Ok(Outcome { plan, compacted, repairs })
 }
 
 /// The same with a backend: plans a pure strategy on the view of a request, has the summaries
-/// written, checks. Whatever a backend does, its failure is no failure of the compaction (T8).
+/// written, checks. Whatever a backend does, its failure is no failure of the compaction (T8). What is
+/// long and pure is done off the task, so that it can be cancelled.
 pub(crate) async fn run(
+    strategy: Arc<dyn Strategy>,
+    request: &CompactionRequest,
+    context: &CompactionContext,
+) -> Result<CompactionResult, CompactionError> {
+    context.go_on()?;
+    let (asked, now) = (request.clone(), context.clock.now());
+    let planned = off_task(recorded(request), move || Planned::new(&*strategy, &asked, now));
+    carry_out(planned.await?, request, context).await
+}
+
+/// The same for a strategy that nobody shares, which cannot leave the task: where a host, or a strategy
+/// of its own, calls it without a compactor.
+pub(crate) async fn run_on_task(
     strategy: &dyn Strategy,
     request: &CompactionRequest,
     context: &CompactionContext,
 ) -> Result<CompactionResult, CompactionError> {
     context.go_on()?;
-    let before = &request.transcript;
-    let execution = Execution {
-        view: before,
-        strategy,
-        budget: request.budget.as_ref(),
-        dialect: request.dialect,
-        cause: Some(&request.reason),
-        now: Some(context.clock.now()),
-    };
-    let (mut plan, repairs) = dry_run(&execution)?;
-    if plan.is_empty() && repairs.is_empty() {
-        return Ok(CompactionResult::unchanged(before.clone()));
+    let planned = Planned::new(strategy, request, context.clock.now())?;
+    carry_out(planned, request, context).await
+}
+
+/// How much there is to read for a request.
+pub(crate) fn recorded(request: &CompactionRequest) -> Tokens {
+    request.transcript.transcript().tokens()
+}
+
+/// A plan, and what must be known of its strategy to carry it out.
+#[derive(Debug)]
+struct Planned {
+    plan: Plan,
+    is_unchanged: bool,
+    wants_backend: bool,
+    /// What the strategy works towards, if it does.
+    target: Option<Tokens>,
+}
+
+impl Planned {
+    fn new(
+        strategy: &dyn Strategy,
+        request: &CompactionRequest,
+        now: Timestamp,
+    ) -> Result<Self, CompactionError> {
+        let execution = Execution {
+            view: &request.transcript,
+            strategy,
+            budget: request.budget.as_ref(),
+            dialect: request.dialect,
+            cause: Some(&request.reason),
+            now: Some(now),
+        };
+        let (mut plan, repairs) = dry_run(&execution)?;
+        let is_unchanged = plan.is_empty() && repairs.is_empty();
+        if let Some(focus) = &request.focus {
+            plan = plan.focused_on(focus);
+        }
+        let (wants_backend, target) = (strategy.wants_backend(), execution.target());
+        Ok(Self { plan, is_unchanged, wants_backend, target })
     }
-    if let Some(focus) = &request.focus {
-        plan = plan.focused_on(focus);
+
+    /// The view with these summaries in it, if it may be handed out.
+    fn commit(
+        self,
+        filled: Filled,
+        request: &CompactionRequest,
+    ) -> Result<CompactionResult, CompactionError> {
+        let Self { plan, target, .. } = self;
+        // What the backend wrote was judged; the plan's own judgement is the same one again.
+        let compacted = plan.apply(filled.summaries).unwrap_or_else(|_| plan.apply_digest());
+        judge_view(&compacted.view, plan.strategy(), request.dialect, target)?;
+        let replaced_items = Change::between(&request.transcript, &compacted.view).replaced_items;
+        let mut result = CompactionResult::new(compacted.view, replaced_items);
+        result.written_by = filled.written_by;
+        result.usage = filled.usage;
+        result.cost = filled.cost;
+        result.metadata = filled.metadata;
+        Ok(result)
     }
-    let filled = fill_from(&plan, strategy, request, context).await?;
-    // What the backend wrote was judged; the plan's own judgement is the same one again.
-    let compacted = plan.apply(filled.summaries).unwrap_or_else(|_| plan.apply_digest());
-    judge(&execution, &plan, &compacted)?;
+}
+
+async fn carry_out(
+    planned: Planned,
+    request: &CompactionRequest,
+    context: &CompactionContext,
+) -> Result<CompactionResult, CompactionError> {
     context.go_on()?;
-    let replaced_items = Change::between(before, &compacted.view).replaced_items;
-    let mut result = CompactionResult::new(compacted.view, replaced_items);
-    result.written_by = filled.written_by;
-    result.usage = filled.usage;
-    result.cost = filled.cost;
-    result.metadata = filled.metadata;
+    if planned.is_unchanged {
+        return Ok(CompactionResult::unchanged(request.transcript.clone()));
+    }
+    let filled = fill_from(&planned, request, context).await?;
+    let asked = request.clone();
+    let result = off_task(recorded(request), move || planned.commit(filled, &asked)).await?;
+    context.go_on()?;
     Ok(result)
 }
 
 async fn fill_from(
-    plan: &Plan,
-    strategy: &dyn Strategy,
+    planned: &Planned,
     request: &CompactionRequest,
     context: &CompactionContext,
 ) -> Result<Filled, CompactionError> {
+    let plan = &planned.plan;
     if plan.folds().next().is_none() {
         return Ok(Filled::default());
     }
-    let backend: &dyn CompactionBackend = match &context.backend {
-        Some(backend) => &**backend,
-        None if strategy.wants_backend() => {
-            return Err(CompactionError::MissingBackend { strategy: strategy.describe() });
+    let digest = GuardedBackend::from(DigestBackend);
+    let backend = match &context.backend {
+        Some(backend) => backend,
+        None if planned.wants_backend => {
+            return Err(CompactionError::MissingBackend { strategy: plan.strategy().to_owned() });
         }
-        None => &DigestBackend,
+        None => &digest,
     };
     let emit = |kind| context.emit(request, kind);
     let asking = Asking {
-        backend,
+        backend: &**backend,
         limits: &context.limits,
-        guard: &context.guard,
+        guard: backend.guard(),
         cancellation: &context.cancellation,
         session_id: &request.session_id,
         turn_id: request.turn_id.as_ref(),
@@ -155,12 +228,6 @@ pub(crate) fn sum(first: Usage, second: Usage) -> Usage {
 
 /// The last look before a commit: valid for the dialect, and within the budget where the strategy
 /// works towards one.
-fn judge(request: &Execution<'_>, plan: &Plan, compacted: &Compacted) -> Result<(), CompactionError> {
-    let target = request.budget.filter(|_| request.strategy.needs_budget()).map(Budget::target);
-    judge_view(&compacted.view, plan.strategy(), request.dialect, target)
-}
-
-/// The same for a view, whoever made it.
 pub(crate) fn judge_view(
     view: &View,
     strategy: &str,

@@ -37,7 +37,9 @@ pub mod store;
 mod telemetry;
 
 pub use ask::{BackendGuard, DigestBackend, GuardLimits, Spend, SummaryLimits};
-pub use backend::{BackendError, CompactionBackend, SummaryRequest, SummaryResult, SummaryStage};
+pub use backend::{
+    BackendError, CompactionBackend, GuardedBackend, SummaryRequest, SummaryResult, SummaryStage,
+};
 pub use clock::{Clock, SystemClock};
 pub use compaction::{
     CompactionContext, CompactionError, CompactionRequest, CompactionResult, CompactionStrategy,

@@ -6,19 +6,23 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use foldback_core::diff::CUSTOM;
-use foldback_core::{CompactionBlock, CompactionReason, Overlay, Strategy, StrategySteps, Timestamp, View};
+use foldback_core::{
+    CompactionBlock, CompactionReason, Dialect, LadderStrategy, Overlay, Strategy, StrategyPipeline,
+    Timestamp, View,
+};
 
 use crate::compaction::{
     CompactionContext, CompactionError, CompactionRequest, CompactionResult, CompactionStrategy,
 };
 use crate::executor;
 use crate::mend::mend;
+use crate::off_task::off_task;
 
 /// Strategies in order, each on what the one before left. Is itself a strategy.
 ///
 /// Pure steps in a row share one draft, so that their summaries are written together and the prefix is
 /// rewritten once; the summaries are there before a step of another kind begins. Cancellation is
-/// looked at between steps.
+/// looked at between steps. Only the compactor holds what all steps left to the request's budget.
 ///
 /// ```
 /// use foldback_core::{DropReasoningStrategy, KeepRecentStrategy};
@@ -67,17 +71,17 @@ impl CompactionStrategy for CompactionPipeline {
         context: &CompactionContext,
     ) -> Result<CompactionResult, CompactionError> {
         let mut done = CompactionResult::unchanged(request.transcript.clone());
-        let is_same_group = |a: &Arc<dyn CompactionStrategy>, b: &Arc<dyn CompactionStrategy>| {
-            a.as_pure().is_some() && b.as_pure().is_some()
-        };
-        for group in self.steps.chunk_by(is_same_group) {
+        let is_pure = |step: &Arc<dyn CompactionStrategy>| Arc::clone(step).as_pure().is_some();
+        for group in self.steps.chunk_by(|step, next| is_pure(step) && is_pure(next)) {
             context.go_on()?;
             let mut step = request.clone();
             step.transcript = done.transcript.clone();
-            let pure: StrategySteps<'_> = group.iter().filter_map(|step| step.as_pure()).collect();
             let result = match group {
-                [custom] if custom.as_pure().is_none() => run_custom(&**custom, step, context).await?,
-                _ => executor::run(&pure, &step, context).await?,
+                [custom] if !is_pure(custom) => run_custom(&**custom, step, context).await?,
+                _ => {
+                    let pure = group.iter().filter_map(|step| Arc::clone(step).as_pure());
+                    executor::run(Arc::new(pure.collect::<StrategyPipeline>()), &step, context).await?
+                }
             };
             done = done.followed_by(result);
         }
@@ -93,16 +97,30 @@ impl CompactionStrategy for CompactionPipeline {
     }
 }
 
-/// Runs one strategy, pure or not.
+/// One compaction: runs a strategy, pure or not, and sees to it that what is handed out fits.
+///
+/// A strategy that does not work towards a size, or one of the host's own, may leave a view above
+/// what its request has room for. Then the ladder goes on where it stopped, so that the result is at or
+/// under the target, or the error names what cannot shrink.
 pub(crate) async fn run_any(
-    strategy: &dyn CompactionStrategy,
-    request: CompactionRequest,
+    strategy: &Arc<dyn CompactionStrategy>,
+    mut request: CompactionRequest,
     context: &CompactionContext,
 ) -> Result<CompactionResult, CompactionError> {
-    match strategy.as_pure() {
-        Some(pure) => executor::run(pure, &request, context).await,
-        None => run_custom(strategy, request, context).await,
+    let done = match Arc::clone(strategy).as_pure() {
+        Some(pure) => executor::run(pure, &request, context).await?,
+        None => run_custom(&**strategy, request.clone(), context).await?,
+    };
+    let room = request.budget.map(|budget| {
+        let aims = strategy.needs_budget() || request.reason == CompactionReason::OverflowRejected;
+        if aims { budget.target() } else { budget.usable() }
+    });
+    if room.is_none_or(|room| done.transcript.tokens() <= room) {
+        return Ok(done);
     }
+    request.transcript = done.transcript.clone();
+    let rest = executor::run(Arc::new(LadderStrategy::new()), &request, context).await?;
+    Ok(done.followed_by(rest))
 }
 
 /// Runs a strategy of the host's own, and takes what it returns only if it kept the record (T1) and
@@ -112,36 +130,54 @@ async fn run_custom(
     mut request: CompactionRequest,
     context: &CompactionContext,
 ) -> Result<CompactionResult, CompactionError> {
-    let mended = mend(&request.transcript, request.dialect);
+    let (tokens, dialect, view) = (executor::recorded(&request), request.dialect, request.transcript);
+    let mended = off_task(tokens, move || mend(&view, dialect)).await;
     request.transcript = mended.view;
+    let signature = Signature {
+        strategy: strategy.describe(),
+        reason: request.reason.clone(),
+        now: context.clock.now(),
+        copies: mended.copies,
+    };
     let before = request.transcript.clone();
-    let (dialect, reason) = (request.dialect, request.reason.clone());
     let cancellation = context.cancellation.clone();
     let mut result = tokio::select! {
         biased;
         () = cancellation.cancelled() => return Err(CompactionError::Cancelled),
         result = strategy.compact(request, context) => result?,
     };
-    let after = &result.transcript;
-    let failed = |why: &str| CompactionError::Failed { strategy: strategy.describe(), why: why.to_owned() };
+    let after = result.transcript;
+    let accepted = off_task(tokens, move || {
+        accept(&before, &after, &signature.strategy, dialect)?;
+        Ok::<View, CompactionError>(signature.under(after, before.overlay().blocks().len()))
+    });
+    result.transcript = accepted.await?;
+    Ok(result)
+}
+
+/// Refuses what no strategy may do.
+fn accept(
+    before: &View,
+    after: &View,
+    strategy: &str,
+    dialect: Option<Dialect>,
+) -> Result<(), CompactionError> {
+    let failed =
+        |why: &str| Err(CompactionError::Failed { strategy: strategy.to_owned(), why: why.to_owned() });
     let (recorded, records) = (before.transcript(), after.transcript());
     let is_kept = recorded.len() <= records.len()
         && recorded.items().zip(records.items()).all(|(then, now)| Arc::ptr_eq(then, now));
     if !is_kept {
-        return Err(failed("it changed or removed recorded items; hide them with edits instead"));
+        return failed("it changed or removed recorded items; hide them with edits instead");
     }
     if !after.overlay().blocks().starts_with(before.overlay().blocks()) {
-        return Err(failed("it took back an earlier compaction"));
+        return failed("it took back an earlier compaction");
     }
     if after.tokens() > before.tokens() {
         let (before, after) = (before.tokens(), after.tokens());
-        return Err(failed(&format!("it made the view larger, from {before} to {after} tokens")));
+        return failed(&format!("it made the view larger, from {before} to {after} tokens"));
     }
-    executor::judge_view(after, &strategy.describe(), dialect, None)?;
-    let signature =
-        Signature { strategy: strategy.describe(), reason, now: context.clock.now(), copies: mended.copies };
-    result.transcript = signature.under(result.transcript, before.overlay().blocks().len());
-    Ok(result)
+    executor::judge_view(after, strategy, dialect, None)
 }
 
 /// Who made a block, why and when (T9), and what was repaired for it.

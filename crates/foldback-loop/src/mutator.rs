@@ -196,6 +196,7 @@ impl MutationContext<'_> {
             last_compaction: self.last_compaction,
             needs_follow_up: self.needs_follow_up,
             has_pending_input: self.has_pending_input,
+            budget: None,
         }
     }
 

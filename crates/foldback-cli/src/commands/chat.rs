@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::thread;
 
 use foldback_core::{Budget, Model, Policy, Room, Text, TokenCounter, Tokens};
-use foldback_engine::{CompactionBackend, DigestBackend, StrategyCompactor};
+use foldback_engine::{DigestBackend, GuardedBackend, StrategyCompactor};
 use foldback_loop::{
     Agent, AgentBuilder, AgentBuilderCompactorExt, AgentLimits, AgentSession, RecallTool, Tool,
 };
@@ -123,7 +123,7 @@ impl<'a> Setup<'a> {
         let budget = self.budget(room)?;
         let compactor = StrategyCompactor::builder()
             .policy(&self.policy, room)
-            .shared_backend(self.summarizer(timeout)?)
+            .backend(self.summarizer(timeout)?)
             .observer(screen.clone())
             .build()
             .map_err(|error| Failure::usage(error.to_string(), "choose another --policy"))?;
@@ -176,19 +176,16 @@ impl<'a> Setup<'a> {
     }
 
     /// Who writes the summaries: the model itself unless another was named.
-    fn summarizer(
-        &self,
-        timeout: Option<std::time::Duration>,
-    ) -> Result<Arc<dyn CompactionBackend>, Failure> {
+    fn summarizer(&self, timeout: Option<std::time::Duration>) -> Result<GuardedBackend, Failure> {
         let flags = &self.arguments.backend;
         let (served, flag, key_variable, window) = match &flags.backend {
-            Some(Spec::Digest) => return Ok(Arc::new(DigestBackend)),
+            Some(Spec::Digest) => return Ok(DigestBackend.into()),
             Some(Spec::Served(served)) => {
                 (served, "--backend", flags.backend_key_env.as_deref(), flags.backend_window)
             }
             None => (&self.served, "--model", self.arguments.key_env.as_deref(), Some(self.window)),
         };
-        Ok(Arc::new(served.backend(flag, &Reach { key_variable, timeout, window })?))
+        Ok(served.backend(flag, &Reach { key_variable, timeout, window })?.into())
     }
 }
 

@@ -78,6 +78,29 @@ fn a_model_that_fails_is_a_warning_and_the_digest_writes_the_summary() {
 }
 
 #[test]
+fn a_model_that_failed_for_some_sessions_is_not_asked_for_the_rest() {
+    let requests = Arc::new(Mutex::new(0));
+    let seen = Arc::clone(&requests);
+    let url = Server::apart(move |_| {
+        *seen.lock().unwrap() += 1;
+        Answer::status(401)
+    });
+    let folder = folder();
+    let files: Vec<String> = (0..8).map(|number| at(&folder, &format!("{number}.jsonl"))).collect();
+    for file in &files {
+        std::fs::copy(SESSION, file).unwrap();
+    }
+    let backend = format!("openai:{url}/v1");
+    let mut command = foldback(&["compact", "--in-place", "--target", "3000", "--backend", &backend]);
+    let output = command.args(&files).output().unwrap();
+    let told = text(&output.stderr);
+    assert_eq!(code(&output), 0, "{told}");
+    let failures_max = foldback_engine::GuardLimits::default().failures_max;
+    assert_eq!(*requests.lock().unwrap(), failures_max, "{told}");
+    assert!(told.contains(&format!("it failed {failures_max} times in a row")), "{told}");
+}
+
+#[test]
 fn the_key_of_a_provider_goes_to_that_provider_only() {
     let (url, requests) = summarizing();
     let backend = format!("openai:{url}/v1");

@@ -123,7 +123,7 @@ pub enum Checked {
     OncePerTurn,
 }
 
-/// The triggers of one policy at the levels of one budget.
+/// The triggers of one policy at the levels of one budget, or of the one that a session was switched to.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Fires {
     checked: Checked,
@@ -133,11 +133,11 @@ pub(super) struct Fires {
     cold: Option<Cold>,
 }
 
-/// When the prompt cache is cold, and from which size on that is reason enough.
+/// When the prompt cache is cold, and what a compaction would then aim for.
 #[derive(Clone, Copy, Debug)]
 struct Cold {
     lifetime_millis: u64,
-    level: Tokens,
+    target: Tokens,
 }
 
 /// A cold cache is no reason to compact what is hardly above the target.
@@ -173,13 +173,16 @@ impl Fires {
 
     /// Fires also where the cache of `prices` is cold and the transcript well above `target`.
     pub(super) fn when_cold(mut self, prices: &Prices, target: Tokens) -> Self {
-        let level = Tokens(target.0.saturating_mul(COLD_PERCENT_MIN) / 100);
-        self.cold = Some(Cold { lifetime_millis: prices.lifetime_millis, level });
+        self.cold = Some(Cold { lifetime_millis: prices.lifetime_millis, target });
         self
     }
 
     fn is_cold(&self, context: &TriggerContext<'_>) -> bool {
-        let Some(cold) = self.cold.filter(|cold| context.tokens.upper >= cold.level) else { return false };
+        let Some(cold) = self.cold else { return false };
+        let target = context.budget.map_or(cold.target, |budget| budget.target());
+        if context.tokens.upper.0 < target.0.saturating_mul(COLD_PERCENT_MIN) / 100 {
+            return false;
+        }
         let newest = context.sequence.items().rev().take(CALL_SEARCH_ITEMS_MAX);
         let called = newest.into_iter().find(|item| item.kind == ItemKind::Assistant);
         let called_at = called.and_then(|item| item.created_at);
@@ -197,7 +200,8 @@ impl Trigger for Fires {
             return None;
         }
         let tokens = context.tokens.upper;
-        let reached = self.level.filter(|&level| tokens >= level);
+        let level = self.level.map(|level| context.budget.map_or(level, |budget| budget.trigger()));
+        let reached = level.filter(|&level| tokens >= level);
         let has_too_many = self.items_max.is_some_and(|items_max| context.sequence.len() > items_max);
         reached
             .map(|level| CompactionReason::BudgetReached { tokens, level })

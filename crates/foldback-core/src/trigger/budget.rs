@@ -6,7 +6,7 @@ use crate::ids::Tokens;
 
 /// Fires when the upper bound of the view reaches a level, at every point: inside a tool loop as
 /// well as after a turn. A rejected request fires whatever was counted, because the provider knows
-/// better.
+/// better. Once the model was switched, the level is that of [its budget](TriggerContext::budget).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BudgetTrigger {
     level: Tokens,
@@ -50,7 +50,7 @@ impl Trigger for BudgetTrigger {
         if context.was_rejected() {
             return Some(CompactionReason::OverflowRejected);
         }
-        reached(context.tokens.upper, self.level)
+        reached(context.tokens.upper, context.budget.map_or(self.level, |budget| budget.trigger()))
     }
 }
 
@@ -59,10 +59,12 @@ fn reached(tokens: Tokens, level: Tokens) -> Option<CompactionReason> {
 }
 
 /// Fires when the input tokens that the provider reported last, cached ones included, reach a
-/// share of the window, and when it rejected a request for its length.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// share of the window, and when it rejected a request for its length. Once the model was switched, the
+/// window is that of [its budget](TriggerContext::budget).
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ContextWindowTrigger {
-    level: Tokens,
+    window: Tokens,
+    percent: f64,
 }
 
 /// A [`ContextWindowTrigger`] at `window × percent / 100`.
@@ -70,8 +72,14 @@ pub fn context_window_trigger(window: Tokens, percent: f64) -> Result<ContextWin
     if window == Tokens::ZERO {
         return Err(BudgetError::NoWindow.into());
     }
-    let level = window.scaled_up(checked_percent(percent)? / 100.0);
-    if level == Tokens::ZERO { Err(TriggerError::NoLimit) } else { Ok(ContextWindowTrigger { level }) }
+    let trigger = ContextWindowTrigger { window, percent: checked_percent(percent)? };
+    if trigger.level(window) == Tokens::ZERO { Err(TriggerError::NoLimit) } else { Ok(trigger) }
+}
+
+impl ContextWindowTrigger {
+    fn level(&self, window: Tokens) -> Tokens {
+        window.scaled_up(self.percent / 100.0)
+    }
 }
 
 impl Trigger for ContextWindowTrigger {
@@ -79,7 +87,8 @@ impl Trigger for ContextWindowTrigger {
         if context.was_rejected() {
             return Some(CompactionReason::OverflowRejected);
         }
-        reached(context.reported_usage()?.prompt_tokens(), self.level)
+        let window = context.budget.map_or(self.window, |budget| budget.window());
+        reached(context.reported_usage()?.prompt_tokens(), self.level(window))
     }
 }
 
@@ -98,6 +107,27 @@ mod tests {
         transcript.push(Item::user("1", "go on"));
         transcript.push(Item::assistant("2", vec![]).with_usage(usage));
         transcript
+    }
+
+    #[test]
+    fn a_trigger_built_for_one_window_goes_by_the_window_switched_to() {
+        let budget = |window| Budget::builder(Tokens(window)).build().unwrap();
+        let transcript = reporting(95_000, 0);
+        let at = |switched: Option<Budget>| {
+            let context = TriggerContext::new(&transcript, MutationPoint::AfterTurnEnded)
+                .with_tokens(TokenBounds::exact(Tokens(95_000)));
+            switched.map_or(context.clone(), |budget| context.switched_to(budget))
+        };
+        let triggers: [Box<dyn Trigger>; 3] = [
+            Box::new(BudgetTrigger::new(&budget(100_000))),
+            Box::new(BudgetTrigger::at_limit(Tokens(90_000)).unwrap()),
+            Box::new(context_window_trigger(Tokens(100_000), 90.0).unwrap()),
+        ];
+        for trigger in triggers {
+            assert!(trigger.fires(&at(None)).is_some(), "{trigger:?}");
+            assert_eq!(trigger.fires(&at(Some(budget(200_000)))), None, "{trigger:?}");
+            assert!(trigger.fires(&at(Some(budget(50_000)))).is_some(), "{trigger:?}");
+        }
     }
 
     #[test]

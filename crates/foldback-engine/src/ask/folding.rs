@@ -88,8 +88,8 @@ impl<'f> Folding<'f> {
         let header = request.header();
         let around = Tokens(meter.text(&header) + ITEM_OVERHEAD_TOKENS) + SECTION_TOKENS;
         let asked = tokens_max.saturating_sub(around).scaled_down(ASKED_SHARE);
-        let seed = (fold.index as u64) << 32;
-        Self { calls, fold, request, meter, header, asked, ledger: Large::new(ledger), demands, digest, seed }
+        let (seed, ledger) = ((fold.index as u64) << 32, Large::new(ledger, fold.tokens()));
+        Self { calls, fold, request, meter, header, asked, ledger, demands, digest, seed }
     }
 
     /// Asks until there is a summary, or none is to be had.

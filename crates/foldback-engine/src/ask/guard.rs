@@ -48,8 +48,8 @@ impl Spend {
     }
 }
 
-/// Decides whether a backend is asked. Clones share what they know, so one guard can stand before
-/// one backend in many compactors.
+/// Decides whether a backend is asked. It stands before the backend, for all who use it: see
+/// [`GuardedBackend`](crate::GuardedBackend). Clones share what they know.
 #[derive(Clone, Debug, Default)]
 pub struct BackendGuard {
     limits: GuardLimits,

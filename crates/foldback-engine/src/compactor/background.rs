@@ -1,11 +1,9 @@
 //! Preparing a compaction ahead, so that nobody waits for it.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use foldback_core::View;
 use tokio::runtime::Handle;
-use tokio::time::timeout;
 use tokio_util::task::AbortOnDropHandle;
 
 use crate::compaction::{
@@ -14,10 +12,6 @@ use crate::compaction::{
 use crate::pipeline::run_any;
 use crate::rebase::{is_same_overlay, rebase};
 
-/// How long a compaction that is needed now waits for one that is being prepared. The digest takes
-/// a fraction of it.
-const WAIT_MAX: Duration = Duration::from_secs(10);
-
 /// A compaction that is being prepared. Ends when it is dropped.
 #[derive(Debug)]
 pub(super) struct Job {
@@ -25,15 +19,11 @@ pub(super) struct Job {
     task: AbortOnDropHandle<Result<CompactionResult, CompactionError>>,
 }
 
-/// What became of one.
+/// A compaction that was prepared.
 #[derive(Debug)]
-pub(super) enum Prepared {
-    /// It is ready, with everything that was pushed since.
-    Ready(Box<CompactionResult>),
-    /// It is no use: it failed, or the conversation is not the one it was made for.
-    Useless,
-    /// It takes too long.
-    Late,
+pub(super) struct Prepared {
+    base: View,
+    result: CompactionResult,
 }
 
 impl Job {
@@ -45,7 +35,7 @@ impl Job {
     ) -> Option<Self> {
         let runtime = Handle::try_current().ok()?;
         let base = request.transcript.clone();
-        let task = runtime.spawn(async move { run_any(&*strategy, request, &context).await });
+        let task = runtime.spawn(async move { run_any(&strategy, request, &context).await });
         Some(Self { base, task: AbortOnDropHandle::new(task) })
     }
 
@@ -54,22 +44,23 @@ impl Job {
         is_same_overlay(self.base.overlay(), view.overlay())
     }
 
-    /// The compaction, for the view as it is now.
-    pub(super) async fn finish(self, view: &View) -> Prepared {
-        if !self.is_for(view) {
-            return Prepared::Useless;
+    /// What was prepared; none if it failed, or is not ready now: a compaction that is needed does not
+    /// wait for one that is being prepared.
+    pub(super) async fn finish(self) -> Option<Prepared> {
+        if !self.task.is_finished() {
+            return None;
         }
-        let mut result = match timeout(WAIT_MAX, self.task).await {
-            Ok(Ok(Ok(result))) => result,
-            Ok(Ok(Err(_)) | Err(_)) => return Prepared::Useless,
-            Err(_) => return Prepared::Late,
-        };
-        match rebase(&self.base, &result.transcript, view) {
-            Ok(rebased) => {
-                result.transcript = rebased;
-                Prepared::Ready(Box::new(result))
-            }
-            Err(_) => Prepared::Useless,
-        }
+        let result = self.task.await.ok()?.ok()?;
+        Some(Prepared { base: self.base, result })
+    }
+}
+
+impl Prepared {
+    /// The compaction for the view as it is now, with everything that was pushed since. None if the
+    /// conversation is not the one it was made for.
+    pub(super) fn on(self, view: &View) -> Option<CompactionResult> {
+        let mut result = self.result;
+        result.transcript = rebase(&self.base, &result.transcript, view).ok()?;
+        Some(result)
     }
 }

@@ -10,8 +10,8 @@ use foldback_core::{
 
 use super::strategy_compactor::{StrategyCompactor, When};
 use super::{CompactionTrigger, TriggerFn};
-use crate::ask::{BackendGuard, DigestBackend, SummaryLimits};
-use crate::backend::CompactionBackend;
+use crate::ask::{DigestBackend, SummaryLimits};
+use crate::backend::GuardedBackend;
 use crate::clock::{Clock, SystemClock};
 use crate::compaction::{CompactionRequest, CompactionResult, CompactionStrategy};
 use crate::event::CompactionObserver;
@@ -28,14 +28,13 @@ pub(super) type AfterHook = dyn Fn(&CompactionRequest, &CompactionResult) + Send
 pub struct StrategyCompactorBuilder {
     pub(super) when: Option<Result<When, TriggerError>>,
     pub(super) strategy: Option<Arc<dyn CompactionStrategy>>,
-    pub(super) backend: Option<Arc<dyn CompactionBackend>>,
+    pub(super) backend: Option<GuardedBackend>,
     pub(super) budget: Option<Result<Budget, BudgetError>>,
     pub(super) dialect: Option<Dialect>,
     pub(super) metadata: Metadata,
     pub(super) observer: Option<Arc<dyn CompactionObserver>>,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) limits: SummaryLimits,
-    pub(super) guard: BackendGuard,
     pub(super) before: Option<Box<BeforeHook>>,
     pub(super) after: Option<Box<AfterHook>>,
     pub(super) soft: Option<Level>,
@@ -87,7 +86,6 @@ impl Default for StrategyCompactorBuilder {
             observer: None,
             clock: Arc::new(SystemClock),
             limits: SummaryLimits::default(),
-            guard: BackendGuard::default(),
             before: None,
             after: None,
             soft: None,
@@ -155,20 +153,15 @@ impl StrategyCompactorBuilder {
         }
         self.strategy = Some(shared(policy.strategy()));
         self.budget = Some(budget);
-        self.backend = self.backend.or_else(|| Some(Arc::new(DigestBackend)));
+        self.backend = self.backend.or_else(|| Some(DigestBackend.into()));
         self
     }
 
-    /// Who writes summaries.
+    /// Who writes summaries: a backend of this compactor alone, or a [`GuardedBackend`] that several
+    /// share, and with it what is known of its failures and its bill.
     #[must_use]
-    pub fn backend(self, backend: impl CompactionBackend + 'static) -> Self {
-        self.shared_backend(Arc::new(backend))
-    }
-
-    /// Who writes summaries, for several compactors.
-    #[must_use]
-    pub fn shared_backend(mut self, backend: Arc<dyn CompactionBackend>) -> Self {
-        self.backend = Some(backend);
+    pub fn backend(mut self, backend: impl Into<GuardedBackend>) -> Self {
+        self.backend = Some(backend.into());
         self
     }
 
@@ -214,13 +207,6 @@ impl StrategyCompactorBuilder {
         self
     }
 
-    /// Whether the backend is asked at all. Clones of a guard share what they know.
-    #[must_use]
-    pub fn guard(mut self, guard: BackendGuard) -> Self {
-        self.guard = guard;
-        self
-    }
-
     /// Runs before a compaction, and may say no to it.
     #[must_use]
     pub fn before_compaction_start(
@@ -242,9 +228,10 @@ impl StrategyCompactorBuilder {
     }
 
     /// Prepares ahead: at this level a compaction of what is there then is begun in the background,
-    /// and swapped in when the trigger fires, so that nobody waits for it. Needs a budget, and a tokio
-    /// runtime around [`should_compact`](super::Compactor::should_compact); on a runtime of one thread,
-    /// planning shares it with the turn.
+    /// and swapped in when the trigger fires, so that nobody waits for it. Where it is not ready then,
+    /// the digest writes the summaries: only a compaction that somebody asked for waits for a model.
+    /// Needs a budget, and a tokio runtime around
+    /// [`should_compact`](super::Compactor::should_compact).
     #[must_use]
     pub fn background(mut self, soft: Level) -> Self {
         self.soft = Some(soft);

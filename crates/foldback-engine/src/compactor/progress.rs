@@ -23,33 +23,6 @@ const GROWN_PERCENT_MIN: u64 = 10;
 /// Each rejection in a row lowers the target to this share of what was rejected, in percent.
 const REJECTED_TARGET_PERCENT: u64 = 80;
 
-/// Tokens that are read ahead in one go, and items: a host waits for it between two turns.
-const READ_AHEAD_TOKENS_MAX: u64 = 16_000;
-const READ_AHEAD_ITEMS_MAX: usize = 64;
-
-/// Below this share of the level at which compaction starts, in percent, nothing is read ahead.
-const READ_AHEAD_PERCENT: u64 = 50;
-
-/// Reads what was recorded since `read_count` items were read, so that a compaction finds it read;
-/// says how many are read now.
-pub(super) fn read_ahead(view: &View, read_count: usize, budget: &Budget) -> usize {
-    if view.tokens().0 * 100 < budget.trigger().0 * READ_AHEAD_PERCENT {
-        return read_count;
-    }
-    let transcript = view.transcript();
-    let start = read_count.min(transcript.len());
-    let end = transcript.len().min(start + READ_AHEAD_ITEMS_MAX);
-    let mut left = READ_AHEAD_TOKENS_MAX;
-    for index in start..end {
-        transcript.read_ahead(index);
-        left = left.saturating_sub(transcript.tokens_of(index..index + 1).0);
-        if left == 0 {
-            return index + 1;
-        }
-    }
-    end
-}
-
 /// What is known of one session.
 #[derive(Debug, Default)]
 pub(super) struct Progress {
@@ -67,7 +40,7 @@ pub(super) struct Progress {
     pub(super) is_switched: bool,
     /// What is being prepared ahead.
     pub(super) job: Option<Job>,
-    /// Recorded items that were read for the digest to come.
+    /// Recorded items that were read for the digest to come, or are being read.
     pub(super) read_count: usize,
 }
 

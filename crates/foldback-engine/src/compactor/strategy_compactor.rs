@@ -10,9 +10,10 @@ use foldback_core::{
 use tokio::time::Instant;
 use tracing::{Instrument, Span};
 
-use super::background::{Job, Prepared};
+use super::background::Job;
 use super::builder::{StrategyCompactorBuildError, StrategyCompactorBuilder, level_in};
-use super::progress::{Sessions, read_ahead};
+use super::progress::Sessions;
+use super::reader::Reader;
 use super::{CompactionTrigger, Compactor, TriggerFn};
 use crate::ask::DigestBackend;
 use crate::change::Change;
@@ -20,6 +21,8 @@ use crate::compaction::{
     CompactionContext, CompactionError, CompactionRequest, CompactionResult, CompactionStrategy,
 };
 use crate::event::{CompactionEventKind, CompactionReport};
+use crate::executor::recorded;
+use crate::off_task::off_task;
 use crate::pipeline::run_any;
 use crate::telemetry;
 
@@ -60,6 +63,7 @@ pub struct StrategyCompactor {
     budget: Option<Budget>,
     parts: StrategyCompactorBuilder,
     sessions: Sessions,
+    reader: Reader,
 }
 
 impl fmt::Debug for StrategyCompactor {
@@ -85,12 +89,13 @@ impl StrategyCompactor {
         budget: Option<Budget>,
     ) -> Result<Self, StrategyCompactorBuildError> {
         let when = parts.when.take().ok_or(StrategyCompactorBuildError::MissingTrigger)??;
-        Ok(Self { when, strategy, budget, parts, sessions: Sessions::default() })
+        Ok(Self { when, strategy, budget, parts, sessions: Sessions::default(), reader: Reader::default() })
     }
 
     /// The next requests of this session go to a model with another window: from now on this budget
-    /// holds, and a view over its level is compacted at the next point. The trigger that the compactor was
-    /// built with is asked as before, so that a larger window does not make it wait longer.
+    /// holds, and a view over its level is compacted at the next point. Triggers that were built for a
+    /// window or a budget go by this one ([`TriggerContext::budget`]); a closure or a trigger of the
+    /// host's own is asked as before.
     pub fn model_switched(&self, session_id: &SessionId, budget: Budget) {
         self.sessions.with(session_id, |progress| {
             progress.budget = Some(budget);
@@ -127,7 +132,6 @@ impl StrategyCompactor {
             metadata,
             cancellation: given.cancellation.clone(),
             limits: self.parts.limits,
-            guard: self.parts.guard.clone(),
             observer: given.observer.clone().or_else(|| self.parts.observer.clone()),
             clock: Arc::clone(&self.parts.clock),
         }
@@ -173,29 +177,36 @@ impl StrategyCompactor {
         Ok(result)
     }
 
-    /// What was prepared ahead, if it is of use; else a compaction here and now.
+    /// What was prepared ahead, if it is of use; else a compaction here and now. Who has it prepared
+    /// ahead does not want to wait: then the digest writes what a model has not written yet.
     async fn carry_out(
         &self,
         request: &CompactionRequest,
         context: &CompactionContext,
     ) -> Result<CompactionResult, CompactionError> {
         let job = self.sessions.with(&request.session_id, |progress| progress.job.take());
-        // Who asks for something asks for it now.
+        // Who asks for something asks for it now, and for a model's words if there is a model.
         let is_asked_for = request.focus.is_some() || request.reason == CompactionReason::Manual;
-        let prepared = match job.filter(|_| !is_asked_for) {
-            Some(job) => job.finish(&request.transcript).await,
-            None => Prepared::Useless,
+        if self.parts.soft.is_none() || is_asked_for {
+            drop(job);
+            return run_any(&self.strategy, request.clone(), context).await;
+        }
+        let prepared = match job {
+            Some(job) => job.finish().await,
+            None => None,
         };
-        match prepared {
-            Prepared::Ready(result) if is_of_use(&result.transcript, request) => Ok(*result),
-            Prepared::Ready(_) | Prepared::Useless => {
-                run_any(&*self.strategy, request.clone(), context).await
-            }
-            Prepared::Late => {
-                let context = context.clone().with_backend(DigestBackend);
-                run_any(&*self.strategy, request.clone(), &context).await
+        if let Some(prepared) = prepared {
+            let asked = request.clone();
+            let taken = off_task(recorded(request), move || {
+                prepared.on(&asked.transcript).filter(|result| is_of_use(&result.transcript, &asked))
+            });
+            if let Some(result) = taken.await {
+                return Ok(result);
             }
         }
+        let mut context = context.clone();
+        context.backend = context.backend.map(|_| DigestBackend.into());
+        run_any(&self.strategy, request.clone(), &context).await
     }
 
     /// Prepares ahead if it is time to.
@@ -226,14 +237,12 @@ impl StrategyCompactor {
         });
     }
 
-    /// Reads what is new for the digest to come. Not under the lock: other sessions do not wait for it.
+    /// Has read what is new for the digest to come.
     fn read_ahead(&self, session_id: &SessionId, view: &View) {
-        let known = self.sessions.with(session_id, |progress| (progress.budget, progress.read_count));
-        let (Some(budget), read_count) = (known.0.or(self.budget), known.1) else { return };
-        if read_count != view.transcript().len() {
-            let read_count = read_ahead(view, read_count, &budget);
-            self.sessions.with(session_id, |progress| progress.read_count = read_count);
-        }
+        self.sessions.with(session_id, |progress| {
+            let Some(budget) = progress.budget.or(self.budget) else { return };
+            progress.read_count = self.reader.read(view, progress.read_count, &budget);
+        });
     }
 
     /// Takes note of what a compaction led to, and tells.
@@ -339,6 +348,7 @@ impl Compactor for StrategyCompactor {
         let (decided, is_worth_it) = self.sessions.with(session_id, |progress| {
             known.last_compaction = known.last_compaction.or(progress.last);
             known.last_firing = known.last_firing.or(progress.last_firing);
+            known.budget = known.budget.or(progress.budget);
             let over = progress.budget.filter(|budget| context.tokens.upper > budget.trigger());
             let decided = if context.was_rejected() {
                 Some(progress.can_recover().then_some(CompactionReason::OverflowRejected))

@@ -7,7 +7,7 @@ fn summarizing(backend: &Arc<Scripted>) -> StrategyCompactor {
     StrategyCompactor::builder()
         .item_count_trigger(12)
         .strategy(SummarizeOlderStrategy::new(4).preserve_kind(ItemKind::System))
-        .shared_backend(Arc::clone(backend) as Arc<dyn CompactionBackend>)
+        .backend(guarded(backend))
         .build()
         .expect("it is complete")
 }

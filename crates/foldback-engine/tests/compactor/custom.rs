@@ -99,6 +99,68 @@ async fn what_would_be_invalid_larger_or_unfounded_is_refused_and_the_view_stand
     assert!(view.overlay().blocks().is_empty());
 }
 
+/// T8 and the first promise: whoever made the view, what is handed out fits.
+#[tokio::test]
+async fn what_a_custom_strategy_leaves_above_the_window_is_brought_to_the_target() {
+    let view = session(20);
+    let budget = Budget::builder(Tokens(view.tokens().0 / 2)).build().unwrap();
+    let pipeline = || CompactionPipeline::new().with_strategy(Custom(without_oldest_turn));
+    for compactor in [built(Custom(without_oldest_turn)), built(pipeline())] {
+        let asked = request(&view).with_budget(budget);
+        let result = compactor.compact(asked, &CompactionContext::default()).await.unwrap();
+        assert!(result.transcript.tokens() <= budget.target(), "{}", result.transcript.tokens());
+        let blocks = result.transcript.overlay().blocks();
+        let strategies: Vec<&str> = blocks.iter().map(|block| block.strategy.as_str()).collect();
+        assert_eq!(strategies, ["mine", "ladder"], "each says what it did");
+        assert_eq!(result.metadata["said"], "custom");
+    }
+}
+
+#[tokio::test]
+async fn what_a_structural_strategy_leaves_above_the_window_is_brought_to_the_target_too() {
+    let view = session(20);
+    let budget = Budget::builder(Tokens(view.tokens().0 / 2)).build().unwrap();
+    let asked = request(&view).with_budget(budget);
+    let compactor = built(KeepRecentStrategy::new(76));
+    let result = compactor.compact(asked, &CompactionContext::default()).await.unwrap();
+    assert!(result.transcript.tokens() <= budget.target(), "{}", result.transcript.tokens());
+}
+
+#[tokio::test]
+async fn what_a_custom_strategy_leaves_within_the_window_is_left_as_it_is() {
+    let view = session(20);
+    let budget = budget_at(&view, 100);
+    let asked = request(&view).with_budget(budget);
+    let compactor = built(Custom(without_oldest_turn));
+    let result = compactor.compact(asked, &CompactionContext::default()).await.unwrap();
+    assert!(result.transcript.tokens() > budget.target());
+    assert_eq!(result.transcript.len(), view.len() - 4);
+}
+
+#[tokio::test]
+async fn after_a_rejection_a_custom_strategy_is_held_to_what_the_next_request_may_take() {
+    let view = session(20);
+    let budget = budget_at(&view, 40);
+    let mut asked = request(&view).with_budget(budget);
+    asked.reason = CompactionReason::OverflowRejected;
+    let compactor = built(Custom(without_oldest_turn));
+    let result = compactor.compact(asked, &CompactionContext::default()).await.unwrap();
+    assert!(result.transcript.tokens().0 <= view.tokens().0 * 80 / 100, "{}", result.transcript.tokens());
+}
+
+#[tokio::test]
+async fn a_budget_that_no_strategy_can_reach_is_an_error_that_names_what_must_stay() {
+    let mut view = session(20);
+    view.push(Item::user("pinned", "never forget this ".repeat(900)).pinned());
+    let budget = Budget::builder(Tokens(2_000)).build().unwrap();
+    let asked = request(&view).with_budget(budget);
+    let refused = built(Custom(without_oldest_turn)).compact(asked, &CompactionContext::default()).await;
+    let error = refused.map(|result| result.transcript.shape()).unwrap_err();
+    assert!(matches!(&error, CompactionError::BudgetInfeasible(_)), "{error}");
+    assert!(error.to_string().contains("pinned"), "{error}");
+    assert!(view.overlay().blocks().is_empty());
+}
+
 /// Throws away what was recorded and keeps only what is visible.
 #[derive(Debug)]
 struct Forgetful;

@@ -131,6 +131,34 @@ async fn a_view_too_large_for_the_next_model_is_compacted_when_the_model_is_swit
 }
 
 #[tokio::test]
+async fn after_a_switch_to_a_larger_window_the_level_of_the_smaller_one_is_asked_no_more() {
+    let view = session(20);
+    let small = budget_at(&view, 100);
+    let room = Room::new(small.window());
+    let structural = || StrategyCompactor::builder().strategy(KeepRecentStrategy::new(8));
+    let patient = BudgetTrigger::new(&small).with_hysteresis(trigger::Growth::DEFAULT).unwrap();
+    let builders = [
+        ladder(small),
+        ladder(small).compaction_trigger(patient),
+        StrategyCompactor::builder().policy(&Policy::default(), room),
+        structural().context_window_trigger(small.window(), 90.0),
+    ];
+    for builder in builders {
+        let compactor = builder.build().unwrap();
+        let fires = || {
+            let usage = Usage { input_tokens: view.tokens(), ..Usage::default() };
+            let context = TriggerContext::new(&view, MutationPoint::AfterTurnEnded).with_reported(usage);
+            compactor.should_compact(&SESSION.into(), None, &view, &context).is_some()
+        };
+        assert!(fires(), "{compactor:?}");
+        compactor.model_switched(&SESSION.into(), budget_at(&view, 40));
+        assert!(!fires(), "{compactor:?}");
+        compactor.model_switched(&SESSION.into(), budget_at(&view, 95));
+        assert!(fires(), "{compactor:?}");
+    }
+}
+
+#[tokio::test]
 async fn after_a_switch_the_new_room_holds_whatever_the_host_set_up_before() {
     let view = session(20);
     let before = budget_at(&view, 40);
@@ -150,7 +178,7 @@ async fn a_focus_reaches_whoever_writes_the_summary() {
     let compactor = StrategyCompactor::builder()
         .item_count_trigger(1_000)
         .strategy(SummarizeOlderStrategy::new(4))
-        .shared_backend(Arc::clone(&backend) as Arc<dyn CompactionBackend>)
+        .backend(guarded(&backend))
         .build()
         .unwrap();
     let manual = CompactionRequest::new(SESSION, session(20), CompactionReason::Manual);

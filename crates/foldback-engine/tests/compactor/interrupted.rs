@@ -1,5 +1,8 @@
 //! Cancellation, and what arrives while a summary is written.
 
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread::{ThreadId, current};
+
 use crate::*;
 
 /// Three summaries are asked for, each of which takes a second.
@@ -55,7 +58,7 @@ async fn a_compaction_that_is_cancelled_before_it_begins_asks_nobody() {
     let compactor = StrategyCompactor::builder()
         .item_count_trigger(4)
         .strategy(SummarizeOlderStrategy::new(4))
-        .shared_backend(Arc::clone(&backend) as Arc<dyn CompactionBackend>)
+        .backend(guarded(&backend))
         .build()
         .unwrap();
     let context = CompactionContext::default();
@@ -83,6 +86,55 @@ async fn a_compaction_can_be_cancelled_while_its_digest_is_written() {
     assert_eq!(compact(&compactor, &view).await.written_by, ["digest"], "the next one is made");
 }
 
+/// Keeps the newest items, once the other end of its gate was dropped. On the thread of the test, which
+/// could not drop it then, it does not wait.
+#[derive(Debug)]
+struct Held {
+    gate: Mutex<Receiver<()>>,
+    home: ThreadId,
+}
+
+impl Held {
+    fn new() -> (Self, Sender<()>) {
+        let (sender, gate) = channel();
+        (Self { gate: Mutex::new(gate), home: current().id() }, sender)
+    }
+}
+
+impl Strategy for Held {
+    fn id(&self) -> &'static str {
+        "held"
+    }
+
+    fn plan(&self, draft: &mut Draft<'_>, budget: Option<&Budget>) {
+        if current().id() != self.home {
+            let closed = self.gate.lock().expect("nobody panics in here").recv();
+            assert!(closed.is_err(), "nothing is ever sent");
+        }
+        KeepRecentStrategy::new(8).plan(draft, budget);
+    }
+}
+
+#[tokio::test]
+async fn a_compaction_can_be_cancelled_while_it_is_planned() {
+    let view = session(40);
+    let ((alone, gate), (step, other_gate)) = (Held::new(), Held::new());
+    let builders = [
+        (StrategyCompactor::builder().strategy(alone), gate),
+        (StrategyCompactor::builder().strategy(CompactionPipeline::new().with_strategy(step)), other_gate),
+    ];
+    for (builder, gate) in builders {
+        let compactor = builder.item_count_trigger(4).build().unwrap();
+        let context = CompactionContext::default();
+        let cancelling = async { context.cancellation.cancel() };
+        let (result, ()) = tokio::join!(compactor.compact(request(&view), &context), cancelling);
+        assert!(matches!(result, Err(CompactionError::Cancelled)), "{compactor:?}");
+        assert!(view.overlay().blocks().is_empty());
+        drop(gate);
+        assert!(compact(&compactor, &view).await.replaced_items > 0, "the next one is made");
+    }
+}
+
 #[tokio::test]
 async fn a_compaction_that_is_dropped_is_said_to_have_failed() {
     let backend = Arc::new(Scripted::new(Reply::Say(SUMMARY)).waiting());
@@ -90,7 +142,7 @@ async fn a_compaction_that_is_dropped_is_said_to_have_failed() {
     let compactor = StrategyCompactor::builder()
         .item_count_trigger(4)
         .strategy(SummarizeOlderStrategy::new(4))
-        .shared_backend(Arc::clone(&backend) as Arc<dyn CompactionBackend>)
+        .backend(guarded(&backend))
         .observer(recorder.clone())
         .build()
         .unwrap();
@@ -112,7 +164,7 @@ async fn what_is_said_while_a_summary_is_written_is_all_there_afterwards() {
     let compactor = StrategyCompactor::builder()
         .item_count_trigger(4)
         .strategy(SummarizeOlderStrategy::new(4))
-        .shared_backend(Arc::clone(&backend) as Arc<dyn CompactionBackend>)
+        .backend(guarded(&backend))
         .build()
         .unwrap();
     let base = session(20);

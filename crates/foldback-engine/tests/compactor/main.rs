@@ -5,6 +5,7 @@ mod background;
 mod custom;
 mod deciding;
 mod interrupted;
+mod shared;
 mod worked_example;
 
 use std::sync::{Arc, Mutex};
@@ -158,4 +159,9 @@ async fn compact(compactor: &StrategyCompactor, view: &View) -> CompactionResult
 
 fn summaries(view: &View) -> Vec<&Arc<Item>> {
     view.items().filter(|item| item.summary.is_some()).collect()
+}
+
+/// A backend that the test looks into, for compactors.
+fn guarded(backend: &Arc<Scripted>) -> GuardedBackend {
+    GuardedBackend::new(Arc::clone(backend) as Arc<dyn CompactionBackend>)
 }

@@ -8,8 +8,8 @@ use async_trait::async_trait;
 use foldback_core::{Budget, CompactionReason, Dialect, Policy, Prices, Room, Tokens, Usage, View};
 use foldback_engine::{
     BackendError, CompactionBackend, CompactionContext, CompactionError, CompactionEvent,
-    CompactionEventKind, CompactionObserver, CompactionRequest, Compactor, StrategyCompactor, SummaryLimits,
-    SummaryRequest, SummaryResult,
+    CompactionEventKind, CompactionObserver, CompactionRequest, Compactor, GuardedBackend, StrategyCompactor,
+    SummaryLimits, SummaryRequest, SummaryResult,
 };
 use serde::Serialize;
 use tokio::runtime::Runtime;
@@ -30,7 +30,8 @@ const DEADLINE_FACTOR: u32 = 3;
 /// A model that writes summaries, and what it has said so far.
 pub(super) struct Summarizer {
     runtime: Runtime,
-    backend: Arc<dyn CompactionBackend>,
+    /// With its guard, which knows of all conversations of all files.
+    backend: GuardedBackend,
     notes: Notes,
     limits: SummaryLimits,
 }
@@ -70,7 +71,7 @@ impl Summarizer {
             .build()
             .map_err(|error| Failure::Read { path: "the system".into(), error, hint: None })?;
         let notes = Notes { is_shown: !shared.quiet && terminal::stderr_is_terminal(), ..Notes::default() };
-        let backend = Arc::new(Metered { backend, notes: notes.clone() });
+        let backend = Metered { backend, notes: notes.clone() }.into();
         Ok(Some(Self { runtime, backend, notes, limits: limits(flags.backend_timeout) }))
     }
 
@@ -85,7 +86,7 @@ impl Summarizer {
         let mut builder = StrategyCompactor::builder()
             .policy(policy, Room::new(budget.window()))
             .budget(budget)
-            .shared_backend(Arc::clone(&self.backend))
+            .backend(self.backend.clone())
             .limits(self.limits)
             .observer(self.notes.clone());
         if let Some(dialect) = dialect {

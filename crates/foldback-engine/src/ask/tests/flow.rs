@@ -135,6 +135,29 @@ async fn a_chunk_that_fails_is_digested_and_the_others_still_count() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_chunks_answer_that_has_no_room_is_refused_in_the_events_and_the_chunk_is_digested() {
+    let transcript = session(200);
+    let plan = fold(&transcript, 900);
+    // One line: there is nowhere to cut it.
+    let line = "a sentence about the parser and parse_rule_1() that goes on; ".repeat(400);
+    let backend = Scripted::new([Reply::Give(said(line)), Reply::Say(GOOD)]).window(9_000);
+    let run = run(&plan, &backend).await;
+    assert_eq!(run.written_by(), "scripted", "{:?}", run.faults());
+    let asked = backend.requests()[0].tokens_max.unwrap();
+    match &run.faults()[..] {
+        [(SummaryFault::Inflated { tokens, tokens_max }, None)] => {
+            assert!(*tokens_max == asked && tokens > tokens_max, "{tokens} of {tokens_max}, asked: {asked}");
+        }
+        faults => panic!("{faults:?}"),
+    }
+    let requests = backend.requests();
+    let merge = requests.last().unwrap();
+    assert_eq!((merge.stage, merge.items.len()), (SummaryStage::Merge, requests.len() - 1));
+    let told = format!("{:?}", merge.items[0].parts);
+    assert!(told.contains("# ") && !told.contains("that goes on"), "a digest has sections: {told}");
+}
+
+#[tokio::test(start_paused = true)]
 async fn of_three_candidates_the_one_that_tells_most_is_taken_and_the_cost_of_all_is_reported() {
     let transcript = session(30);
     let plan = fold(&transcript, 900);

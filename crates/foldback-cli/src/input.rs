@@ -55,7 +55,8 @@ pub(crate) fn for_each(
 ) -> Result<Exit, Failure> {
     let sources = sources(inputs)?;
     let bar = progress(shared, sources.len());
-    let is_single = sources.len() == 1;
+    let source_count = sources.len();
+    let is_single = source_count == 1;
     let mut worst = Exit::Success;
     let mut passed_over = Vec::new();
     for source in sources {
@@ -106,7 +107,18 @@ pub(crate) fn for_each(
     if !shared.quiet {
         tell_passed_over(&passed_over);
     }
+    none_found(inputs, passed_over.len(), source_count)?;
     Ok(worst)
+}
+
+/// Fails where everything in the folders that were named was passed over.
+fn none_found(inputs: &Inputs, passed_over: usize, source_count: usize) -> Result<(), Failure> {
+    match inputs.paths.first() {
+        Some(path) if passed_over > 0 && passed_over == source_count => {
+            Err(Failure::NoSessions { path: path.clone() })
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Runs `each` on every session that the inputs name, as many at a time as there are cores, and gives
@@ -165,6 +177,7 @@ pub(crate) fn in_parallel<T: Send>(
     if !shared.quiet {
         tell_passed_over(&passed_over);
     }
+    none_found(inputs, passed_over.len(), sources.len())?;
     Ok((answers, worst))
 }
 

@@ -189,7 +189,9 @@ pub(crate) fn print(text: &str) -> Result<(), Failure> {
 
 /// Prints a value as JSON on one line.
 pub(crate) fn print_json(value: &impl serde::Serialize) -> Result<(), Failure> {
-    let mut json = serde_json::to_string(value).expect("reports have string keys and finite numbers");
+    let json = serde_json::to_string(value).expect("reports have string keys and finite numbers");
+    // JSON that is passed on as it was recorded may be laid out on lines; within strings there are none.
+    let mut json = json.replace(['\n', '\r'], " ");
     json.push('\n');
     to_stdout(&[json.as_bytes()])
 }

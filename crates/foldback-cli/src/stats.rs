@@ -6,7 +6,8 @@ use std::fmt;
 use std::panic::resume_unwind;
 use std::thread;
 
-use foldback_core::{Item, ItemKind, Part, ResultPart, ToolCall, ToolResult, Transcript, View};
+use foldback_core::tokens::media_tokens;
+use foldback_core::{Dialect, Item, ItemKind, Part, ResultPart, ToolCall, ToolResult, Transcript, View};
 use foldback_formats::Compaction;
 use serde::de::{IgnoredAny, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
@@ -48,6 +49,7 @@ pub(crate) struct Stats {
     pub(crate) failed_results: usize,
     pub(crate) reasoning_tokens: u64,
     pub(crate) tool_output_tokens: u64,
+    /// Those in results, which are tool output as well, too.
     pub(crate) image_tokens: u64,
     pub(crate) by_kind: Vec<Share>,
     pub(crate) by_part: Vec<Share>,
@@ -164,7 +166,7 @@ impl Stats {
         looked_at: &View,
         top: usize,
     ) -> Self {
-        let mut sums = Sums::default();
+        let mut sums = Sums { dialect: view.transcript().meter().dialect(), ..Sums::default() };
         for entry in looked_at.iter() {
             sums.add(entry.item(), &entry.tokens().parts, entry.tokens().total.0);
         }
@@ -185,7 +187,7 @@ impl Stats {
             failed_results: sums.tools.values().map(|tool| tool.failed).sum(),
             reasoning_tokens: sums.part("reasoning"),
             tool_output_tokens: sums.part("tool_result"),
-            image_tokens: sums.part("media"),
+            image_tokens: sums.part("media") + sums.media_in_results,
             by_kind: sums.by_kind(),
             by_part: sums.by_part(),
             by_tool: sums.by_tool(),
@@ -212,6 +214,8 @@ struct Sums<'v> {
     tools: BTreeMap<&'v str, ToolShare>,
     tool_of_call: HashMap<&'v str, &'v str>,
     results: usize,
+    dialect: Option<Dialect>,
+    media_in_results: u64,
 }
 
 impl<'v> Sums<'v> {
@@ -231,6 +235,7 @@ impl<'v> Sums<'v> {
                 }
                 Part::ToolResult(result) => {
                     self.results += 1;
+                    self.media_in_results += media_in(result, self.dialect);
                     let name = self.tool_of_call.get(result.call_id.as_str()).copied();
                     let tool = self.tools.entry(name.unwrap_or("(unknown tool)")).or_default();
                     tool.output_tokens += tokens;
@@ -260,6 +265,15 @@ impl<'v> Sums<'v> {
         tools.sort_by(|one, other| other.tokens().cmp(&one.tokens()).then(one.name.cmp(&other.name)));
         tools
     }
+}
+
+/// What the images, sounds and videos in a result cost.
+fn media_in(result: &ToolResult, dialect: Option<Dialect>) -> u64 {
+    let media = result.content.iter().filter_map(|part| match part {
+        ResultPart::Media(media) => Some(media_tokens(dialect, media).0),
+        _ => None,
+    });
+    media.sum()
 }
 
 fn sorted(mut shares: Vec<Share>) -> Vec<Share> {

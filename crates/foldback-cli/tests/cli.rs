@@ -207,6 +207,7 @@ fn a_folder_without_sessions_is_an_error_and_one_with_some_is_worked_on() {
     let folder = folder();
     assert_eq!(code(&run(&["stats", folder.path().to_str().unwrap()])), 3);
     std::fs::write(folder.path().join("package.json"), "{\"name\": \"no session\"}").unwrap();
+    assert_eq!(code(&run(&["stats", folder.path().to_str().unwrap()])), 3, "all of it is passed over");
     std::fs::copy(SESSION, folder.path().join("one.jsonl")).unwrap();
     std::fs::copy(SESSION, folder.path().join("two.jsonl")).unwrap();
     let output = run(&["stats", folder.path().to_str().unwrap(), "--json"]);

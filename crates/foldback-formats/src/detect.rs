@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
+use foldback_core::{Dialect, Model};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
@@ -194,7 +195,23 @@ fn best_fit(probe: &Probe<'_>) -> Result<Format, FormatError> {
     match (best, &best_fits[..]) {
         (Fit::No, _) => Err(FormatError::Unknown { seen: None }),
         (_, [only]) => Ok(*only),
-        _ => Err(FormatError::Ambiguous { fits: best_fits }),
+        _ => match spoken_to(probe).filter(|format| best_fits.contains(format)) {
+            Some(format) => Ok(format),
+            None => Err(FormatError::Ambiguous { fits: best_fits }),
+        },
+    }
+}
+
+/// The format of requests to the model that the document names: short conversations look the same in
+/// several.
+fn spoken_to(probe: &Probe<'_>) -> Option<Format> {
+    let name: String = serde_json::from_str(probe.field("model")?.get()).ok()?;
+    match Model::named(&name)?.dialect {
+        // Whoever names the maker as well passes requests on to many, in OpenAI's form.
+        _ if name.contains('/') => Some(Format::OpenaiChat),
+        // Both are spoken to the same models, and only one of them has messages.
+        Dialect::OpenaiChat | Dialect::OpenaiResponses => Some(Format::OpenaiChat),
+        dialect => Some(dialect.into()),
     }
 }
 
@@ -212,6 +229,25 @@ mod tests {
         assert_eq!(detect_by_beginning(laid_out.as_bytes()), None);
         let one = format!("{record}{}", "\n".repeat(PROBE_LINES_MAX));
         assert_eq!(detect_by_beginning(one.as_bytes()), None);
+    }
+
+    #[test]
+    fn the_model_tells_what_messages_alone_do_not() {
+        let body = |model: &str| {
+            format!(
+                r#"{{"model":"{model}","messages":[{{"role":"user","content":"hello"}},{{"role":"assistant","content":"hi"}}]}}"#
+            )
+        };
+        for (model, format) in [
+            ("gpt-4o", Format::OpenaiChat),
+            ("gpt-5.1", Format::OpenaiChat),
+            ("claude-sonnet-4-5", Format::Anthropic),
+            ("anthropic/claude-sonnet-4-5", Format::OpenaiChat),
+        ] {
+            assert_eq!(detect(body(model).as_bytes()).unwrap(), format, "{model}");
+        }
+        let unknown = detect(body("somebody's model").as_bytes());
+        assert!(matches!(unknown, Err(FormatError::Ambiguous { .. })), "{unknown:?}");
     }
 
     #[test]

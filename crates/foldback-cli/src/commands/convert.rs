@@ -1,6 +1,6 @@
 //! `foldback convert`: a session in another format.
 
-use foldback_core::Dialect;
+use foldback_core::{Dialect, Repair, Rule};
 use foldback_engine::mend;
 use foldback_formats::{Format, Loss, Written, write};
 use serde::Serialize;
@@ -90,16 +90,28 @@ fn convert(opened: &Opened, arguments: &Convert) -> Result<Converted, Failure> {
     };
     let scene = Scene::estimated(conversation, session.dialect());
     let view = scene.view(arguments.from);
+    let places = Places::new(&opened.path, conversation, &view);
+    let lost = |loss: &Loss| Lost { at: places.of(&loss.item_id), what: places.loss(loss) };
+    let mut losses = Vec::new();
     let items = match spoken(arguments.to) {
         // What another provider would reject is no conversion.
-        Some(dialect) => as_recorded(&mend(&view, Some(dialect)).view, conversation),
+        Some(dialect) => {
+            let mended = mend(&view, Some(dialect));
+            let omitted = places.repairs(&mended.view, &mended.repairs).into_iter().filter(omits_media);
+            let loss = |repair: Repair| Loss { item_id: repair.item_id, what: repair.detail };
+            losses.extend(omitted.map(loss).map(|loss| lost(&loss)));
+            as_recorded(&mended.view, conversation)
+        }
         None => as_recorded(&view, conversation),
     };
     let written = write(arguments.to, &items, Some(session)).map_err(failed)?;
-    let places = Places::new(&opened.path, conversation, &view);
-    let lost = |loss: &Loss| Lost { at: places.of(&loss.item_id), what: places.loss(loss) };
-    let losses = written.losses.iter().map(lost).collect();
+    losses.extend(written.losses.iter().map(lost));
     Ok(Converted { written, losses, left_out: conversations.len() - 1 })
+}
+
+/// Whether a repair left out an image, a sound or a document: other repairs lose nothing that was said.
+fn omits_media(repair: &Repair) -> bool {
+    matches!(repair.rule, Rule::MediaNotAllowed | Rule::MediaOverLimit)
 }
 
 /// The dialect whose rules sessions of a format keep.

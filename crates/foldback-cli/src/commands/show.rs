@@ -32,7 +32,7 @@ pub(crate) fn run(shared: &Shared, arguments: &Show) -> Result<Exit, Failure> {
         let mut shown_count = 0;
         for conversation in opened.session.conversations() {
             // Plain text needs no counts.
-            let scene = match arguments.plain {
+            let scene = match arguments.plain && !shared.json {
                 true => Scene::estimated(conversation, opened.session.dialect()),
                 false => Scene::counted(conversation, &counter, opened.session.dialect()),
             };

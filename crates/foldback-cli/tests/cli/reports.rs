@@ -172,3 +172,85 @@ fn a_fresh_file_says_what_it_leaves_out_and_why_nothing_was_added() {
     let told = text(&run(&["compact", &file, "--target", "2000", "-o", &out]).stderr);
     assert!(told.contains("nothing can be added after its last record"), "{told}");
 }
+
+/// A request with calls whose answers have `answer` in them.
+fn request(rounds: usize, answer: &Value) -> Value {
+    let mut messages = vec![serde_json::json!({"role": "user", "content": "Look at every page."})];
+    for round in 0..rounds {
+        let id = format!("toolu_{round}");
+        let input = serde_json::json!({"file_path": format!("pages/page_{round}.md")});
+        let call = serde_json::json!({"type": "tool_use", "id": id, "name": "Read", "input": input});
+        let told = format!("Page {round} mentions parse_rule_{round}() and src/rule_{round}.rs.");
+        let said = serde_json::json!({"type": "text", "text": told});
+        messages.push(serde_json::json!({"role": "assistant", "content": [said, call]}));
+        let result = serde_json::json!({"type": "tool_result", "tool_use_id": id, "content": answer});
+        messages.push(serde_json::json!({"role": "user", "content": [result]}));
+    }
+    serde_json::json!({"model": "claude-sonnet-4-5", "messages": messages})
+}
+
+/// An answer with a picture of one pixel.
+fn pictured() -> Value {
+    let data =
+        "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNkYPhfDwAChwGA60e6kgAAAABJRU5ErkJggg==";
+    let source = serde_json::json!({"type": "base64", "media_type": "image/png", "data": data});
+    serde_json::json!([{"type": "text", "text": "a page"}, {"type": "image", "source": source}])
+}
+
+#[test]
+fn a_picture_that_a_format_does_not_take_is_a_loss() {
+    let folder = folder();
+    let (path, out) = (at(&folder, "request.json"), at(&folder, "out.json"));
+    std::fs::write(&path, request(2, &pictured()).to_string()).unwrap();
+    let output = run(&["convert", &path, "--to", "openai-chat", "-o", &out]);
+    let told = text(&output.stderr);
+    assert_eq!(code(&output), 0, "{told}");
+    assert_eq!(told.matches("image/png").count(), 2, "{told}");
+    let strict = run(&["convert", &path, "--to", "openai-chat", "--strict", "--json"]);
+    assert_eq!(code(&strict), 5);
+    let report: Value = serde_json::from_slice(&strict.stdout).unwrap();
+    assert_eq!(report["losses"].as_array().map(Vec::len), Some(2), "{report}");
+    let kept = run(&["convert", &path, "--to", "claude-code", "--strict", "-o", &out]);
+    assert_eq!(code(&kept), 0, "{}", text(&kept.stderr));
+}
+
+#[test]
+fn pictures_that_tools_answered_with_are_counted_as_pictures() {
+    let folder = folder();
+    let path = at(&folder, "request.json");
+    std::fs::write(&path, request(2, &pictured()).to_string()).unwrap();
+    let stats = json(&run(&["stats", &path, "--json"]));
+    let tokens = |name: &str| stats["conversations"][0][name].as_u64().unwrap();
+    assert!(tokens("image_tokens") > 0, "{stats}");
+    assert!(tokens("image_tokens") < tokens("tool_output_tokens"), "{stats}");
+}
+
+#[test]
+fn json_is_one_line_however_the_session_is_laid_out_and_counts_as_asked() {
+    let folder = folder();
+    let path = at(&folder, "request.json");
+    let laid_out = serde_json::to_string_pretty(&request(3, &"a page".into())).unwrap();
+    std::fs::write(&path, laid_out).unwrap();
+    let shown = |more: &[&str]| {
+        let output = run(&[&["show", &path, "--json"], more].concat());
+        let told = text(&output.stdout);
+        assert_eq!(told.trim_end().lines().count(), 1, "{told}");
+        serde_json::from_str::<Value>(&told).unwrap()
+    };
+    assert_eq!(shown(&[])["tokens"], shown(&["--plain"])["tokens"]);
+    assert_ne!(shown(&[])["tokens"], shown(&["--counter", "estimate"])["tokens"]);
+}
+
+#[test]
+fn a_summary_of_what_is_nowhere_any_more_is_shortened_and_not_thrown_away() {
+    let folder = folder();
+    let (path, once, twice) =
+        (at(&folder, "request.json"), at(&folder, "once.json"), at(&folder, "twice.json"));
+    std::fs::write(&path, request(400, &words(60).into()).to_string()).unwrap();
+    for (from, to, target) in [(&path, &once, "4000"), (&once, &twice, "3600")] {
+        let output = run(&["compact", from, "--target", target, "-o", to]);
+        assert_eq!(code(&output), 0, "{}", text(&output.stderr));
+    }
+    let tokens = json(&run(&["stats", &twice, "--json"]))["tokens_view"].as_u64().unwrap();
+    assert!((1_800..=3_600).contains(&tokens), "{tokens}");
+}

@@ -352,7 +352,9 @@ impl Foldable {
         let hideable = draft.hideable(0..draft.len(), |position, _| kernel.contains(position));
         let tokens: Tokens = hideable.iter().map(|&position| draft.tokens_at(position)).sum();
         let fixed = draft.tokens().saturating_sub(tokens + draft.summary_tokens());
-        let summary_max = share(tokens + summarised(draft), SUMMARY_OF_FOLDED_PERCENT_MAX);
+        let folded = |tokens: Tokens| share(tokens, SUMMARY_OF_FOLDED_PERCENT_MAX);
+        // A summary may be all that is left of what it stands for, and not know how much that was.
+        let summary_max = folded(tokens + summarised(draft)).max(folded(tokens) + draft.summary_tokens());
         Self { hideable, fixed, summary_max }
     }
 }
@@ -577,6 +579,29 @@ mod tests {
         let compacted = climb(&transcript, 1_000).unwrap().apply_digest();
         assert_eq!(compacted.view.items().next().unwrap().parts, task.parts);
         assert!(compacted.view.tokens() <= Tokens(1_000));
+    }
+
+    #[test]
+    fn a_summary_whose_items_are_not_recorded_keeps_the_room_there_is() {
+        let compacted = climb(&session(300, 50), 3_000).unwrap().apply_digest();
+        let mut transcript = Transcript::default();
+        for item in compacted.view.items() {
+            let mut item = Item::clone(item);
+            // As a reader finds it that has nothing but the text.
+            if let Some(origin) = &mut item.summary {
+                origin.tokens_before = Tokens::ZERO;
+            }
+            transcript.push(item);
+        }
+        let summary = |items: &[Tokens]| items.iter().copied().max().unwrap_or_default();
+        let tokens = |view: &View| -> Vec<Tokens> {
+            let summaries = view.iter().filter(|entry| entry.holds().contains(Holds::SUMMARY));
+            summaries.map(|entry| entry.tokens().total).collect()
+        };
+        let before = summary(&tokens(&View::of(&transcript)));
+        let again = climb(&transcript, transcript.tokens().0 * 9 / 10).unwrap().apply_digest();
+        let after = summary(&tokens(&again.view));
+        assert!(after.0 * 2 > before.0, "{before} before, {after} after");
     }
 
     #[test]

@@ -271,6 +271,15 @@ impl Record {
         matches!(self.kind, Kind::User | Kind::Assistant)
     }
 
+    /// Whether it is another record over again, which has the same name.
+    pub(super) fn repeats(&self, other: &Self) -> bool {
+        self.created_at.is_some()
+            && self.created_at == other.created_at
+            && self.kind == other.kind
+            && self.parent == other.parent
+            && self.message_id == other.message_id
+    }
+
     /// What it says as a boundary; nothing where it is none.
     pub(super) fn compact(&self) -> &Compact {
         static NOTHING: Compact = Compact {

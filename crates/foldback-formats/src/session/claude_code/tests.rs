@@ -384,3 +384,30 @@ fn attachments_before_the_end_of_a_long_file_are_written_as_it_has_them() {
     let records: Vec<Value> = added.trim().lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     assert_eq!(records[1]["attachment"], attachment);
 }
+
+#[test]
+fn a_record_that_was_written_twice_is_read_once_and_a_compaction_still_goes_behind_it() {
+    let at = |mut record: Value, second: usize| {
+        record["timestamp"] = json!(format!("2026-01-01T00:00:{second:02}.000Z"));
+        record
+    };
+    let once = [
+        at(user("u", None, "go"), 0),
+        at(assistant("a1", Some("u"), "msg", &call("t1")), 1),
+        at(user("r1", Some("a1"), result("t1")), 2),
+        at(assistant("a2", Some("r1"), "msg2", &said("done")), 3),
+    ];
+    let expected = texts(&history(&session(&once).conversations()[0]));
+    for repeated in [1, 2, 3] {
+        let mut twice = once.to_vec();
+        twice.insert(repeated + 1, once[repeated].clone());
+        let session = session(&twice);
+        let conversation = &session.conversations()[0];
+        assert_eq!(texts(&history(conversation)), expected, "record {repeated}");
+        assert_eq!(session.branches().len(), 0, "record {repeated}");
+        let written = session.compacted(conversation, &view(conversation)[2..]);
+        assert!(written.begins_with_session(), "record {repeated}");
+    }
+    let edited = [once.as_slice(), &[at(assistant("a2", Some("r1"), "msg2", &said("other")), 4)]].concat();
+    assert!(texts(&history(&session(&edited).conversations()[0])).contains(&"other".to_owned()));
+}

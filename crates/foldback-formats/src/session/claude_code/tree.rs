@@ -13,6 +13,7 @@
 //! attach when a session starts) belong to the beginning after them.
 
 use std::cell::LazyCell;
+use std::collections::hash_map::Entry;
 
 use foldhash::{HashMap, HashMapExt, HashSet};
 
@@ -37,15 +38,25 @@ pub(super) struct Tree<'t> {
 }
 
 impl<'t> Tree<'t> {
-    /// Links the members; in the order of the file.
-    pub(super) fn new(lines: &'t [Line<Record>], members: Vec<usize>) -> Self {
-        let mut by_uuid: HashMap<Key<'t>, usize> = HashMap::with_capacity(members.len());
+    /// Links those of `all` records that say something new; in the order of the file.
+    pub(super) fn new(lines: &'t [Line<Record>], all: Vec<usize>) -> Self {
+        let mut by_uuid: HashMap<Key<'t>, usize> = HashMap::with_capacity(all.len());
+        let mut members: Vec<usize> = Vec::with_capacity(all.len());
         let mut name_count = 0;
-        for (place, &member) in members.iter().enumerate() {
-            if let Some(uuid) = &lines[member].record.uuid {
-                by_uuid.entry(uuid.key()).or_insert(place);
+        for member in all {
+            let record = &lines[member].record;
+            if let Some(uuid) = &record.uuid {
+                match by_uuid.entry(uuid.key()) {
+                    // A record that was written twice was said once.
+                    Entry::Occupied(first) if record.repeats(&lines[members[*first.get()]].record) => {
+                        continue;
+                    }
+                    Entry::Occupied(_) => {}
+                    Entry::Vacant(new) => drop(new.insert(members.len())),
+                }
                 name_count += 1;
             }
+            members.push(member);
         }
         // Most records hang off the one before, and where names are not repeated it need not be looked up.
         let is_unique = by_uuid.len() == name_count;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use foldback_formats::answer::Protocol;
+use percent_encoding::percent_decode_str;
 use reqwest::header::{AUTHORIZATION, HeaderMap, HeaderName, HeaderValue};
 use rustls::ClientConfig;
 use rustls_platform_verifier::BuilderVerifierExt;
@@ -172,11 +173,20 @@ impl Endpoint {
         self.base.host_str().unwrap_or_default()
     }
 
-    /// The key, and what is sent in headers of the host's own, where it is long enough to be a secret.
+    /// The key, the proxy's password, and what is sent in headers of the host's own, where it is long
+    /// enough to be a secret.
     pub(crate) fn secrets(&self) -> Vec<Key> {
         let values = self.headers.iter().map(|(_, value)| value.as_str());
         let values = values.filter(|value| value.len() >= HEADER_SECRET_BYTES_MIN).map(Key::new);
-        self.key.iter().cloned().chain(values).collect()
+        self.key.iter().cloned().chain(self.proxy_password()).chain(values).collect()
+    }
+
+    /// The password in the proxy's address, which a proxy may repeat: as it stands there, and as it is sent.
+    fn proxy_password(&self) -> Vec<Key> {
+        let proxy = self.proxy.as_deref().and_then(|proxy| Url::parse(proxy.trim()).ok());
+        let Some(encoded) = proxy.as_ref().and_then(Url::password) else { return Vec::new() };
+        let decoded = percent_decode_str(encoded).decode_utf8_lossy();
+        vec![Key::new(encoded), Key::new(decoded)]
     }
 
     pub(crate) fn idle(&self) -> Duration {
@@ -321,6 +331,17 @@ mod tests {
         let headers = endpoint.headers_for(Protocol::Anthropic).unwrap();
         assert_eq!(headers["x-api-key"], "hunter2");
         assert!(!format!("{headers:?}").contains("hunter"));
+    }
+
+    #[test]
+    fn the_password_of_a_proxy_is_a_secret_as_it_stands_and_as_it_is_sent() {
+        let endpoint = Endpoint::new("https://h/v1").unwrap().proxy("http://me:hunter%2F4@proxy:3128");
+        let secrets = endpoint.secrets();
+        for told in ["not hunter%2F4!", "not hunter/4!"] {
+            let hidden = secrets.iter().fold(told.to_owned(), |text, secret| secret.hidden_in(text));
+            assert_eq!(hidden, format!("not {HIDDEN}!"));
+        }
+        assert!(Endpoint::new("https://h/v1").unwrap().proxy("http://proxy:3128").secrets().is_empty());
     }
 
     #[test]

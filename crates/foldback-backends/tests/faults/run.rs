@@ -5,11 +5,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use foldback_backends::{Endpoint, Key, ModelBackend, ModelClient, Protocol};
-use foldback_core::{Budget, CompactionReason, LadderStrategy, Tokens, Transcript, View, check};
+use foldback_core::{Budget, CompactionReason, Item, LadderStrategy, Part, Tokens, Transcript, View, check};
 use foldback_engine::{
     BackendError, CompactionContext, CompactionError, CompactionEvent, CompactionEventKind,
     CompactionObserver, CompactionRequest, Compactor, StrategyCompactor, SummaryFault, SummaryLimits,
 };
+use foldback_testkit::kernel::kernel_tokens;
 use foldback_testkit::recipe::recipe;
 use proptest::strategy::{Strategy, ValueTree};
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
@@ -22,6 +23,20 @@ const FAULTS_MAX: usize = 6;
 
 /// Recipes that make up one transcript.
 const RECIPES_MAX: usize = 4;
+
+/// One run in so many takes any transcript and any target, whether a summary is needed or not.
+const ANY_ONE_IN: usize = 12;
+
+/// Exchanges that are put before what a recipe gives, and how often more of them are, until what must stay
+/// is small beside them.
+const EXCHANGES: std::ops::Range<usize> = 30..120;
+const EXCHANGES_ADDED_MAX: usize = 12;
+
+/// Targets as a percentage of the conversation: below these, older items are folded, not only shortened.
+const DEEP_PERCENT: std::ops::Range<u64> = 8..26;
+
+/// What a summary has room for at least, beside what must stay.
+const SUMMARY_ROOM: Tokens = Tokens(400);
 
 /// How long one attempt may take, and all of them.
 const TIMEOUT: Duration = Duration::from_millis(200);
@@ -49,6 +64,10 @@ pub(crate) struct Ended {
     /// Which run it was.
     pub(crate) index: u64,
     pub(crate) how: &'static str,
+    /// Whether somebody was asked for a summary.
+    pub(crate) is_asked: bool,
+    /// Whether nobody listened.
+    pub(crate) is_refused: bool,
     /// Why answers were not taken, as the events have it.
     pub(crate) refusals: Vec<&'static str>,
     pub(crate) took: Duration,
@@ -71,20 +90,20 @@ impl Run {
         let generator = TestRng::from_seed(RngAlgorithm::ChaCha, &bytes);
         let mut runner = TestRunner::new_with_rng(Config::default(), generator);
         let mut recipe = || recipe().new_tree(&mut runner).expect("recipes reject nothing").current();
-        // Several conversations in a row: what is worth a summary is long.
-        let transcript: Transcript =
-            (0..random.usize(1..=RECIPES_MAX)).flat_map(|_| recipe().items()).collect();
+        let items: Vec<Item> = (0..random.usize(1..=RECIPES_MAX)).flat_map(|_| recipe().items()).collect();
+        let (transcript, target) = match random.usize(..ANY_ONE_IN) {
+            0 => anything(items, &mut random),
+            _ => in_need_of_a_summary(&items, &mut random),
+        };
         let protocol = Protocol::ALL[random.usize(..Protocol::ALL.len())];
-        let tokens = View::of(&transcript).tokens().0;
-        let target = Tokens((tokens * random.u64(5..80) / 100).max(1));
-        let count = random.usize(1..=FAULTS_MAX);
+        let faults = faults(&mut random);
         Self {
             seed,
             index,
             transcript,
             budget: Budget::for_target(target).expect("a target above zero is a budget"),
             protocol,
-            faults: (0..count).map(|_| Fault::ALL[random.usize(..Fault::ALL.len())]).collect(),
+            faults,
             is_refused: random.usize(..12) == 0,
             window: random.bool().then(|| Tokens(random.u64(2_000..60_000))),
             candidates: random.usize(1..=2),
@@ -157,7 +176,11 @@ impl Run {
             Err(error) => panic!("{self}: {error}"),
         };
         assert!(before.items().eq(self.transcript.items()), "{self}: the view it began with changed");
-        Ended { index: self.index, how, refusals: refusals(&events), took }
+        let is_asked =
+            |event: &CompactionEvent| matches!(event.kind, CompactionEventKind::SummaryAsked { .. });
+        let is_asked = events.iter().any(is_asked);
+        let Self { index, is_refused, .. } = self;
+        Ended { index, how, is_asked, is_refused, refusals: refusals(&events), took }
     }
 
     /// T1, T2, and the first promise: it fits, it is valid, and the record is what it was.
@@ -187,6 +210,57 @@ impl Run {
         });
         assert_eq!((begun, over), (1, 1), "{self}: {events:?}");
     }
+}
+
+/// What the server does, one request after the other. In half of the runs every other answer is a good one,
+/// so that whoever asks again is helped.
+fn faults(random: &mut fastrand::Rng) -> Vec<Fault> {
+    let count = random.usize(1..=FAULTS_MAX);
+    let any: Vec<Fault> = (0..count).map(|_| Fault::ALL[random.usize(..Fault::ALL.len())]).collect();
+    match random.bool() {
+        true => any.into_iter().flat_map(|fault| [fault, Fault::Good]).collect(),
+        false => any,
+    }
+}
+
+/// Any conversation with any target.
+fn anything(items: Vec<Item>, random: &mut fastrand::Rng) -> (Transcript, Tokens) {
+    let transcript: Transcript = items.into_iter().collect();
+    let tokens = View::of(&transcript).tokens().0;
+    (transcript, Tokens((tokens * random.u64(5..80) / 100).max(1)))
+}
+
+/// A conversation with so much talk at its beginning that no target this deep is reached by shortening what
+/// tools answered, and a target that leaves room for a summary of it.
+fn in_need_of_a_summary(items: &[Item], random: &mut fastrand::Rng) -> (Transcript, Tokens) {
+    let percent = random.u64(DEEP_PERCENT);
+    let mut talk = Vec::new();
+    let mut made = None;
+    for _ in 0..=EXCHANGES_ADDED_MAX {
+        talk.extend((0..random.usize(EXCHANGES)).flat_map(|_| exchange(random)));
+        let ending = Item::user("ending", "Go on with what is left.");
+        let all = talk.iter().chain(items).cloned().chain([ending]);
+        let transcript: Transcript = all.collect();
+        let tokens = View::of(&transcript).tokens().0;
+        let target = Tokens(tokens * percent / 100);
+        let must_stay = kernel_tokens(&transcript, target);
+        made = Some((transcript, target.max(must_stay + SUMMARY_ROOM)));
+        if must_stay + SUMMARY_ROOM <= target {
+            break;
+        }
+    }
+    made.expect("the loop runs at least once")
+}
+
+/// Something that was asked and answered.
+fn exchange(random: &mut fastrand::Rng) -> [Item; 2] {
+    let number = random.u32(..1_000_000);
+    let asked = format!("What became of step {number} in src/engine_{}.rs?", number % 97);
+    let sentence = format!("Step {number} was looked at again and its cause lies in part {}. ", number % 13);
+    [
+        Item::user(format!("ask-{number}"), asked),
+        Item::assistant(format!("say-{number}"), vec![Part::text(sentence.repeat(random.usize(1..6)))]),
+    ]
 }
 
 fn refusals(events: &[CompactionEvent]) -> Vec<&'static str> {

@@ -118,9 +118,11 @@ impl Fault {
                 says(&Said::Text(&SUMMARY.repeat(bytes / SUMMARY.len() + 1)))
             }
             Self::CutOff => says(&Said::CutOff(&SUMMARY[..60])),
-            Self::OtherLanguage => says(&Said::Text(&format!("{ANDERS}{}", required(request))))
-                .first(Step::Wait(Duration::from_millis(1))),
-            Self::Good => says(&Said::Text(&format!("{SUMMARY}{}", required(request)))),
+            Self::OtherLanguage => {
+                says(&Said::Text(&format!("{ANDERS}{}{}", files(request), required(request))))
+                    .first(Step::Wait(Duration::from_millis(1)))
+            }
+            Self::Good => says(&Said::Text(&format!("{SUMMARY}{}{}", files(request), required(request)))),
         }
     }
 }
@@ -133,6 +135,21 @@ const SUMMARY: &str = "## Task\nThe engine folds what it has read.\n## State\nDo
 
 const ANDERS: &str = "## Aufgabe\nDie Maschine faltet, was sie gelesen hat.\n## Stand\nErledigt: \
     Schritte sind gelaufen, einige sind fehlgeschlagen. Weiter: die fehlgeschlagenen ansehen.\n";
+
+/// Files that a summary names.
+const FILES_MAX: usize = 6;
+
+/// The files that a request speaks of, as far as a summary names them: one that tells nothing of what it
+/// stands for is not taken.
+fn files(request: &Request) -> String {
+    let body = String::from_utf8_lossy(&request.body);
+    let is_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '/' | '_' | '.');
+    let mut names: Vec<&str> =
+        body.split(|c: char| !is_name(c)).filter(|word| word.starts_with("src/")).collect();
+    names.dedup();
+    names.truncate(FILES_MAX);
+    format!("## Files\n{}\n", names.join("\n"))
+}
 
 /// The scripts of all runs, by the run's number in the path.
 #[derive(Debug, Default)]

@@ -3,6 +3,8 @@
 
 mod answers;
 mod failures;
+#[path = "../listening/mod.rs"]
+mod listening;
 mod secrets;
 mod summaries;
 

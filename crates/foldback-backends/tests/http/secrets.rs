@@ -1,7 +1,7 @@
 //! What must not be told.
 
-use std::fmt::{self, Write};
-use std::sync::{Arc, Mutex};
+use std::fmt::Write;
+use std::sync::{Arc, Mutex, Once};
 
 use foldback_backends::{Endpoint, Key, ModelBackend, ModelClient, Protocol};
 use foldback_core::Item;
@@ -9,59 +9,25 @@ use foldback_engine::{CompactionBackend, SummaryRequest};
 use foldback_testkit::server::{Answer, Server};
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
-use tracing::field::{Field, Visit};
-use tracing::span::{Attributes, Id, Record};
-use tracing::{Event, Metadata, Subscriber};
 
-use super::{SECRET, hello};
+use super::{SECRET, ask, hello};
 
-/// Writes down everything that is logged, by anyone, at any level.
-#[derive(Clone, Default)]
-struct Log(Arc<Mutex<String>>);
+/// What a conversation is about.
+const SAID: &str = "the weather on Mars";
 
-struct Line<'a>(&'a mut String);
-
-impl Visit for Line<'_> {
-    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
-        let _ = write!(self.0, "{field}={value:?} ");
-    }
-}
-
-impl Log {
-    fn note(&self, record: impl FnOnce(&mut Line<'_>)) {
-        let mut log = self.0.lock().unwrap();
-        record(&mut Line(&mut log));
-        log.push('\n');
-    }
-
-    fn text(&self) -> String {
-        self.0.lock().unwrap().clone()
-    }
-}
-
-impl Subscriber for Log {
-    fn enabled(&self, _: &Metadata<'_>) -> bool {
-        true
-    }
-
-    fn new_span(&self, span: &Attributes<'_>) -> Id {
-        self.note(|line| span.record(line));
-        Id::from_u64(1)
-    }
-
-    fn record(&self, _: &Id, values: &Record<'_>) {
-        self.note(|line| values.record(line));
-    }
-
-    fn record_follows_from(&self, _: &Id, _: &Id) {}
-
-    fn event(&self, event: &Event<'_>) {
-        self.note(|line| event.record(line));
-    }
-
-    fn enter(&self, _: &Id) {}
-
-    fn exit(&self, _: &Id) {}
+/// What this program has logged since this was first called: other tests speak to servers, too, with the
+/// same key.
+fn logged() -> String {
+    static LOG: Mutex<String> = Mutex::new(String::new());
+    static LISTENING: Once = Once::new();
+    LISTENING.call_once(|| {
+        crate::listening::listen(|line: String| {
+            let mut log = LOG.lock().unwrap();
+            log.push_str(&line);
+            log.push('\n');
+        });
+    });
+    LOG.lock().unwrap().clone()
 }
 
 #[tokio::test]
@@ -86,8 +52,7 @@ async fn no_part_of_a_secret_is_told_where_a_long_message_is_cut_off() {
 
 #[tokio::test]
 async fn a_key_is_in_no_log_no_error_and_no_debug() {
-    let log = Log::default();
-    let _guard = tracing::subscriber::set_default(log.clone());
+    logged();
     for protocol in Protocol::ALL {
         let repeated =
             json!({"error": {"type": "invalid_request_error", "message": format!("bad key {SECRET} given")}});
@@ -105,7 +70,7 @@ async fn a_key_is_in_no_log_no_error_and_no_debug() {
         let backend = ModelBackend::new(client.clone());
         let mut printed = format!("{endpoint:?} {client:?} {backend:?} {:#?}", backend);
         for _ in 0..count {
-            let request = SummaryRequest::new("s", vec![Arc::new(Item::user("u", "hello"))]);
+            let request = SummaryRequest::new("s", vec![Arc::new(Item::user("u", SAID))]);
             if let Err(error) = backend.summarize(request, CancellationToken::new()).await {
                 let _ = write!(printed, " {error} {error:?}");
             }
@@ -114,8 +79,31 @@ async fn a_key_is_in_no_log_no_error_and_no_debug() {
         assert!(!printed.contains(SECRET), "{printed}");
         assert_eq!(server.requests().len(), count);
     }
-    let log = log.text();
+    let log = logged();
     assert!(log.contains("a model answered") && log.contains("no answer from a model"), "{log}");
+    assert!(log.contains("log reqwest") && log.contains("hyper"), "the HTTP client is listened to: {log}");
     assert!(!log.contains(SECRET), "{log}");
-    assert!(!log.contains("hello"), "what is said is not logged: {log}");
+    assert!(!log.contains(SAID), "what is said is not logged: {log}");
+}
+
+#[tokio::test]
+async fn the_password_of_a_proxy_is_in_no_log_no_error_and_no_debug() {
+    logged();
+    for protocol in Protocol::ALL {
+        let answers = [Answer::events(hello(protocol)), Answer::status(407).body(format!("not {SECRET}"))];
+        let proxy = Server::scripted(answers).await;
+        let address = proxy.url().replace("http://", &format!("http://me:{SECRET}@"));
+        let endpoint = Endpoint::new("http://api.invalid/v1").unwrap().key(Key::new("key")).proxy(address);
+        let client = ModelClient::new(endpoint.clone(), protocol, "test-model").unwrap();
+        let (answer, _) = ask(&client).await;
+        answer.unwrap();
+        let (refused, _) = ask(&client).await;
+        let error = refused.unwrap_err();
+        let printed = format!("{endpoint:?} {client:?} {error} {error:?}");
+        assert!(!printed.contains(SECRET), "{printed}");
+        assert!(proxy.requests()[0].header("proxy-authorization").is_some(), "the proxy knows who asks");
+    }
+    let log = logged();
+    assert!(log.contains("intercepts"), "the HTTP client speaks of its proxy: {log}");
+    assert!(!log.contains(SECRET), "{log}");
 }

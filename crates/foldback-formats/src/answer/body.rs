@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use foldback_core::{Item, Model, Text, Tokens};
+use foldback_core::{Item, Json, Model, Part, Text, Tokens, ToolCall, ToolInput};
 use serde_json::{Value, json};
 
 use super::Protocol;
@@ -73,11 +73,12 @@ pub struct Asked<'a> {
 /// The body of a request. What the dialect cannot hold is left out, as when writing files.
 pub fn request_body(protocol: Protocol, asked: &Asked<'_>) -> Vec<u8> {
     let format = Format::from(protocol.dialect());
-    let marked = match (protocol, asked.caching) {
+    let changed = match (protocol, asked.caching) {
         (Protocol::Anthropic, Caching::Conversation) => with_breakpoints(asked.items),
-        _ => None,
+        (Protocol::Anthropic, Caching::AsGiven) => None,
+        (Protocol::OpenAiChat | Protocol::OpenAiResponses, _) => as_functions(asked.items, asked.tools),
     };
-    let written = write(format, marked.as_deref().unwrap_or(asked.items), None);
+    let written = write(format, changed.as_deref().unwrap_or(asked.items), None);
     let written = written.expect("requests of every protocol can be written").to_bytes();
     let said = String::from_utf8(written).expect("writers of requests write UTF-8");
     let said = said.trim().strip_prefix('{').and_then(|fields| fields.strip_suffix('}'));
@@ -165,6 +166,38 @@ fn with_breakpoints(items: &[Arc<Item>]) -> Option<Vec<Arc<Item>>> {
         Arc::make_mut(&mut marked[index]).cache_marker = true;
     }
     Some(marked)
+}
+
+/// The items with every call of one of the tools as a call of a function, which is all that tools are in
+/// these requests; nothing where they are. Arguments that broke off are no JSON, and a call with text for
+/// its input would be written as one of a custom tool, which the server was not told of.
+fn as_functions(items: &[Arc<Item>], tools: &[ToolSpec]) -> Option<Vec<Arc<Item>>> {
+    let is_function = |call: &ToolCall| {
+        matches!(call.input, ToolInput::Text(_)) && tools.iter().any(|tool| tool.name == call.name)
+    };
+    let is_changed = |item: &Arc<Item>| item.calls().any(|(_, call)| is_function(call));
+    if !items.iter().any(is_changed) {
+        return None;
+    }
+    let mut changed = items.to_vec();
+    for item in changed.iter_mut().filter(|item| is_changed(item)) {
+        for part in &mut Arc::make_mut(item).parts {
+            if let Part::ToolCall(call) = part
+                && is_function(call)
+            {
+                call.input = ToolInput::Json(Json::from_value(&arguments_of(call.input.as_str())));
+            }
+        }
+    }
+    Some(changed)
+}
+
+/// Text as arguments: nothing is an object without fields, and what is no JSON is told as it is.
+fn arguments_of(text: &str) -> Value {
+    match text.trim() {
+        "" => json!({}),
+        _ => json!({ "text": text }),
+    }
 }
 
 fn family_is_in(model: &str, families: &[&str]) -> bool {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use foldback_core::{Item, ItemKind, Part, Tokens, ToolResult};
+use foldback_core::{Item, ItemKind, Part, Tokens, ToolCall, ToolInput, ToolResult};
 use serde_json::{Value, json};
 
 use crate::Session;
@@ -29,10 +29,19 @@ fn tools() -> Vec<ToolSpec> {
 }
 
 fn body(protocol: Protocol, model: &str, change: impl FnOnce(&mut Asked<'_>)) -> Value {
-    let (items, tools) = (conversation(), tools());
+    body_of(protocol, model, &conversation(), change)
+}
+
+fn body_of(
+    protocol: Protocol,
+    model: &str,
+    items: &[Arc<Item>],
+    change: impl FnOnce(&mut Asked<'_>),
+) -> Value {
+    let tools = tools();
     let mut asked = Asked {
         model,
-        items: &items,
+        items,
         tools: &tools,
         tokens_max: Some(Tokens(500)),
         caching: Caching::Conversation,
@@ -127,6 +136,40 @@ fn breakpoints_that_items_have_are_the_only_ones() {
             serde_json::from_slice(&request_body(Protocol::Anthropic, &asked(caching))).unwrap();
         assert!(body["messages"][0]["content"][0].get("cache_control").is_some());
         assert_eq!(body.to_string().matches("cache_control").count(), 1);
+    }
+}
+
+#[test]
+fn a_call_whose_arguments_broke_off_is_still_a_call_of_a_function() {
+    for (arguments, told) in [("", json!({})), ("{\"path\": \"a", json!({"text": "{\"path\": \"a"}))] {
+        let call = |id: &str, name: &str| {
+            Part::ToolCall(ToolCall {
+                id: id.into(),
+                name: name.into(),
+                input: ToolInput::Text(arguments.into()),
+                signature: None,
+            })
+        };
+        let items = [
+            Item::user("u", "go"),
+            Item::assistant("a", vec![call("c1", "ls"), call("c2", "apply_patch")]),
+            Item::tool("t1", ToolResult::error("c1", "the arguments are not JSON")),
+            Item::tool("t2", ToolResult::text("c2", "done")),
+        ];
+        let items = items.map(Arc::new);
+        let responses = body_of(Protocol::OpenAiResponses, "m", &items, |_| {});
+        let kinds: Vec<&str> = responses["input"].as_array().unwrap()[1..]
+            .iter()
+            .map(|item| item["type"].as_str().unwrap())
+            .collect();
+        let custom = ["custom_tool_call", "function_call_output", "custom_tool_call_output"];
+        assert_eq!(kinds, [&["function_call"][..], &custom].concat(), "{responses}");
+        let chat = body_of(Protocol::OpenAiChat, "m", &items, |_| {});
+        let calls = &chat["messages"][1]["tool_calls"];
+        assert_eq!(calls[1]["type"], "custom", "a tool that is not among those of the request");
+        for written in [&responses["input"][1]["arguments"], &calls[0]["function"]["arguments"]] {
+            assert_eq!(serde_json::from_str::<Value>(written.as_str().unwrap()).unwrap(), told);
+        }
     }
 }
 

@@ -85,8 +85,11 @@ fn run_tests() -> Result<(), Failure> {
             .env(postgres::URL_VARIABLE, server.url()),
     )?;
     // Features that nothing in the workspace turns on.
-    let telemetry = ["test", "--package", "foldback-engine", "--features", "otel", "--test", "telemetry"];
-    run_command(cargo(&telemetry).arg("--locked"))
+    for package in ["foldback-backends", "foldback-loop"] {
+        let telemetry = ["test", "--package", package, "--features", "otel", "--lib", "--test", "telemetry"];
+        run_command(cargo(&telemetry).arg("--locked"))?;
+    }
+    Ok(())
 }
 
 /// Runs the README's first command; what it prints is what the README says it prints.

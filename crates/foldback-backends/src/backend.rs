@@ -18,9 +18,6 @@ const OUTPUT_PERCENT: u64 = 125;
 /// What models that think before they write may spend on it.
 const THINKING_TOKENS: Tokens = Tokens(8_192);
 
-/// The part of a window that is left for what headings cost more than items are counted with.
-const HEADINGS_SHARE: u64 = 24;
-
 /// Bytes of a tool's schema that a token holds, at least.
 const TOOL_BYTES_PER_TOKEN: u64 = 3;
 
@@ -166,8 +163,7 @@ impl CompactionBackend for ModelBackend {
     fn prompt_tokens(&self) -> Tokens {
         let tools: usize = self.tools.iter().map(tool_bytes).sum();
         let tools = u64::try_from(tools).unwrap_or(u64::MAX) / TOOL_BYTES_PER_TOKEN;
-        let headings = self.window.map_or(0, |Tokens(window)| window / HEADINGS_SHARE);
-        prompt::INSTRUCTION_TOKENS + self.thinking + Tokens(tools) + Tokens(headings)
+        prompt::prompt_tokens(self.window) + self.thinking + Tokens(tools)
     }
 
     fn prices(&self) -> Option<&'static Prices> {

@@ -1,6 +1,7 @@
 //! Asks one model on one server: [`ModelClient`].
 
 mod exchange;
+mod telemetry;
 
 use std::fmt;
 use std::sync::Arc;
@@ -11,6 +12,7 @@ use foldback_engine::BackendError;
 use foldback_formats::answer::{Answer, Asked, Caching, Delivery, OnDelta, Protocol, ToolSpec, request_body};
 use reqwest::header::HeaderMap;
 use tokio_util::sync::CancellationToken;
+use tracing::Instrument;
 use url::Url;
 
 use crate::endpoint::{Endpoint, EndpointError, Key};
@@ -140,6 +142,18 @@ impl ModelClient {
             delivery: self.0.delivery,
         };
         let body = request_body(self.0.protocol, &asked);
+        let span = telemetry::request_span(&self.0, request.tokens_max);
+        let answer = self.ask_in_span(body, on_delta, cancellation).instrument(span.clone()).await;
+        telemetry::ended(&span, &answer);
+        answer
+    }
+
+    async fn ask_in_span(
+        &self,
+        body: Vec<u8>,
+        on_delta: &mut OnDelta<'_>,
+        cancellation: &CancellationToken,
+    ) -> Result<ModelAnswer, BackendError> {
         tracing::debug!(model = self.name(), host = self.host(), bytes = body.len(), "asking a model");
         let answer = tokio::select! {
             biased;

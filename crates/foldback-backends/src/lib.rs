@@ -26,4 +26,4 @@ pub use backend::ModelBackend;
 pub use client::{ModelAnswer, ModelClient, ModelRequest};
 pub use endpoint::{Endpoint, EndpointError, Key};
 pub use foldback_formats::answer::{Caching, Delta, Protocol, ToolSpec};
-pub use prompt::{INSTRUCTION_TOKENS, quoted as summary_prompt};
+pub use prompt::{prompt_tokens as summary_prompt_tokens, quoted as summary_prompt};

@@ -12,9 +12,18 @@ use foldback_engine::{SummaryRequest, SummaryStage};
 
 use seal::Seal;
 
-/// What the instruction of [`summary_prompt`](crate::summary_prompt) costs at most, without what a request
-/// adds to it.
-pub const INSTRUCTION_TOKENS: Tokens = Tokens(900);
+/// What the instruction costs at most, without what a request adds to it.
+const INSTRUCTION_TOKENS: Tokens = Tokens(900);
+
+/// The part of a window that is left for what headings cost more than items are counted with.
+const HEADINGS_SHARE: u64 = 24;
+
+/// What [`summary_prompt`](crate::summary_prompt) takes of a window beside what a request asks to have
+/// quoted: the instruction, and the headings between items, of which a larger window holds more. Every
+/// backend that asks with that prompt leaves this room.
+pub fn prompt_tokens(window: Option<Tokens>) -> Tokens {
+    INSTRUCTION_TOKENS + Tokens(window.map_or(0, |Tokens(window)| window / HEADINGS_SHARE))
+}
 
 /// What is asked for, of the size that is allowed: models miss a size by about a fifth.
 const SIZE_PERCENT: u64 = 75;

@@ -14,6 +14,8 @@ mod lab;
 mod long;
 #[path = "cli/mistakes.rs"]
 mod mistakes;
+#[path = "cli/orders.rs"]
+mod orders;
 #[path = "cli/policies.rs"]
 mod policies;
 #[path = "cli/reports.rs"]

@@ -1,12 +1,15 @@
 //! Spans and events for `tracing`: sizes, names and times, never contents, never keys.
 //!
-//! With the feature `otel` the spans also carry the attributes of OpenTelemetry's conventions for
-//! generative AI, under names that this module defines itself: the conventions are still moving.
+//! Requests to models, turns and tools have spans of OpenTelemetry's conventions for generative AI where
+//! they are made, in the crates of backends and of the agent loop, behind their feature `otel`.
+
+use std::borrow::Cow;
 
 use foldback_core::Usage;
 use tracing::Span;
 use tracing::field::Empty;
 
+use crate::backend::BackendError;
 use crate::compaction::CompactionRequest;
 use crate::event::CompactionReport;
 
@@ -46,43 +49,50 @@ pub(crate) fn failed(why: &str) {
     tracing::warn!(why, "the compaction failed, the view is what it was");
 }
 
-/// The span of one call to a backend.
+/// The span of one call to a backend. Whoever asks a model in it has a span of its own for that, which
+/// says what the conventions want: tokens must not be counted twice.
 pub(crate) fn call_span(backend: &str, attempt: u32) -> Span {
-    #[cfg(feature = "otel")]
-    let span = tracing::info_span!(
-        "foldback.summary_call",
-        backend,
-        attempt,
-        "gen_ai.operation.name" = "chat",
-        "gen_ai.request.model" = model_of(backend),
-        "gen_ai.usage.input_tokens" = Empty,
-        "gen_ai.usage.output_tokens" = Empty,
-    );
-    #[cfg(not(feature = "otel"))]
-    let span = tracing::info_span!(
+    tracing::info_span!(
         "foldback.summary_call",
         backend,
         attempt,
         input_tokens = Empty,
-        output_tokens = Empty
-    );
-    span
+        output_tokens = Empty,
+        "error.type" = Empty,
+        "otel.status_code" = Empty,
+    )
 }
 
 /// Records what a call to a backend used.
 pub(crate) fn used(span: &Span, usage: &Usage) {
-    let names = match cfg!(feature = "otel") {
-        true => ("gen_ai.usage.input_tokens", "gen_ai.usage.output_tokens"),
-        false => ("input_tokens", "output_tokens"),
-    };
-    span.record(names.0, usage.prompt_tokens().0);
-    span.record(names.1, usage.output_tokens.0);
+    span.record("input_tokens", usage.prompt_tokens().0);
+    span.record("output_tokens", usage.output_tokens.0);
 }
 
-/// The model behind a backend's name, which is `provider:model` where there is one.
-#[cfg(feature = "otel")]
-fn model_of(backend: &str) -> &str {
-    backend.split_once(':').map_or(backend, |(_, model)| model)
+/// Records why a call to a backend came to nothing.
+pub(crate) fn refused(span: &Span, error: &BackendError) {
+    span.record("error.type", &*error.error_type());
+    span.record("otel.status_code", "ERROR");
+}
+
+impl BackendError {
+    /// The kind of error in a word of few, as OpenTelemetry's `error.type` wants it: the status where the
+    /// server answered with one, else `cancelled`, `context_overflow`, `connection`, `timeout`, `malformed`
+    /// or `unavailable`.
+    pub fn error_type(&self) -> Cow<'static, str> {
+        match self {
+            Self::Server { status, .. } | Self::Unauthorized { status } | Self::Rejected { status, .. } => {
+                status.to_string().into()
+            }
+            Self::RateLimited { .. } => "429".into(),
+            Self::Cancelled => "cancelled".into(),
+            Self::Overflow { .. } => "context_overflow".into(),
+            Self::Connection { .. } => "connection".into(),
+            Self::Timeout { .. } => "timeout".into(),
+            Self::Malformed { .. } => "malformed".into(),
+            Self::Unavailable { .. } => "unavailable".into(),
+        }
+    }
 }
 
 fn millis(duration: std::time::Duration) -> u64 {

@@ -1,78 +1,23 @@
 //! What a compaction tells `tracing`: names, sizes and times in the fields of its spans, no contents.
 #![allow(clippy::unwrap_used, reason = "a failed test says where")]
 
-use std::collections::BTreeMap;
-use std::fmt::Debug;
-use std::sync::{Arc, Mutex};
-
 use async_trait::async_trait;
 use foldback_core::{
     CompactionReason, Item, ItemKind, SummarizeOlderStrategy, Tokens, Transcript, Usage, View,
 };
 use foldback_engine::{
-    BackendError, CompactionBackend, CompactionContext, CompactionRequest, Compactor, StrategyCompactor,
-    SummaryRequest, SummaryResult,
+    BackendError, CompactionBackend, CompactionContext, CompactionRequest, CompactionResult, Compactor,
+    StrategyCompactor, SummaryRequest, SummaryResult,
 };
+use foldback_testkit::spans::Spans;
 use tokio_util::sync::CancellationToken;
-use tracing::field::{Field, Visit};
 use tracing::instrument::WithSubscriber;
-use tracing::span::{Attributes, Id, Record};
-use tracing::{Event, Metadata, Subscriber};
 
 const SECRET: &str = "the colour of the parser is mauve";
 
-type FieldValues = BTreeMap<String, String>;
-
-/// Spans by name, with the fields that were recorded last.
-#[derive(Clone, Debug, Default)]
-struct Spans(Arc<Mutex<Vec<(String, FieldValues)>>>);
-
-impl Spans {
-    fn named(&self, name: &str) -> FieldValues {
-        let spans = self.0.lock().unwrap();
-        spans.iter().find(|(of, _)| of == name).unwrap_or_else(|| panic!("no {name} in {spans:?}")).1.clone()
-    }
-}
-
-struct Fields<'f>(&'f mut FieldValues);
-
-impl Visit for Fields<'_> {
-    fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
-        self.0.insert(field.name().to_owned(), format!("{value:?}").trim_matches('"').to_owned());
-    }
-}
-
-impl Subscriber for Spans {
-    fn enabled(&self, _metadata: &Metadata<'_>) -> bool {
-        true
-    }
-
-    fn new_span(&self, span: &Attributes<'_>) -> Id {
-        let mut fields = BTreeMap::new();
-        span.record(&mut Fields(&mut fields));
-        let mut spans = self.0.lock().unwrap();
-        spans.push((span.metadata().name().to_owned(), fields));
-        Id::from_u64(spans.len() as u64)
-    }
-
-    fn record(&self, span: &Id, values: &Record<'_>) {
-        let index = span.into_u64() as usize - 1;
-        values.record(&mut Fields(&mut self.0.lock().unwrap()[index].1));
-    }
-
-    fn event(&self, event: &Event<'_>) {
-        let mut fields = BTreeMap::new();
-        event.record(&mut Fields(&mut fields));
-        self.0.lock().unwrap().push(("event".to_owned(), fields));
-    }
-
-    fn record_follows_from(&self, _span: &Id, _follows: &Id) {}
-    fn enter(&self, _span: &Id) {}
-    fn exit(&self, _span: &Id) {}
-}
-
+/// Writes a summary, or fails.
 #[derive(Debug)]
-struct Model;
+struct Model(Option<BackendError>);
 
 #[async_trait]
 impl CompactionBackend for Model {
@@ -81,6 +26,9 @@ impl CompactionBackend for Model {
         _request: SummaryRequest,
         _cancellation: CancellationToken,
     ) -> Result<SummaryResult, BackendError> {
+        if let Some(error) = &self.0 {
+            return Err(error.clone());
+        }
         let text = format!("Twenty questions about src/parser.rs were asked: {SECRET}.");
         let usage = Usage {
             input_tokens: Tokens(120),
@@ -97,22 +45,31 @@ impl CompactionBackend for Model {
     }
 }
 
-async fn compacted() -> (Spans, Tokens, Tokens) {
+fn conversation() -> View {
     let question =
         |n: usize| Item::user(format!("u{n}"), format!("What does src/parser.rs do, {n}? {SECRET}"));
-    let view = View::of(&(0..40).map(question).collect::<Transcript>());
+    View::of(&(0..40).map(question).collect::<Transcript>())
+}
+
+async fn compacted_by(model: Model) -> (Spans, CompactionResult) {
     let compactor = StrategyCompactor::builder()
         .item_count_trigger(4)
         .strategy(SummarizeOlderStrategy::new(4))
-        .backend(Model)
+        .backend(model)
         .build()
         .unwrap();
     let spans = Spans::default();
-    let request = CompactionRequest::for_turn("session-7", "turn-3", view.clone(), CompactionReason::Manual);
+    let reason = CompactionReason::Manual;
+    let request = CompactionRequest::for_turn("session-7", "turn-3", conversation(), reason);
     let context = CompactionContext::default();
     let result = compactor.compact(request, &context).with_subscriber(spans.clone()).await.unwrap();
+    (spans, result)
+}
+
+async fn compacted() -> (Spans, Tokens, Tokens) {
+    let (spans, result) = compacted_by(Model(None)).await;
     assert_eq!(result.written_by, ["openai:gpt-x"]);
-    (spans, view.tokens(), result.transcript.tokens())
+    (spans, conversation().tokens(), result.transcript.tokens())
 }
 
 #[tokio::test]
@@ -138,21 +95,33 @@ async fn the_span_of_a_compaction_says_whose_it_is_why_and_what_it_saved() {
 async fn the_span_of_a_call_says_who_was_asked_and_what_was_used() {
     let (spans, ..) = compacted().await;
     let span = spans.named("foldback.summary_call");
-    let (input, output) = match cfg!(feature = "otel") {
-        true => ("gen_ai.usage.input_tokens", "gen_ai.usage.output_tokens"),
-        false => ("input_tokens", "output_tokens"),
-    };
     assert_eq!((span["backend"].as_str(), span["attempt"].as_str()), ("openai:gpt-x", "1"));
-    assert_eq!((span[input].as_str(), span[output].as_str()), ("150", "17"), "{span:?}");
-    if cfg!(feature = "otel") {
-        let model = (span["gen_ai.operation.name"].as_str(), span["gen_ai.request.model"].as_str());
-        assert_eq!(model, ("chat", "gpt-x"));
+    assert_eq!((span["input_tokens"].as_str(), span["output_tokens"].as_str()), ("150", "17"), "{span:?}");
+    let conventions = |name: &String| name.starts_with("gen_ai.");
+    assert!(
+        !span.keys().any(conventions),
+        "only who asks a model speaks of it, or it counts twice: {span:?}"
+    );
+}
+
+#[tokio::test]
+async fn the_span_of_a_call_that_came_to_nothing_says_what_kind_of_failure_it_was() {
+    for (error, kind) in [
+        (BackendError::Unauthorized { status: 403 }, "403"),
+        (BackendError::Rejected { status: 422, message: SECRET.to_owned() }, "422"),
+        (BackendError::Unavailable { why: SECRET.to_owned() }, "unavailable"),
+    ] {
+        let (spans, result) = compacted_by(Model(Some(error))).await;
+        let span = spans.named("foldback.summary_call");
+        assert_eq!((span["error.type"].as_str(), span["otel.status_code"].as_str()), (kind, "ERROR"));
+        assert_eq!(result.written_by, ["digest"]);
+        assert!(!format!("{span:?}").contains(SECRET), "{span:?}");
     }
 }
 
 #[tokio::test]
 async fn nothing_that_was_said_is_in_a_span_or_an_event() {
     let (spans, ..) = compacted().await;
-    let all = format!("{:?}", spans.0.lock().unwrap());
+    let all = format!("{spans:?}");
     assert!(all.contains("event") && !all.contains(SECRET), "{all}");
 }

@@ -92,6 +92,8 @@ pub struct Answer {
     pub usage: Option<Usage>,
     /// Why the model stopped, where it said.
     pub finish: Option<FinishReason>,
+    /// The model that answered, as the server names it: often more exactly than it was asked for.
+    pub model: Option<Text>,
 }
 
 /// Why there is no answer.
@@ -199,10 +201,16 @@ fn name_of(id: Option<&str>) -> Text {
 }
 
 /// The item with what was reported beside it.
-fn answer_of(mut item: Item, usage: Option<Usage>, finish: Option<FinishReason>) -> Answer {
+fn answer_of(
+    mut item: Item,
+    usage: Option<Usage>,
+    finish: Option<FinishReason>,
+    model: Option<&str>,
+) -> Answer {
     item.usage = usage;
     item.finish_reason = finish;
-    Answer { item, usage, finish }
+    let model = model.filter(|model| !model.is_empty()).map(Text::from);
+    Answer { item, usage, finish, model }
 }
 
 #[cfg(test)]

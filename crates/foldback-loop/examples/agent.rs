@@ -45,7 +45,7 @@ impl Model for Reader {
             }
             _ => vec![Part::text(format!("Module {count} parses, checks and prints what it was given."))],
         };
-        Ok(ModelAnswer { item: Item::assistant("answer", parts), usage: None, finish: None })
+        Ok(ModelAnswer { item: Item::assistant("answer", parts), usage: None, finish: None, model: None })
     }
 
     fn name(&self) -> &str {
@@ -67,7 +67,7 @@ impl Model for Writer {
     ) -> Result<ModelAnswer, BackendError> {
         let text = "## Task: explain the modules of the parser\n## State: the first modules are explained";
         let item = Item::assistant("summary", vec![Part::text(text)]);
-        Ok(ModelAnswer { item, usage: None, finish: None })
+        Ok(ModelAnswer { item, usage: None, finish: None, model: None })
     }
 
     fn name(&self) -> &str {

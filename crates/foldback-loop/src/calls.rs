@@ -9,10 +9,12 @@ use futures_util::future::join_all;
 use serde_json::Value;
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
+use tracing::Instrument;
 
 use crate::event::AgentEvent;
 use crate::state::INTERRUPTED;
 use crate::stopping::or_stopped;
+use crate::telemetry;
 use crate::tool::{Tool, ToolContext, ToolOutput};
 use crate::turn::Turn;
 
@@ -39,7 +41,12 @@ impl Turn<'_> {
             name: call.name.clone(),
             input: call.input.as_str().into(),
         });
-        let result = match self.answer(call).await {
+        let span = telemetry::tool_span(call);
+        let answer = self.answer(call).instrument(span.clone()).await;
+        if answer.is_err() {
+            telemetry::tool_failed(&span);
+        }
+        let result = match answer {
             Ok(output) => ToolResult { call_id: call.id.clone(), content: capped(output), is_error: false },
             Err(why) => ToolResult::error(call.id.clone(), clipped(&why)),
         };

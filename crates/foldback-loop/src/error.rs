@@ -1,5 +1,6 @@
 //! Why an agent cannot be built, and why a turn did not end with an answer.
 
+use std::borrow::Cow;
 use std::fmt;
 
 use foldback_core::{MutationPoint, Tokens, Violation};
@@ -97,6 +98,24 @@ pub enum LoopError {
         /// The limit.
         items_max: usize,
     },
+}
+
+impl LoopError {
+    /// The kind of error in a word of few, as OpenTelemetry's `error.type` wants it: that of the model's
+    /// failure, `context_overflow`, or `mutator`, `invalid_request`, `interrupted`, `cancelled`,
+    /// `round_limit`, `queue_full`.
+    pub fn error_type(&self) -> Cow<'static, str> {
+        match self {
+            Self::Model(error) => error.error_type(),
+            Self::ContextOverflow { limit, .. } => BackendError::Overflow { limit: *limit }.error_type(),
+            Self::Mutator { .. } => "mutator".into(),
+            Self::InvalidRequest { .. } => "invalid_request".into(),
+            Self::Interrupted => "interrupted".into(),
+            Self::Cancelled => "cancelled".into(),
+            Self::RoundLimit { .. } => "round_limit".into(),
+            Self::QueueFull { .. } => "queue_full".into(),
+        }
+    }
 }
 
 /// What was wrong with a mutation.

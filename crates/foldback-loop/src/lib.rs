@@ -39,6 +39,7 @@ mod recall;
 mod session;
 mod state;
 mod stopping;
+mod telemetry;
 mod tool;
 mod turn;
 

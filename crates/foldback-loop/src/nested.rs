@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use async_trait::async_trait;
-use foldback_backends::{INSTRUCTION_TOKENS, summary_prompt};
+use foldback_backends::{summary_prompt, summary_prompt_tokens};
 use foldback_core::{Item, ItemKind, Metadata, Prices, SessionId, Text, Tokens, Transcript, View};
 use foldback_engine::{BackendError, CompactionBackend, SummaryRequest, SummaryResult};
 use foldback_formats::answer::ToolSpec;
@@ -108,7 +108,7 @@ impl CompactionBackend for AgentCompactor {
     }
 
     fn prompt_tokens(&self) -> Tokens {
-        INSTRUCTION_TOKENS + self.own_tokens
+        summary_prompt_tokens(self.window) + self.own_tokens
     }
 
     fn prices(&self) -> Option<&'static Prices> {
@@ -246,16 +246,18 @@ impl AgentCompactorBuilder {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use foldback_core::{Part, ToolResult};
+    use foldback_core::tokens::Precision;
+    use foldback_core::{CompactionReason, Part, SummarizeOlderStrategy, TokenCounter, ToolResult};
+    use foldback_engine::{CompactionContext, CompactionRequest, Compactor, StrategyCompactor};
     use foldback_formats::answer::OnDelta;
 
     use crate::model::{ModelAnswer, ModelRequest};
 
-    /// Answers with a fixed text and keeps what it was sent.
+    /// Answers with a fixed text and keeps every request.
     #[derive(Clone, Debug)]
     struct Fixed {
         answer: &'static str,
-        sent: Arc<std::sync::Mutex<Vec<Arc<Item>>>>,
+        sent: Arc<std::sync::Mutex<Vec<Vec<Arc<Item>>>>>,
     }
 
     impl Fixed {
@@ -272,9 +274,9 @@ mod tests {
             _on_delta: &mut OnDelta<'_>,
             _cancellation: &CancellationToken,
         ) -> Result<ModelAnswer, BackendError> {
-            *self.sent.lock().unwrap() = request.items.to_vec();
+            self.sent.lock().unwrap().push(request.items.to_vec());
             let item = Item::assistant("a", vec![Part::text(self.answer)]);
-            Ok(ModelAnswer { item, usage: None, finish: None })
+            Ok(ModelAnswer { item, usage: None, finish: None, model: None })
         }
 
         fn name(&self) -> &str {
@@ -301,6 +303,92 @@ mod tests {
         assert!(equipped.build().unwrap().prompt_tokens() > plain.prompt_tokens());
     }
 
+    /// As OpenAI counts, so that nothing is left over for estimates that are off.
+    #[derive(Debug)]
+    struct Exact;
+
+    impl TokenCounter for Exact {
+        fn name(&self) -> &str {
+            "o200k_base"
+        }
+
+        fn count(&self, text: &str) -> Tokens {
+            Tokens(bpe_openai::o200k_base().count(text) as u64)
+        }
+
+        fn precision(&self) -> Precision {
+            Precision::Exact
+        }
+    }
+
+    /// A nested agent, and what each of its answers may cost.
+    #[derive(Debug)]
+    struct Watched {
+        agent: AgentCompactor,
+        answers: Arc<std::sync::Mutex<Vec<Tokens>>>,
+    }
+
+    #[async_trait]
+    impl CompactionBackend for Watched {
+        async fn summarize(
+            &self,
+            request: SummaryRequest,
+            cancellation: CancellationToken,
+        ) -> Result<SummaryResult, BackendError> {
+            self.answers.lock().unwrap().push(request.tokens_max.unwrap());
+            self.agent.summarize(request, cancellation).await
+        }
+
+        fn name(&self) -> &str {
+            self.agent.name()
+        }
+
+        fn window(&self) -> Option<Tokens> {
+            self.agent.window()
+        }
+
+        fn prompt_tokens(&self) -> Tokens {
+            self.agent.prompt_tokens()
+        }
+    }
+
+    /// What the largest of the calls takes, its answer included, that summarise so many items.
+    async fn largest_call(window: Tokens, item_count: usize) -> u64 {
+        let (model, answers) = (Fixed::new("## Task: answer many questions"), Arc::default());
+        let agent = AgentCompactor::builder().model(model.clone()).window(window).build().unwrap();
+        let compactor = StrategyCompactor::builder()
+            .item_count_trigger(0)
+            .strategy(SummarizeOlderStrategy::new(2))
+            .backend(Watched { agent, answers: Arc::clone(&answers) })
+            .build()
+            .unwrap();
+        let mut transcript = Transcript::new(Arc::new(Exact));
+        let asked =
+            |n: usize| format!("{}is that so?", format!("What does part {n} do, and why, ").repeat(4));
+        transcript.extend((0..item_count).map(|n| Item::user(format!("u{n}"), asked(n))));
+        let request = CompactionRequest::new("s", View::of(&transcript), CompactionReason::Manual);
+        compactor.compact(request, &CompactionContext::default()).await.unwrap();
+        let (sent, answers) = (model.sent.lock().unwrap().clone(), answers.lock().unwrap().clone());
+        assert_eq!(sent.len(), answers.len());
+        let tokens_of = |part| Exact.count(&foldback_core::reading::text_of(part)).0;
+        let calls = sent.iter().zip(&answers).map(|(request, answer)| {
+            request.iter().flat_map(|item| &item.parts).map(tokens_of).sum::<u64>() + answer.0
+        });
+        calls.max().unwrap()
+    }
+
+    #[tokio::test]
+    async fn what_a_nested_agent_is_sent_fits_its_window_with_a_heading_for_every_item() {
+        const WINDOW: Tokens = Tokens(40_000);
+        let mut most = 0;
+        // As many as fill one call, and a few more, which take two.
+        for item_count in (600..=760).step_by(10) {
+            most = most.max(largest_call(WINDOW, item_count).await);
+        }
+        assert!(most <= WINDOW.0, "{most} tokens are sent and answered with, the window holds {WINDOW}");
+        assert!(most > WINDOW.0 * 9 / 10, "no call is full: {most}");
+    }
+
     #[tokio::test]
     async fn the_nested_agent_is_shown_calls_and_results_too() {
         let model = Fixed::new("## Task: error handling");
@@ -316,7 +404,7 @@ mod tests {
         assert_eq!(result.metadata["nested_session"], "nested-0");
         let sent = model.sent.lock().unwrap().clone();
         let text: String =
-            sent.iter().flat_map(|item| &item.parts).map(foldback_core::reading::text_of).collect();
+            sent.iter().flatten().flat_map(|item| &item.parts).map(foldback_core::reading::text_of).collect();
         for shown in [
             "Be brief.",
             "Add error handling",

@@ -15,6 +15,7 @@ use crate::event::{AgentEvent, Emitter};
 use crate::model::{Delta, ModelAnswer, ModelRequest};
 use crate::mutating::{Mutating, MutationRound};
 use crate::session::{Shared, TurnResult};
+use crate::telemetry;
 
 /// What is kept of an answer that was interrupted.
 const PARTIAL_BYTES_MAX: usize = 1024 * 1024;
@@ -36,8 +37,10 @@ impl<'s> Turn<'s> {
     }
 
     pub(crate) async fn run(&self, input: Vec<Part>) -> Result<TurnResult, LoopError> {
-        let span = tracing::debug_span!("agent_turn", session = %self.shared.id, turn = %self.turn_id);
-        self.run_in_span(input).instrument(span).await
+        let span = telemetry::turn_span(&self.shared.id, &self.turn_id, &*self.shared.parts.model);
+        let result = self.run_in_span(input).instrument(span.clone()).await;
+        telemetry::turn_ended(&span, &result);
+        result
     }
 
     async fn run_in_span(&self, input: Vec<Part>) -> Result<TurnResult, LoopError> {

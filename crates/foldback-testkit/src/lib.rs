@@ -4,6 +4,7 @@ pub mod fixture;
 pub mod kernel;
 pub mod recipe;
 pub mod server;
+pub mod spans;
 pub mod strategies;
 
 use proptest::test_runner::{Config, RngSeed};

@@ -281,10 +281,12 @@ impl Conversation<'_> {
                     () = interrupts.pressed() => Err("stopped; nothing was changed".to_owned()),
                 };
                 match done {
-                    Ok(round) if !round.failures.is_empty() => self.screen.note(&round.failures.join("; ")),
+                    Ok(round) if !round.failures.is_empty() => {
+                        self.screen.not_compacted(&round.failures.join("; "));
+                    }
                     Ok(round) if round.dirty.is_empty() => self.screen.note("there is nothing to compact"),
                     Ok(_) => {}
-                    Err(why) => self.screen.note(&why),
+                    Err(why) => self.screen.not_compacted(&why),
                 }
                 self.screen.context(self.session.context());
             }

@@ -10,7 +10,7 @@ use super::backend::llama;
 use super::*;
 
 /// Types the lines into a chat and returns what it printed, one event for each line.
-fn chat(folder: &tempfile::TempDir, arguments: &[&str], lines: &[String]) -> (Vec<Value>, i32) {
+pub(super) fn chat(folder: &tempfile::TempDir, arguments: &[&str], lines: &[String]) -> (Vec<Value>, i32) {
     let mut command = foldback(&["chat", "--json"]);
     command.args(arguments).current_dir(folder.path());
     let mut child =
@@ -25,7 +25,7 @@ fn chat(folder: &tempfile::TempDir, arguments: &[&str], lines: &[String]) -> (Ve
     (events, code(&output))
 }
 
-fn of<'e>(events: &'e [Value], kind: &str) -> Vec<&'e Value> {
+pub(super) fn of<'e>(events: &'e [Value], kind: &str) -> Vec<&'e Value> {
     events.iter().filter(|event| event["event"] == kind).collect()
 }
 
@@ -176,7 +176,7 @@ fn a_policy_in_the_configuration_file_that_there_is_not_is_named_with_the_file()
 const TURNS: usize = 45;
 
 /// Things to say, of about a hundred tokens each.
-fn long_lines(count: usize) -> Vec<String> {
+pub(super) fn long_lines(count: usize) -> Vec<String> {
     let line = |index: usize| {
         let words = format!("In step {index} the parser of module m{index} read one token too many; ");
         format!("{}please never touch file f{index}.rs again.", words.repeat(6))

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use foldback_testkit::server::{Answer, Request, Said, Server, Spoken, Step};
 use serde_json::json as value;
 
+use super::chat::long_lines;
 use super::sessions::session_file;
 use super::*;
 
@@ -162,6 +163,37 @@ fn an_interrupted_answer_ends_the_turn_and_not_the_conversation() {
     assert_eq!(code(&run(&["check", &saved, "--for", "openai-chat"])), 0);
     let stats = json(&run(&["stats", &saved, "--json"]));
     assert_eq!(stats["conversations"][0]["turns"], 2, "both turns are kept: {stats}");
+}
+
+#[test]
+fn a_compaction_and_its_undoing_are_shown_and_one_that_fails_is_shown_too() {
+    let url = Server::apart(|request: &Request| -> Answer {
+        Spoken::Chat.answer(request, &Said::Text("Understood."))
+    });
+    let folder = folder();
+    let arguments = "--window 1500 --no-tools --backend digest";
+    let mut terminal = Terminal::open(&folder, &format!("--model 'openai:{url}/v1#m' {arguments}"));
+    for line in long_lines(6) {
+        terminal.says(&line);
+        terminal.sees("Understood.");
+    }
+    terminal.says("/compact");
+    terminal.sees("compacted:");
+    terminal.sees("tokens of prefix kept, summary by digest");
+    terminal.says("/context");
+    terminal.sees("items through 1 compaction");
+    terminal.says("/undo");
+    terminal.sees("undone: what was folded from");
+    terminal.says("/context");
+    terminal.sees("the model sees 13 of 13 items through 0 compactions");
+    // Said in one breath, it leaves no room for anything else.
+    terminal.says(&"The parser reads one token too many; ".repeat(100));
+    terminal.sees("Understood.");
+    terminal.says("/compact");
+    terminal.sees("not compacted:");
+    terminal.says("are you still there");
+    terminal.sees("Understood.");
+    assert_eq!(terminal.quits(), 0);
 }
 
 async fn connected(url: &str) -> tokio_postgres::Client {

@@ -132,6 +132,7 @@ impl<'a> Calls<'a> {
                 Ok(Answered { result, dollars: spend.dollars })
             }
             Err(error) => {
+                telemetry::refused(&span, &error);
                 admission.failed(&error);
                 Err(error)
             }

@@ -11,6 +11,7 @@ use serde_json::value::RawValue;
 use super::{Answer, AnswerError, Delta, OnDelta, answer_of, name_of, refusal};
 use crate::dialect::anthropic::blocks::read_blocks;
 use crate::fields::{Fields, array, quoted};
+use crate::recording::pieces::if_understood;
 
 #[derive(Deserialize)]
 struct Event<'a> {
@@ -32,6 +33,8 @@ struct Event<'a> {
 struct Message<'a> {
     #[serde(borrow, default)]
     id: Option<Cow<'a, str>>,
+    #[serde(default, deserialize_with = "if_understood")]
+    model: Option<String>,
     #[serde(borrow, default)]
     content: Option<&'a RawValue>,
     #[serde(borrow, default)]
@@ -106,6 +109,7 @@ struct Block {
 #[derive(Debug, Default)]
 pub(super) struct Reader {
     id: String,
+    model: Option<String>,
     blocks: BTreeMap<u64, Block>,
     usage: Option<Reported>,
     stop_reason: Option<String>,
@@ -119,6 +123,7 @@ impl Reader {
             "message_start" => {
                 let message = event.message.ok_or_else(|| AnswerError::malformed("it starts nothing"))?;
                 self.id = message.id.map(Cow::into_owned).unwrap_or_default();
+                self.model = message.model;
                 self.report(message.usage);
             }
             "content_block_start" => {
@@ -161,7 +166,7 @@ impl Reader {
         let parts = self.blocks.values().map(Block::parts).collect::<Result<Vec<_>, _>>()?;
         let item = Item::assistant(name_of(Some(&self.id)).as_str(), parts.into_iter().flatten().collect());
         let finish = self.stop_reason.as_deref().and_then(finish_reason);
-        Ok(answer_of(item, self.usage.map(Reported::usage), finish))
+        Ok(answer_of(item, self.usage.map(Reported::usage), finish, self.model.as_deref()))
     }
 }
 
@@ -271,7 +276,7 @@ pub(super) fn read(body: &str) -> Result<Answer, AnswerError> {
     let content = message.content.ok_or_else(|| AnswerError::malformed("it has no content"))?;
     let item = Item::assistant(name_of(message.id.as_deref()).as_str(), read_parts(content.get())?);
     let finish = message.stop_reason.as_deref().and_then(finish_reason);
-    Ok(answer_of(item, message.usage.map(Reported::usage), finish))
+    Ok(answer_of(item, message.usage.map(Reported::usage), finish, message.model.as_deref()))
 }
 
 fn finish_reason(reason: &str) -> Option<FinishReason> {

@@ -20,6 +20,8 @@ const DONE: &str = "[DONE]";
 struct Body<'a> {
     #[serde(borrow, default)]
     id: Option<Cow<'a, str>>,
+    #[serde(default, deserialize_with = "if_understood")]
+    model: Option<String>,
     #[serde(borrow, default)]
     choices: Option<Vec<Choice<'a>>>,
     #[serde(default, deserialize_with = "if_understood")]
@@ -95,6 +97,7 @@ struct Call {
 #[derive(Debug, Default)]
 pub(super) struct Reader {
     id: String,
+    model: Option<String>,
     content: String,
     reasoning: String,
     refusal: String,
@@ -119,6 +122,7 @@ impl Reader {
         if let Some(id) = body.id.filter(|_| self.id.is_empty()) {
             self.id = id.into_owned();
         }
+        self.model = self.model.take().or(body.model);
         self.usage = body.usage.map(ReportedUsage::disjoint).or(self.usage);
         for choice in body.choices.into_iter().flatten().filter(|choice| choice.index == 0) {
             if let Some(delta) = choice.delta {
@@ -198,7 +202,7 @@ impl Reader {
             fields.push(("tool_calls", array(&calls.collect::<Result<Vec<_>, _>>()?)));
         }
         let item = read(&object(&fields), &name)?;
-        Ok(answer_of(item, self.usage, self.finish))
+        Ok(answer_of(item, self.usage, self.finish, self.model.as_deref()))
     }
 }
 
@@ -238,7 +242,7 @@ pub(super) fn read_whole(body: &str) -> Result<Answer, AnswerError> {
         item.parts.insert(0, Part::reasoning(text));
     }
     let finish = choice.finish_reason.as_deref().and_then(finish_reason);
-    Ok(answer_of(item, body.usage.map(ReportedUsage::disjoint), finish))
+    Ok(answer_of(item, body.usage.map(ReportedUsage::disjoint), finish, body.model.as_deref()))
 }
 
 fn finish_reason(reason: &str) -> Option<FinishReason> {

@@ -31,6 +31,8 @@ struct Event<'a> {
 struct Response<'a> {
     #[serde(borrow, default)]
     id: Option<Cow<'a, str>>,
+    #[serde(default, deserialize_with = "if_understood")]
+    model: Option<String>,
     #[serde(borrow, default)]
     status: Option<Cow<'a, str>>,
     #[serde(borrow, default)]
@@ -157,5 +159,5 @@ fn read_response(body: &str, earlier: &BTreeMap<u64, Box<RawValue>>) -> Result<A
     };
     let usage: Option<Usage> = response.usage.map(ReportedUsage::disjoint);
     let item = Item::assistant(name_of(response.id.as_deref()).as_str(), parts);
-    Ok(answer_of(item, usage, Some(finish)))
+    Ok(answer_of(item, usage, Some(finish), response.model.as_deref()))
 }

@@ -39,28 +39,30 @@ fn text_stream(protocol: Protocol, pieces: &[&str]) -> Vec<String> {
     let deltas = pieces.iter();
     match protocol {
         Protocol::OpenAiChat => {
-            let chunk = |delta: Value, finish: Value| json!({"id":"a1","choices":[{"index":0,"delta":delta,"finish_reason":finish}]});
+            let chunk = |delta: Value, finish: Value| json!({"id":"a1","model":"m-7","choices":[{"index":0,"delta":delta,"finish_reason":finish}]});
             let mut values = vec![chunk(json!({"role":"assistant","content":null}), Value::Null)];
             values.extend(deltas.map(|text| chunk(json!({"content":text}), Value::Null)));
             values.push(chunk(json!({}), json!("stop")));
-            values.push(json!({"id":"a1","choices":[],"usage":{"prompt_tokens":10,"completion_tokens":3,
-                "prompt_tokens_details":{"cached_tokens":4}}}));
+            values.push(
+                json!({"id":"a1","model":"m-7","choices":[],"usage":{"prompt_tokens":10,"completion_tokens":3,
+                "prompt_tokens_details":{"cached_tokens":4}}}),
+            );
             let mut events = events(&values);
             events.push("[DONE]".to_owned());
             events
         }
         Protocol::OpenAiResponses => {
-            let mut values = vec![json!({"type":"response.created","response":{"id":"a1"}})];
+            let mut values = vec![json!({"type":"response.created","response":{"id":"a1","model":"m-7"}})];
             values.extend(deltas.map(|text| json!({"type":"response.output_text.delta","delta":text})));
             let message = json!({"type":"message","role":"assistant","id":"msg","content":[{"type":"output_text","text":pieces.concat()}]});
             values.push(json!({"type":"response.output_item.done","output_index":0,"item":message}));
-            values.push(json!({"type":"response.completed","response":{"id":"a1","status":"completed","output":[message],
+            values.push(json!({"type":"response.completed","response":{"id":"a1","model":"m-7","status":"completed","output":[message],
                 "usage":{"input_tokens":10,"output_tokens":3,"input_tokens_details":{"cached_tokens":4}}}}));
             events(&values)
         }
         Protocol::Anthropic => {
             let mut values = vec![
-                json!({"type":"message_start","message":{"id":"a1","usage":{"input_tokens":6,"cache_read_input_tokens":4,"output_tokens":1}}}),
+                json!({"type":"message_start","message":{"id":"a1","model":"m-7","usage":{"input_tokens":6,"cache_read_input_tokens":4,"output_tokens":1}}}),
                 json!({"type":"content_block_start","index":0,"content_block":{"type":"text","text":""}}),
                 json!({"type":"ping"}),
             ];
@@ -76,15 +78,17 @@ fn text_stream(protocol: Protocol, pieces: &[&str]) -> Vec<String> {
 /// The same answer in one piece.
 fn whole(protocol: Protocol, text: &str) -> Value {
     match protocol {
-        Protocol::OpenAiChat => json!({"id":"a1","choices":[{"index":0,"finish_reason":"stop",
+        Protocol::OpenAiChat => json!({"id":"a1","model":"m-7","choices":[{"index":0,"finish_reason":"stop",
             "message":{"role":"assistant","content":text}}],
             "usage":{"prompt_tokens":10,"completion_tokens":3,"prompt_tokens_details":{"cached_tokens":4}}}),
-        Protocol::OpenAiResponses => json!({"id":"a1","status":"completed","error":null,
+        Protocol::OpenAiResponses => json!({"id":"a1","model":"m-7","status":"completed","error":null,
             "output":[{"type":"message","role":"assistant","content":[{"type":"output_text","text":text}]}],
             "usage":{"input_tokens":10,"output_tokens":3,"input_tokens_details":{"cached_tokens":4}}}),
-        Protocol::Anthropic => json!({"id":"a1","type":"message","role":"assistant","stop_reason":"end_turn",
+        Protocol::Anthropic => {
+            json!({"id":"a1","model":"m-7","type":"message","role":"assistant","stop_reason":"end_turn",
             "content":[{"type":"text","text":text}],
-            "usage":{"input_tokens":6,"cache_read_input_tokens":4,"output_tokens":3}}),
+            "usage":{"input_tokens":6,"cache_read_input_tokens":4,"output_tokens":3}})
+        }
     }
 }
 
@@ -101,6 +105,7 @@ fn a_stream_and_a_whole_answer_of_the_same_text_are_the_same_answer() {
         assert_eq!(streamed.item.parts, [Part::text("Hello \"you\"")], "{protocol}");
         assert_eq!(streamed.usage, Some(usage()), "{protocol}");
         assert_eq!(streamed.finish, Some(FinishReason::Stop), "{protocol}");
+        assert_eq!(streamed.model.as_deref(), Some("m-7"), "{protocol}");
         let body = whole(protocol, "Hello \"you\"").to_string();
         assert_eq!(read_answer(protocol, body.as_bytes()).unwrap(), streamed, "{protocol}");
     }

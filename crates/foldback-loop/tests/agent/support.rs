@@ -93,7 +93,8 @@ impl Model for Script {
         }
         let is_call = parts.iter().any(|part| matches!(part, Part::ToolCall(_)));
         let finish = if is_call { FinishReason::ToolCalls } else { FinishReason::Stop };
-        Ok(ModelAnswer { item: Item::assistant("from-the-model", parts), usage, finish: Some(finish) })
+        let item = Item::assistant("from-the-model", parts);
+        Ok(ModelAnswer { item, usage, finish: Some(finish), model: None })
     }
 
     fn name(&self) -> &str {

@@ -93,6 +93,14 @@ impl Screen {
         self.tell(|| text.to_owned(), || json!({"event": "note", "text": text}));
     }
 
+    /// A compaction that failed, whoever asked for it; the view is what it was.
+    pub(super) fn not_compacted(&self, why: &str) {
+        self.tell(
+            || format!("{} {why}", styled(RED, "not compacted:")),
+            || json!({"event": "not_compacted", "why": why}),
+        );
+    }
+
     /// How full the context is.
     pub(super) fn context(&self, tokens: TokenBounds) {
         let (used, window) = (tokens.estimate.0, self.window.0);
@@ -128,10 +136,7 @@ impl Screen {
                 || format!("{} {name} {}", styled(CYAN, "tool:"), glance(input)),
                 || json!({"event": "tool", "name": name.as_str(), "input": input.as_str()}),
             ),
-            AgentEvent::MutationFinished { failure: Some(why), .. } => self.tell(
-                || format!("{} {why}", styled(RED, "not compacted:")),
-                || json!({"event": "not_compacted", "why": why}),
-            ),
+            AgentEvent::MutationFinished { failure: Some(why), .. } => self.not_compacted(why),
             AgentEvent::TextDelta { .. }
             | AgentEvent::TurnStarted { .. }
             | AgentEvent::InputDelivered { .. }

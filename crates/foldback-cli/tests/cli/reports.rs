@@ -206,7 +206,8 @@ fn a_picture_that_a_format_does_not_take_is_a_loss() {
     let told = text(&output.stderr);
     assert_eq!(code(&output), 0, "{told}");
     assert_eq!(told.matches("image/png").count(), 2, "{told}");
-    let strict = run(&["convert", &path, "--to", "openai-chat", "--strict", "--json"]);
+    let refused = at(&folder, "refused.json");
+    let strict = run(&["convert", &path, "--to", "openai-chat", "--strict", "--json", "-o", &refused]);
     assert_eq!(code(&strict), 5);
     let report: Value = serde_json::from_slice(&strict.stdout).unwrap();
     assert_eq!(report["losses"].as_array().map(Vec::len), Some(2), "{report}");

@@ -12,15 +12,13 @@ use super::*;
 struct Sent(Arc<Mutex<Vec<String>>>);
 
 impl Sent {
-    /// A server whose model agrees with everything, and writes summaries where it is asked for one.
+    /// A server whose model agrees with everything.
     fn server(&self) -> String {
         let sent = self.clone();
         let url = Server::apart(move |request: &Request| {
             let body = request.json()["messages"].to_string();
-            let is_summary = body.contains("You write summaries");
             sent.0.lock().unwrap().push(body);
-            let said = if is_summary { SUMMARY } else { "All right." };
-            Spoken::Chat.answer(request, &Said::Text(said))
+            Spoken::Chat.answer(request, &Said::Text("All right."))
         });
         format!("openai:{url}/v1#m")
     }
@@ -29,8 +27,6 @@ impl Sent {
         self.0.lock().unwrap().clone()
     }
 }
-
-const SUMMARY: &str = "## Task: read the modules, one after the other.\n## State: all of them were read.";
 
 fn notes(events: &[Value]) -> Vec<&str> {
     of(events, "note").iter().filter_map(|note| note["text"].as_str()).collect()
@@ -63,32 +59,27 @@ fn taken_back(backend: &[&str]) -> (Vec<Value>, Vec<String>) {
 
 #[test]
 fn undo_shows_the_model_again_what_a_compaction_had_hidden_and_context_says_so() {
-    for (backend, written_by) in [(&["--backend", "digest"][..], "digest"), (&[][..], "openai:m")] {
-        let (events, sent) = taken_back(backend);
-        let compacted = of(&events, "compacted");
-        assert_eq!(compacted.len(), 1, "{events:?}");
-        assert_eq!(compacted[0]["written_by"], serde_json::json!([written_by]));
-        let notes = notes(&events);
-        let [before, between, undone, after, nothing] = notes[..] else { panic!("{notes:?}") };
-        let (before, between, after) = (seen(before), seen(between), seen(after));
-        assert_eq!(before.0, before.1, "nothing was hidden yet");
-        assert!(between.0 < before.0 && between.1 == before.1, "{notes:?}");
-        assert_eq!(after, (before.0 + 2, before.1 + 2), "one turn came on top: {notes:?}");
-        assert!(notes[1].contains("through 1 compaction") && notes[3].contains("through 0 compactions"));
-        assert!(undone.contains("undone: what was folded from") && nothing.contains("no compaction to undo"));
-        let answers: Vec<&String> =
-            sent.iter().filter(|body| !body.contains("You write summaries")).collect();
-        let [.., hidden, shown] = &answers[..] else { panic!("{answers:?}") };
-        let long_ago = &long_lines(4)[3];
-        assert!(!hidden.contains(long_ago), "the compaction hid it: {hidden}");
-        assert!(shown.contains(long_ago) && shown.contains("what now?"), "it is there again: {shown}");
-        let tokens: Vec<u64> =
-            of(&events, "context").iter().filter_map(|told| told["tokens"].as_u64()).collect();
-        let [.., full, compacted, _turn, undone, _context, _last, _end] = tokens[..] else {
-            panic!("{tokens:?}")
-        };
-        assert!(compacted < full && undone > compacted, "{tokens:?}");
-    }
+    let (events, sent) = taken_back(&["--backend", "digest"]);
+    let compacted = of(&events, "compacted");
+    assert_eq!(compacted.len(), 1, "{events:?}");
+    assert_eq!(compacted[0]["written_by"], serde_json::json!(["digest"]));
+    let notes = notes(&events);
+    let [before, between, undone, after, nothing] = notes[..] else { panic!("{notes:?}") };
+    let (before, between, after) = (seen(before), seen(between), seen(after));
+    assert_eq!(before.0, before.1, "nothing was hidden yet");
+    assert!(between.0 < before.0 && between.1 == before.1, "{notes:?}");
+    assert_eq!(after, (before.0 + 2, before.1 + 2), "one turn came on top: {notes:?}");
+    assert!(notes[1].contains("through 1 compaction") && notes[3].contains("through 0 compactions"));
+    assert!(undone.contains("undone: what was folded from") && nothing.contains("no compaction to undo"));
+    let [.., hidden, shown] = &sent[..] else { panic!("{sent:?}") };
+    let long_ago = &long_lines(4)[3];
+    assert!(!hidden.contains(long_ago), "the compaction hid it: {hidden}");
+    assert!(shown.contains(long_ago) && shown.contains("what now?"), "it is there again: {shown}");
+    let tokens: Vec<u64> = of(&events, "context").iter().filter_map(|told| told["tokens"].as_u64()).collect();
+    let [.., full, compacted, _context, _turn, undone, _again, _last, _end] = tokens[..] else {
+        panic!("{tokens:?}")
+    };
+    assert!(compacted < full && undone > compacted, "{tokens:?}");
 }
 
 /// One line that leaves no room for anything else, in a chat of 3,000 tokens.
@@ -100,17 +91,16 @@ fn too_long() -> String {
 fn a_compaction_that_fails_is_told_and_the_chat_goes_on() {
     let sent = Sent::default();
     let model = sent.server();
-    let lines = [too_long(), "/compact".to_owned(), "/context".to_owned(), "hello again".to_owned()];
+    // What the person said last is never shortened, and the first task would be.
+    let lines = ["hello", &too_long(), "/compact", "/context", "hello again"].map(ToOwned::to_owned);
     let arguments = ["--model", &model, "--window", "3000", "--no-tools", "--backend", "digest"];
     let (events, exit) = chat(&folder(), &arguments, &lines);
     assert_eq!(exit, 0, "{events:?}");
     let answers = of(&events, "answer");
-    assert_eq!(answers.len(), 2, "the chat goes on: {events:?}");
-    assert!(of(&events, "compacted").is_empty(), "{events:?}");
-    let place = |kind: &str, from: usize| events[from..].iter().position(|told| told["event"] == kind);
-    let answered = place("answer", 0).unwrap();
-    let told: Vec<&Value> =
-        events[answered..].iter().filter(|told| told["event"] == "not_compacted").collect();
+    assert_eq!(answers.len(), 3, "the chat goes on: {events:?}");
+    let before = events.iter().position(|told| told["event"] == "note").unwrap();
+    assert!(of(&events[..before], "compacted").is_empty(), "{events:?}");
+    let told = of(&events[..before], "not_compacted");
     assert!(!told.is_empty(), "what failed is told: {events:?}");
     assert!(told.iter().all(|told| told["why"].as_str().unwrap().contains("tokens")), "{told:?}");
     let notes = notes(&events);

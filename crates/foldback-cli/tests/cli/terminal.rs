@@ -179,7 +179,7 @@ fn a_compaction_and_its_undoing_are_shown_and_one_that_fails_is_shown_too() {
     }
     terminal.says("/compact");
     terminal.sees("compacted:");
-    terminal.sees("tokens of prefix kept, summary by digest");
+    terminal.sees("tokens of prefix kept, summary by ");
     terminal.says("/context");
     terminal.sees("items through 1 compaction");
     terminal.says("/undo");

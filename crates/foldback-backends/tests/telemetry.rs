@@ -34,8 +34,10 @@ async fn asked(url: &str, protocol: Protocol) -> FieldValues {
     // How it ended is in the span.
     let _ended = client.ask(&request, &mut |_| {}, &cancellation).with_subscriber(spans.clone()).await;
     let told = format!("{spans:?}");
-    assert!(!told.contains(SECRET) && !told.contains(SAID), "{told}");
+    assert!(!told.contains(SECRET), "{told}");
     let [span] = &spans.all_named("chat")[..] else { panic!("{told}") };
+    // A log may quote what a server said, a span never does.
+    assert!(!format!("{span:?}").contains(SAID), "{told}");
     span.clone()
 }
 

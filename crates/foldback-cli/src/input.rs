@@ -219,7 +219,7 @@ pub(crate) fn look_at(shared: &Shared, path: &Path) -> Result<Opened, Failure> {
 fn single(path: &Path) -> Result<Source, Failure> {
     match path.is_dir() {
         true => Err(Failure::usage(format!("{} is a folder", path.display()), "name one session file")),
-        false => Ok(Source { path: path.to_owned(), is_found: false }),
+        false => Ok(Source::named(path)),
     }
 }
 
@@ -230,8 +230,17 @@ pub(crate) fn is_single(inputs: &Inputs) -> bool {
 
 struct Source {
     path: PathBuf,
+    /// What it is called below an output folder: as below the folder that was named.
+    name: PathBuf,
     /// In a folder that was named, not by name.
     is_found: bool,
+}
+
+impl Source {
+    fn named(path: &Path) -> Self {
+        let name = path.file_name().map_or_else(|| path.to_owned(), PathBuf::from);
+        Self { path: path.to_owned(), name, is_found: false }
+    }
 }
 
 fn sources(inputs: &Inputs) -> Result<Vec<Source>, Failure> {
@@ -242,12 +251,12 @@ fn sources(inputs: &Inputs) -> Result<Vec<Source>, Failure> {
                 "name a session file, a folder, or - for stdin",
             ));
         }
-        return Ok(vec![Source { path: "-".into(), is_found: false }]);
+        return Ok(vec![Source::named(Path::new("-"))]);
     }
     let mut sources = Vec::new();
     for path in &inputs.paths {
         if !path.is_dir() {
-            sources.push(Source { path: path.clone(), is_found: false });
+            sources.push(Source::named(path));
             continue;
         }
         let found =
@@ -255,7 +264,11 @@ fn sources(inputs: &Inputs) -> Result<Vec<Source>, Failure> {
         if found.is_empty() {
             return Err(Failure::NoSessions { path: path.clone() });
         }
-        sources.extend(found.into_iter().map(|path| Source { path, is_found: true }));
+        sources.extend(found.into_iter().map(|found| Source {
+            name: found.strip_prefix(path).unwrap_or(&found).to_owned(),
+            path: found,
+            is_found: true,
+        }));
     }
     Ok(sources)
 }
@@ -291,16 +304,16 @@ fn open_whole(shared: &Shared, source: &Source) -> Result<Opened, Failure> {
         let mut bytes = Vec::new();
         let read = io::stdin().lock().read_to_end(&mut bytes);
         read.map_err(|error| Failure::Read { path: STDIN.into(), error, hint: None })?;
-        return parse(shared, STDIN.into(), None, bytes);
+        return parse(shared, source, STDIN.into(), None, bytes);
     }
     // A pipe can be read once, and has no place.
     if fs::metadata(path).is_ok_and(|metadata| !metadata.is_file() && !metadata.is_dir()) {
         let bytes =
             fs::read(path).map_err(|error| Failure::Read { path: path.to_owned(), error, hint: None })?;
-        return parse(shared, path.to_owned(), None, bytes);
+        return parse(shared, source, path.to_owned(), None, bytes);
     }
     let (bytes, stamp) = read_file(path)?;
-    parse(shared, path.to_owned(), Some(stamp), bytes)
+    parse(shared, source, path.to_owned(), Some(stamp), bytes)
 }
 
 /// A long session is read piece by piece. Whatever goes wrong with that, a file that changes meanwhile
@@ -311,9 +324,14 @@ fn open(shared: &Shared, source: &Source) -> Result<Opened, Failure> {
     let file = pieces::File::open(path, &stamp);
     let read = file.and_then(|file| Some((Contents::read_from(&file, shared.format)?, file)));
     match read.filter(|_| stamp.is_still(path)) {
-        Some((contents, file)) => {
-            Ok(opened(shared, path.to_owned(), Some(stamp), Arc::new(contents), Original::in_file(file)))
-        }
+        Some((contents, file)) => Ok(opened(
+            shared,
+            source,
+            path.to_owned(),
+            Some(stamp),
+            Arc::new(contents),
+            Original::in_file(file),
+        )),
         None => open_whole(shared, source),
     }
 }
@@ -385,18 +403,25 @@ fn hint_for(path: &Path, error: &io::Error) -> Option<String> {
     Some(format!("did you mean {}?", folder.join(meant).display()))
 }
 
-fn parse(shared: &Shared, path: PathBuf, stamp: Option<Stamp>, bytes: Vec<u8>) -> Result<Opened, Failure> {
+fn parse(
+    shared: &Shared,
+    source: &Source,
+    path: PathBuf,
+    stamp: Option<Stamp>,
+    bytes: Vec<u8>,
+) -> Result<Opened, Failure> {
     let read = match shared.format {
         Some(format) => Session::read_as(format, bytes),
         None => Session::read(bytes),
     };
     let session = read.map_err(|error| Failure::Format { path: path.clone(), error })?;
     let (contents, bytes) = session.into_parts();
-    Ok(opened(shared, path, stamp, contents, Original::held(bytes)))
+    Ok(opened(shared, source, path, stamp, contents, Original::held(bytes)))
 }
 
 fn opened(
     shared: &Shared,
+    source: &Source,
     path: PathBuf,
     stamp: Option<Stamp>,
     session: Arc<Contents>,
@@ -404,7 +429,7 @@ fn opened(
 ) -> Opened {
     tell_problems(shared, &path, &session);
     let sub_agents = sub_agents(&path);
-    Opened { path, stamp, session, original, sub_agents }
+    Opened { path, name: source.name.clone(), stamp, session, original, sub_agents }
 }
 
 fn tell_problems(shared: &Shared, path: &Path, contents: &Contents) {

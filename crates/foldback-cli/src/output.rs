@@ -35,7 +35,8 @@ pub(crate) enum Destination {
     /// Stdout, but a person sits there: a session is nothing to print.
     Terminal,
     File(PathBuf),
-    /// A file of the same name there; what was written so far is not written over.
+    /// A file of the same name there, in the same folders below it; what was written so far is not
+    /// written over.
     Folder(PathBuf, RefCell<HashSet<PathBuf>>),
     InPlace,
 }
@@ -59,11 +60,14 @@ impl Destination {
         match output {
             _ if in_place => Ok(Self::InPlace),
             Some(path) if path.as_os_str() == "-" && is_single && !shared.json => Ok(Self::Stdout),
-            Some(path) if path.is_dir() => Ok(Self::Folder(path.to_owned(), RefCell::default())),
+            // Several sessions go to a folder, which may be new.
+            Some(path) if path.is_dir() || (!is_single && !path.exists()) => {
+                Ok(Self::Folder(path.to_owned(), RefCell::default()))
+            }
             Some(path) if is_single => Ok(Self::File(path.to_owned())),
             Some(path) => {
-                let what = format!("{} is no folder, and there are several sessions", path.display());
-                Err(Failure::usage(what, "make the folder first"))
+                let what = format!("{} is no folder, and there may be several sessions", path.display());
+                Err(Failure::usage(what, "give the name of a folder"))
             }
             None if shared.json => {
                 Err(Failure::usage("--json takes stdout, so the session needs another place", somewhere))
@@ -87,7 +91,7 @@ impl Destination {
         let (path, push) = match self {
             Self::Nowhere | Self::Stdout | Self::Terminal => return None,
             Self::File(file) => (file.clone(), Push::Later),
-            Self::Folder(folder, _) => (folder.join(opened.path.file_name()?), Push::Later),
+            Self::Folder(folder, _) => (made_below(folder, &opened.name).ok()?, Push::Later),
             Self::InPlace => (opened.path.clone(), Push::AtOnce),
         };
         match Target::of(&path).ok()? {
@@ -130,7 +134,7 @@ impl Destination {
                 file.clone()
             }
             Self::Folder(folder, written) => {
-                let file = folder.join(opened.path.file_name().unwrap_or(opened.path.as_os_str()));
+                let file = made_below(folder, &opened.name)?;
                 refuse_input(opened, &file)?;
                 if !written.borrow_mut().insert(file.clone()) {
                     let error = io::Error::other("another session of this name was just written here");
@@ -157,6 +161,18 @@ impl Destination {
         };
         Ok(Some(Place { path, backup: None }))
     }
+}
+
+/// The path of a name below a folder, with every folder that leads there.
+fn made_below(folder: &Path, name: &Path) -> Result<PathBuf, Failure> {
+    let path = folder.join(name);
+    let parent = path.parent().unwrap_or(folder);
+    std::fs::create_dir_all(parent).map_err(|error| Failure::Write {
+        path: parent.to_owned(),
+        error,
+        hint: None,
+    })?;
+    Ok(path)
 }
 
 /// A session is not replaced by accident: that is what `--in-place` is for, with its backup.

@@ -172,15 +172,49 @@ pub(crate) fn digest(material: &Material<'_>, tokens_max: u64, meter: &Meter) ->
         let aim = if attempt < ATTEMPTS_MAX / 2 { AIM } else { AIM_AT_LAST };
         room *= (allowed / used).min(GROWTH_MAX) * aim;
     }
-    fullest.map(|(_, text)| text)
+    let (tokens, text) = fullest?;
+    let rest = earlier::rest(&sources, &text, tokens_max.saturating_sub(tokens), meter);
+    let whole = text.clone() + &rest;
+    // Where two texts meet, they may cost more than each by itself.
+    Some(if meter.text(&whole) <= tokens_max { whole } else { text })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::handle::Handle;
+    use crate::item::SummaryOrigin;
     use crate::part::{Part, ToolResult};
+    use crate::summary::SummaryForm;
     use crate::transcript::Transcript;
     use serde_json::json;
+
+    #[test]
+    fn an_earlier_summary_is_quoted_where_there_is_room() {
+        let told = "## Goal\n- make the whole thing quicker without making it worse\n# Rules\n- ask first";
+        let mut summary = Item::text("summary", ItemKind::Context, told);
+        summary.summary = Some(SummaryOrigin {
+            handle: Handle::of_item(0, &"old".into()),
+            item_count: 40,
+            tokens_before: Tokens(9_000),
+            written_by: "somebody".into(),
+        });
+        let items: Vec<Arc<Item>> = [summary].into_iter().chain(session(3)).map(Arc::new).collect();
+        let transcript = Transcript::default();
+        let meter = transcript.meter();
+        let digest = |tokens: u64| digest_of(&items, Tokens(tokens), meter).unwrap();
+        let roomy = digest(4_000);
+        let quoted =
+            "## Goal\n- make the whole thing quicker without making it worse\n- # Rules\n- ask first";
+        assert!(roomy.ends_with(&format!("# From an earlier summary\n{quoted}")), "{roomy}");
+        assert!(!digest(DIGEST_TOKENS_MIN).contains("earlier summary"), "{}", digest(DIGEST_TOKENS_MIN));
+        // And from there once more.
+        let mut again = Item::clone(&items[0]);
+        let handle = Handle::of_item(0, &"old".into());
+        again.parts = vec![Part::text(SummaryForm::Digest.header(9, &handle) + "\n" + &roomy)];
+        let twice = digest_of(&[Arc::new(again)], Tokens(4_000), meter).unwrap();
+        assert!(twice.contains("make the whole thing quicker without making it worse"), "{twice}");
+    }
 
     /// A session about one file, with a rule in the middle of it and a failing test at its end.
     fn session(rounds: usize) -> Vec<Item> {

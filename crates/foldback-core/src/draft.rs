@@ -16,6 +16,7 @@ use std::ops::Range;
 
 use smallvec::SmallVec;
 
+use crate::digest::DIGEST_TOKENS_MIN;
 use crate::edit::{Reason, SummarySpec};
 use crate::handle::Handle;
 use crate::ids::Tokens;
@@ -42,6 +43,7 @@ pub struct Draft<'v> {
     is_loosened: Vec<bool>,
     change_count: u64,
     infeasible: Option<BudgetInfeasible>,
+    summaries_max: Option<Tokens>,
 }
 
 /// What has become of a position; numbers index into the draft's lists.
@@ -112,7 +114,19 @@ impl<'v> Draft<'v> {
             is_loosened: vec![false; view.len()],
             change_count: 0,
             infeasible: None,
+            summaries_max: None,
         }
+    }
+
+    /// The same, for summaries that need no more than this together; a digest has room in any case.
+    pub(crate) fn with_summaries_max(mut self, tokens: Tokens) -> Self {
+        self.summaries_max = Some(tokens.max(Tokens(2 * DIGEST_TOKENS_MIN)));
+        self
+    }
+
+    /// What summaries need at most, where they were written before.
+    pub(crate) fn summaries_max(&self) -> Option<Tokens> {
+        self.summaries_max
     }
 
     /// The view being edited, as it was.

@@ -68,7 +68,7 @@ pub use native::{NativeDocument, NativeError, NativeFault};
 pub use part::{
     Blob, File, Json, Media, Opaque, Part, Reasoning, ResultPart, ToolCall, ToolInput, ToolResult,
 };
-pub use plan::{BudgetInfeasible, Compacted, KernelItem, Plan, PlanError, plan};
+pub use plan::{BudgetInfeasible, Compacted, KernelItem, Plan, PlanError, plan, plan_again};
 pub use policy::{Checked, Economy, Policy, PolicyError, PolicyTrigger, Room};
 pub use secrets::{Secret, SecretKind, redact};
 pub use sequence::{Anomaly, Entry, Holds, Sequence};

@@ -61,6 +61,11 @@ impl Model {
         let name = name.rsplit('/').next().unwrap_or_default();
         MODELS.iter().find(|model| name.starts_with(model.family))
     }
+
+    /// How the names of known models begin.
+    pub fn families() -> impl Iterator<Item = &'static str> {
+        MODELS.iter().map(|model| model.family)
+    }
 }
 
 #[cfg(test)]

@@ -15,10 +15,28 @@ use crate::view::{CompactionBlock, View};
 
 /// Plans a compaction of `view`. Pure: nothing changes until the plan is applied.
 pub fn plan(view: &View, strategy: &dyn Strategy, budget: Option<&Budget>) -> Result<Plan, PlanError> {
+    plan_draft(Draft::new(view), strategy, budget)
+}
+
+/// Plans once more, where the summaries of a first plan turned out to need no more than `written`: what
+/// they leave of the room, a strategy that works towards a budget may give to items.
+pub fn plan_again(
+    view: &View,
+    strategy: &dyn Strategy,
+    budget: Option<&Budget>,
+    written: Tokens,
+) -> Result<Plan, PlanError> {
+    plan_draft(Draft::new(view).with_summaries_max(written), strategy, budget)
+}
+
+fn plan_draft(
+    mut draft: Draft<'_>,
+    strategy: &dyn Strategy,
+    budget: Option<&Budget>,
+) -> Result<Plan, PlanError> {
     if budget.is_none() && strategy.needs_budget() {
         return Err(PlanError::BudgetRequired { strategy: strategy.describe() });
     }
-    let mut draft = Draft::new(view);
     draft.settle(strategy, budget);
     Ok(draft.finish(strategy.describe())?)
 }
@@ -181,6 +199,11 @@ impl Plan {
         })
     }
 
+    /// What its summaries may cost together.
+    pub fn summaries_max(&self) -> Tokens {
+        self.folds().map(|fold| fold.spec.tokens_max).sum()
+    }
+
     /// The summaries it asks for.
     pub fn requests(&self) -> impl Iterator<Item = FoldRequest<'_>> {
         self.folds().map(|fold| FoldRequest::new(fold, &self.view, &self.edits))
@@ -211,7 +234,6 @@ impl Plan {
 
     fn commit(&self, summaries: Vec<Vec<Item>>) -> Compacted {
         let meter = self.view.transcript().meter();
-        let reserved: Tokens = self.folds().map(|fold| fold.spec.tokens_max).sum();
         let written: Tokens = summaries.iter().flatten().map(|item| meter.item(item).total).sum();
         let block = Arc::new(CompactionBlock {
             edits: self.edits.clone(),
@@ -219,7 +241,7 @@ impl Plan {
             strategy: self.strategy.as_str().into(),
             cause: self.cause.clone(),
             tokens_before: self.tokens_before(),
-            tokens_after: self.tokens_after.saturating_sub(reserved) + written,
+            tokens_after: self.tokens_after.saturating_sub(self.summaries_max()) + written,
             created_at: self.made_at,
             copies: self.copies.clone(),
         });

@@ -19,7 +19,9 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use foldback_core::{CompactionReason, FoldRequest, Item, Metadata, Plan, SessionId, Tokens, TurnId, Usage};
+use foldback_core::{
+    Compacted, CompactionReason, FoldRequest, Item, Metadata, Plan, SessionId, Tokens, TurnId, Usage,
+};
 use futures_util::future::join_all;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
@@ -115,6 +117,19 @@ pub(crate) struct Filled {
     pub(crate) metadata: Metadata,
 }
 
+impl Filled {
+    /// Digests that were written already.
+    pub(crate) fn with_digests(compacted: &Compacted, emit: &dyn Fn(CompactionEventKind)) -> Self {
+        let mut filled = Self::default();
+        for item in compacted.block.summaries.iter().flatten() {
+            let tokens = compacted.view.transcript().meter().item(item).total;
+            filled.written_by.push(written_by(item));
+            emit(CompactionEventKind::SummaryTaken { written_by: written_by(item), tokens });
+        }
+        filled
+    }
+}
+
 /// Fills every fold of a plan, all at the same time. Only cancellation is an error: where a backend
 /// fails, is not asked, or answers with what cannot be taken, the digest stands in its place.
 pub(crate) async fn fill(plan: &Plan, asking: &Asking<'_>) -> Result<Filled, CompactionError> {
@@ -150,10 +165,7 @@ async fn fill_one(calls: &Calls<'_>, fold: PlannedFold) -> (Item, Option<Value>)
         request.digest()
     });
     let digest = Arc::new(digest.await);
-    let taken = match asking.backend.reads_items() {
-        true => Folding::new(calls, &fold, Arc::clone(&digest)).await.summary().await,
-        false => None,
-    };
+    let taken = Folding::new(calls, &fold, Arc::clone(&digest)).await.summary().await;
     let (item, report) = match taken {
         Some(taken) => (taken.item, Some(taken.report)),
         None => (Arc::unwrap_or_clone(digest), None),

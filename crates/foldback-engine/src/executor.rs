@@ -3,17 +3,19 @@
 use std::sync::Arc;
 
 use foldback_core::{
-    Budget, Compacted, CompactionReason, Dialect, Plan, Repair, Strategy, Timestamp, Tokens, Usage, View,
-    check, plan,
+    Budget, Compacted, CompactionReason, Dialect, Plan, Repair, Strategy, Text, Timestamp, Tokens, Usage,
+    View, check, plan, plan_again,
 };
 
 use crate::ahead::read_ahead;
-use crate::ask::{Asking, DigestBackend, Filled, fill};
-use crate::backend::GuardedBackend;
+use crate::ask::{Asking, Filled, fill};
 use crate::change::Change;
 use crate::compaction::{CompactionContext, CompactionError, CompactionRequest, CompactionResult};
-use crate::mend::mend;
+use crate::mend::{Mended, mend};
 use crate::off_task::off_task;
+
+/// Where digests leave more than this share of the target unused, it is planned once more.
+const UNUSED_PERCENT_MAX: u64 = 5;
 
 /// What to compact, how, and for whom.
 #[derive(Clone, Copy, Debug)]
@@ -60,26 +62,70 @@ impl Outcome {
 /// Plans, and stops there.
 pub fn dry_run(request: &Execution<'_>) -> Result<(Plan, Vec<Repair>), CompactionError> {
     let mended = mend(request.view, request.dialect);
-    let mut plan = plan(&mended.view, request.strategy, request.budget)?;
+    Ok((planned(request, None, &mended, None)?, mended.repairs))
+}
+
+/// Plans, fills, checks, commits.
+pub fn compact(request: &Execution<'_>) -> Result<Outcome, CompactionError> {
+    let mended = mend(request.view, request.dialect);
+    let plan = planned(request, None, &mended, None)?;
+    let Digested { plan, compacted } = digest(request, None, &mended, plan);
+    judge_view(&compacted.view, plan.strategy(), request.dialect, request.target())?;
+    Ok(Outcome { plan, compacted, repairs: mended.repairs })
+}
+
+/// A plan for the mended view; once more, where summaries were `written` and needed no more than that.
+fn planned(
+    request: &Execution<'_>,
+    focus: Option<&Text>,
+    mended: &Mended,
+    written: Option<Tokens>,
+) -> Result<Plan, CompactionError> {
+    let mut plan = match written {
+        None => plan(&mended.view, request.strategy, request.budget),
+        Some(written) => plan_again(&mended.view, request.strategy, request.budget, written),
+    }?;
     if let Some(cause) = request.cause {
         plan = plan.caused_by(cause.clone());
     }
     if let Some(now) = request.now {
         plan = plan.made_at(now);
     }
-    if let Some(copies) = mended.copies {
-        plan = plan.with_copies(copies);
+    if let Some(copies) = &mended.copies {
+        plan = plan.with_copies(copies.clone());
     }
-    Ok((plan, mended.repairs))
+    if let Some(focus) = focus {
+        plan = plan.focused_on(focus);
+    }
+    Ok(plan)
 }
 
-/// Plans, fills, checks, commits.
-pub fn compact(request: &Execution<'_>) -> Result<Outcome, CompactionError> {
-    let (plan, repairs) = dry_run(request)?;
-    plan.requests().for_each(|request| read_ahead(&request));
-    let compacted = plan.apply_digest();
-    judge_view(&compacted.view, plan.strategy(), request.dialect, request.target())?;
-    Ok(Outcome { plan, compacted, repairs })
+/// A plan with its digests.
+#[derive(Debug)]
+struct Digested {
+    plan: Plan,
+    compacted: Compacted,
+}
+
+/// Applies a plan with digests. Where they have much less to tell than it left room for, items that it
+/// folded stay after all.
+fn digest(request: &Execution<'_>, focus: Option<&Text>, mended: &Mended, plan: Plan) -> Digested {
+    let applied = |plan: Plan| {
+        plan.requests().for_each(|request| read_ahead(&request));
+        Digested { compacted: plan.apply_digest(), plan }
+    };
+    let first = applied(plan);
+    let after = first.compacted.view.tokens();
+    let unused = request.target().unwrap_or_default().saturating_sub(after);
+    let reserved = first.plan.summaries_max();
+    if unused.0 * 100 <= (after + unused).0 * UNUSED_PERCENT_MAX || reserved == Tokens::ZERO {
+        return first;
+    }
+    let written = reserved.saturating_sub(first.plan.tokens_after().saturating_sub(after));
+    match planned(request, focus, mended, Some(written)).map(applied) {
+        Ok(second) if second.compacted.view.tokens() > after => second,
+        _ => first,
+    }
 }
 
 /// The same with a backend: plans a pure strategy on the view of a request, has the summaries
@@ -91,8 +137,8 @@ pub(crate) async fn run(
     context: &CompactionContext,
 ) -> Result<CompactionResult, CompactionError> {
     context.go_on()?;
-    let (asked, now) = (request.clone(), context.clock.now());
-    let planned = off_task(recorded(request), move || Planned::new(&*strategy, &asked, now));
+    let (asked, now, writer) = (request.clone(), context.clock.now(), Writer::of(&*strategy, context));
+    let planned = off_task(recorded(request), move || Planned::new(&*strategy, &asked, now, writer));
     carry_out(planned.await?, request, context).await
 }
 
@@ -104,7 +150,7 @@ pub(crate) async fn run_on_task(
     context: &CompactionContext,
 ) -> Result<CompactionResult, CompactionError> {
     context.go_on()?;
-    let planned = Planned::new(strategy, request, context.clock.now())?;
+    let planned = Planned::new(strategy, request, context.clock.now(), Writer::of(strategy, context))?;
     carry_out(planned, request, context).await
 }
 
@@ -113,12 +159,33 @@ pub(crate) fn recorded(request: &CompactionRequest) -> Tokens {
     request.transcript.transcript().tokens()
 }
 
+/// Who writes the summaries of a plan.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Writer {
+    Digest,
+    Backend,
+    /// The strategy wants a backend, and there is none.
+    Nobody,
+}
+
+impl Writer {
+    fn of(strategy: &dyn Strategy, context: &CompactionContext) -> Self {
+        match &context.backend {
+            Some(backend) if backend.reads_items() => Self::Backend,
+            None if strategy.wants_backend() => Self::Nobody,
+            Some(_) | None => Self::Digest,
+        }
+    }
+}
+
 /// A plan, and what must be known of its strategy to carry it out.
 #[derive(Debug)]
 struct Planned {
     plan: Plan,
     is_unchanged: bool,
-    wants_backend: bool,
+    writer: Writer,
+    /// What the plan leads to, where nobody is asked.
+    digested: Option<Compacted>,
     /// What the strategy works towards, if it does.
     target: Option<Tokens>,
 }
@@ -128,6 +195,7 @@ impl Planned {
         strategy: &dyn Strategy,
         request: &CompactionRequest,
         now: Timestamp,
+        writer: Writer,
     ) -> Result<Self, CompactionError> {
         let execution = Execution {
             view: &request.transcript,
@@ -137,13 +205,16 @@ impl Planned {
             cause: Some(&request.reason),
             now: Some(now),
         };
-        let (mut plan, repairs) = dry_run(&execution)?;
-        let is_unchanged = plan.is_empty() && repairs.is_empty();
-        if let Some(focus) = &request.focus {
-            plan = plan.focused_on(focus);
+        let mended = mend(execution.view, execution.dialect);
+        let focus = request.focus.as_ref();
+        let mut plan = planned(&execution, focus, &mended, None)?;
+        let is_unchanged = plan.is_empty() && mended.repairs.is_empty();
+        let mut digested = None;
+        if writer == Writer::Digest && !is_unchanged {
+            let told = digest(&execution, focus, &mended, plan);
+            (plan, digested) = (told.plan, Some(told.compacted));
         }
-        let (wants_backend, target) = (strategy.wants_backend(), execution.target());
-        Ok(Self { plan, is_unchanged, wants_backend, target })
+        Ok(Self { plan, is_unchanged, writer, digested, target: execution.target() })
     }
 
     /// The view with these summaries in it, if it may be handed out.
@@ -152,9 +223,10 @@ impl Planned {
         filled: Filled,
         request: &CompactionRequest,
     ) -> Result<CompactionResult, CompactionError> {
-        let Self { plan, target, .. } = self;
+        let Self { plan, target, digested, .. } = self;
         // What the backend wrote was judged; the plan's own judgement is the same one again.
-        let compacted = plan.apply(filled.summaries).unwrap_or_else(|_| plan.apply_digest());
+        let apply = || plan.apply(filled.summaries).unwrap_or_else(|_| plan.apply_digest());
+        let compacted = digested.unwrap_or_else(apply);
         judge_view(&compacted.view, plan.strategy(), request.dialect, target)?;
         let replaced_items = Change::between(&request.transcript, &compacted.view).replaced_items;
         let mut result = CompactionResult::new(compacted.view, replaced_items);
@@ -191,15 +263,13 @@ async fn fill_from(
     if plan.folds().next().is_none() {
         return Ok(Filled::default());
     }
-    let digest = GuardedBackend::from(DigestBackend);
-    let backend = match &context.backend {
-        Some(backend) => backend,
-        None if planned.wants_backend => {
-            return Err(CompactionError::MissingBackend { strategy: plan.strategy().to_owned() });
-        }
-        None => &digest,
-    };
     let emit = |kind| context.emit(request, kind);
+    if let Some(digested) = &planned.digested {
+        return Ok(Filled::with_digests(digested, &emit));
+    }
+    let Some(backend) = context.backend.as_ref().filter(|_| planned.writer == Writer::Backend) else {
+        return Err(CompactionError::MissingBackend { strategy: plan.strategy().to_owned() });
+    };
     let asking = Asking {
         backend: &**backend,
         limits: &context.limits,
@@ -248,9 +318,13 @@ pub(crate) fn judge_view(
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Mutex;
+
     use proptest::prelude::{ProptestConfig, prop, prop_assert, prop_assert_eq, proptest};
 
     use super::*;
+    use crate::ask::DigestBackend;
+    use crate::event::{CompactionEvent, CompactionEventKind, CompactionObserver};
     use foldback_core::{
         DropReasoningStrategy, Item, ItemKind, LadderStrategy, Overlay, Part, Reasoning, StrategyPipeline,
         Transcript,
@@ -319,6 +393,56 @@ mod tests {
         let is_there = |id: &str| after.items().any(|item| item.id.as_str() == id);
         assert!(is_there("thinking") && is_there("answer"), "{}", after.shape());
         assert!(after.tokens() <= budget.target());
+    }
+
+    /// A past of which a digest has next to nothing to tell.
+    fn monotonous() -> Transcript {
+        let said = |n: usize| match n % 2 {
+            0 => Item::user(format!("u{n}"), "and what now? "),
+            _ => Item::assistant(format!("a{n}"), vec![Part::text("it is what it is; ".repeat(20))]),
+        };
+        (0..400).map(said).collect()
+    }
+
+    #[test]
+    fn what_a_digest_leaves_of_the_target_stays_as_it_was() {
+        let view = View::of(&monotonous());
+        let ladder = LadderStrategy::new();
+        for percent in [15, 25, 50] {
+            let budget = Budget::for_target(Tokens(view.tokens().0 * percent / 100)).unwrap();
+            let request = Execution { budget: Some(&budget), ..request(&view, &ladder) };
+            let after = compact(&request).unwrap().compacted.view.tokens();
+            let target = budget.target();
+            assert!(after <= target && after.0 * 10 > target.0 * 8, "{percent}%: {after} of {target}");
+        }
+    }
+
+    #[derive(Debug, Default)]
+    struct Events(Mutex<Vec<CompactionEventKind>>);
+
+    impl CompactionObserver for Events {
+        fn on_event(&self, event: &CompactionEvent) {
+            self.0.lock().unwrap().push(event.kind.clone());
+        }
+    }
+
+    #[tokio::test]
+    async fn the_digest_needs_no_asking_and_uses_the_room_as_well() {
+        let view = View::of(&monotonous());
+        let budget = Budget::for_target(Tokens(view.tokens().0 / 4)).unwrap();
+        let ladder = LadderStrategy::new();
+        let at_once = compact(&Execution { budget: Some(&budget), ..request(&view, &ladder) }).unwrap();
+        let asked = CompactionRequest::new("s", view, CompactionReason::Manual).with_budget(budget);
+        let ids = |view: &View| view.items().map(|item| item.id.clone()).collect::<Vec<_>>();
+        let bare = CompactionContext::default();
+        for context in [bare.clone(), bare.with_backend(DigestBackend)] {
+            let events = Arc::new(Events::default());
+            let context = CompactionContext { observer: Some(events.clone()), ..context };
+            let result = run(Arc::new(ladder.clone()), &asked, &context).await.unwrap();
+            assert_eq!(ids(&result.transcript), ids(&at_once.compacted.view));
+            assert_eq!((result.written_by, result.cost), (vec!["digest".to_owned()], None));
+            assert_eq!(events.0.lock().unwrap().len(), 1, "only that it was taken");
+        }
     }
 
     #[test]

@@ -93,16 +93,16 @@ fn convert(opened: &Opened, arguments: &Convert) -> Result<Converted, Failure> {
     let places = Places::new(&opened.path, conversation, &view);
     let lost = |loss: &Loss| Lost { at: places.of(&loss.item_id), what: places.loss(loss) };
     let mut losses = Vec::new();
-    let items = match spoken(arguments.to) {
+    let items = match arguments.to {
+        Format::Native => as_recorded(&view, conversation),
         // What another provider would reject is no conversion.
-        Some(dialect) => {
-            let mended = mend(&view, Some(dialect));
+        to => {
+            let mended = mend(&view, spoken(to));
             let omitted = places.repairs(&mended.view, &mended.repairs).into_iter().filter(omits_media);
             let loss = |repair: Repair| Loss { item_id: repair.item_id, what: repair.detail };
             losses.extend(omitted.map(loss).map(|loss| lost(&loss)));
             as_recorded(&mended.view, conversation)
         }
-        None => as_recorded(&view, conversation),
     };
     let written = write(arguments.to, &items, Some(session)).map_err(failed)?;
     losses.extend(written.losses.iter().map(lost));
@@ -114,13 +114,14 @@ fn omits_media(repair: &Repair) -> bool {
     matches!(repair.rule, Rule::MediaNotAllowed | Rule::MediaOverLimit)
 }
 
-/// The dialect whose rules sessions of a format keep.
+/// The dialect whose rules sessions of a format keep; none where the agent sees to that for whatever
+/// provider it talks to.
 fn spoken(format: Format) -> Option<Dialect> {
     match format {
         Format::ClaudeCode => Some(Dialect::Anthropic),
         Format::Codex => Some(Dialect::OpenaiResponses),
         Format::GeminiCli => Some(Dialect::Gemini),
-        Format::Opencode | Format::Pi | Format::CopilotCli => Some(Dialect::OpenaiChat),
+        Format::Opencode | Format::CopilotCli => Some(Dialect::OpenaiChat),
         _ => format.dialect(),
     }
 }

@@ -20,6 +20,8 @@ const PIECE_BYTES: usize = 4 * 1024 * 1024;
 pub(crate) struct Opened {
     /// The file, or `stdin`.
     pub(crate) path: PathBuf,
+    /// What it is called below an output folder.
+    pub(crate) name: PathBuf,
     /// What the file was when it was read.
     pub(crate) stamp: Option<Stamp>,
     /// What it says.

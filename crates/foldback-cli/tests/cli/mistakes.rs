@@ -128,3 +128,28 @@ fn a_result_for_a_folder_that_is_not_there_is_refused_with_its_name() {
     assert!(told.contains(&format!("there is no folder {}", at(&folder, "no"))), "{told}");
     assert!(told.contains("hint:") && !told.contains(".foldback-"), "{told}");
 }
+
+#[test]
+fn a_model_with_a_typing_error_gets_a_suggestion() {
+    let told = |model: &str| text(&run(&["compact", SESSION, "--dry-run", "--model", model]).stderr);
+    assert!(told("cluade-sonnet-4-5").contains("did you mean claude…?"), "{}", told("cluade-sonnet-4-5"));
+    let own = told("our-own-model");
+    assert!(own.contains("our-own-model is not known") && !own.contains("did you mean"), "{own}");
+}
+
+#[test]
+fn sessions_of_one_name_in_a_folder_keep_their_folders() {
+    let folder = folder();
+    for name in ["in/a", "in/b"] {
+        std::fs::create_dir_all(at(&folder, name)).unwrap();
+        std::fs::copy(SESSION, at(&folder, &format!("{name}/session.jsonl"))).unwrap();
+    }
+    let output = run(&["compact", &at(&folder, "in"), "--target", "9000", "-q", "-o", &at(&folder, "out")]);
+    assert_eq!(code(&output), 0, "{}", text(&output.stderr));
+    for name in ["a", "b"] {
+        assert!(std::fs::exists(at(&folder, &format!("out/{name}/session.jsonl"))).unwrap(), "{name}");
+    }
+    std::fs::write(at(&folder, "file"), "").unwrap();
+    let refused = run(&["compact", &at(&folder, "in"), "--target", "9000", "-o", &at(&folder, "file")]);
+    assert_refused(&refused, &["is no folder", "give the name of a folder"]);
+}

@@ -211,8 +211,10 @@ fn a_picture_that_a_format_does_not_take_is_a_loss() {
     assert_eq!(code(&strict), 5);
     let report: Value = serde_json::from_slice(&strict.stdout).unwrap();
     assert_eq!(report["losses"].as_array().map(Vec::len), Some(2), "{report}");
-    let kept = run(&["convert", &path, "--to", "claude-code", "--strict", "-o", &out]);
-    assert_eq!(code(&kept), 0, "{}", text(&kept.stderr));
+    for format in ["claude-code", "pi"] {
+        let kept = run(&["convert", &path, "--to", format, "--strict", "-o", &out]);
+        assert_eq!(code(&kept), 0, "{format}: {}", text(&kept.stderr));
+    }
 }
 
 #[test]

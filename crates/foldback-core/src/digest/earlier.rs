@@ -5,10 +5,19 @@ use std::ops::Range;
 
 use super::sources::{Author, Source, Sources, Subject};
 use super::write::{
-    COMMANDS, DONE, FILES, IN_PROGRESS, JOINT, NAMES, NEXT, QUOTE_MARK, SECTION_MARK, USER_MARK, USER_SAID,
+    COMMANDS, DONE, EARLIER, FILES, IN_PROGRESS, JOINT, NAMES, NEXT, QUOTE_MARK, SECTION_MARK, USER_MARK,
+    USER_SAID,
 };
+use crate::secrets::redact;
 use crate::summary::{SummaryForm, WrittenFloor, said_by_user};
 use crate::tools::{TodoEntry, TodoState};
+use crate::transcript::Meter;
+
+/// What a line costs beside its words: its end, and a mark.
+const LINE_TOKENS: u64 = 2;
+
+/// Shorter lines may stand in others by chance.
+const REPEATED_BYTES_MIN: usize = 16;
 
 /// Takes the text of an earlier summary in.
 pub(super) fn take_in<'r>(sources: &mut Sources<'r>, item_index: usize, text: Cow<'r, str>) {
@@ -50,6 +59,33 @@ fn push<'r>(
             known: None,
         });
     }
+}
+
+/// What earlier summaries say that `digest` does not, line by line as far as `tokens_max` goes: what was
+/// told once is the best there is for room that nothing else wants.
+pub(super) fn rest(sources: &Sources<'_>, digest: &str, tokens_max: u64, meter: &Meter) -> String {
+    let is_earlier = |source: &&Source<'_>| {
+        source.author == Author::Agent && sources.topic(source.topic).subject == Subject::Earlier
+    };
+    let mut rest = format!("\n{SECTION_MARK}{EARLIER}");
+    let mut left = tokens_max.saturating_sub(meter.text(&rest));
+    let empty_len = rest.len();
+    for line in sources.texts.iter().filter(is_earlier).flat_map(|source| source.text.lines()) {
+        let line = line.trim_end();
+        let is_told = line.len() >= REPEATED_BYTES_MIN && digest.contains(line.trim_start());
+        // What only looks like the user's words would be taken for them.
+        let claims_user = line.trim_start().starts_with(USER_MARK.trim_end());
+        if line.is_empty() || is_told || claims_user {
+            continue;
+        }
+        // No section of this one.
+        let mark = if line.starts_with(SECTION_MARK) { "- " } else { "" };
+        let line = redact(line);
+        let Some(after) = left.checked_sub(meter.text(&line) + LINE_TOKENS) else { break };
+        left = after;
+        rest.extend(["\n", mark, &*line]);
+    }
+    if rest.len() == empty_len { String::new() } else { rest }
 }
 
 fn take_sections(sources: &mut Sources<'_>, item_index: usize, lines: &str) {

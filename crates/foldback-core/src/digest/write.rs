@@ -22,6 +22,7 @@ const ERRORS: &str = "Errors";
 const DECISIONS: &str = "Decisions";
 const NOTES: &str = "Notes, in the agent's words";
 const ELSEWHERE: &str = "Also seen";
+pub(super) const EARLIER: &str = "From an earlier summary";
 pub(crate) const USER_MARK: &str = "> ";
 pub(super) const QUOTE_MARK: &str = "  | ";
 /// Between two quotations on one line.

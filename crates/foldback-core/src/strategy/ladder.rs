@@ -176,7 +176,9 @@ fn share(tokens: Tokens, percent: u64) -> Tokens {
     Tokens(tokens.0 * percent / 100)
 }
 
-/// The oldest position that may be part of a tail once large texts are shortened.
+/// The oldest position that may be part of a tail once large texts are shortened. No further back where
+/// a summary leaves more: what is cut out has to be told, and with everything cut there is none to tell
+/// it.
 fn tail_reach(draft: &Draft<'_>, target: Tokens, tokens_max: Tokens) -> usize {
     let mut room = share(target, 100 - SUMMARY_PERCENT);
     for (position, _) in draft.live_rev() {
@@ -355,6 +357,7 @@ impl Foldable {
         let folded = |tokens: Tokens| share(tokens, SUMMARY_OF_FOLDED_PERCENT_MAX);
         // A summary may be all that is left of what it stands for, and not know how much that was.
         let summary_max = folded(tokens + summarised(draft)).max(folded(tokens) + draft.summary_tokens());
+        let summary_max = draft.summaries_max().map_or(summary_max, |written| written.min(summary_max));
         Self { hideable, fixed, summary_max }
     }
 }
@@ -467,7 +470,7 @@ mod tests {
     use super::*;
     use crate::edit::Edit;
     use crate::item::Item;
-    use crate::plan::{Plan, PlanError, plan};
+    use crate::plan::{Plan, PlanError, plan, plan_again};
     use crate::transcript::Transcript;
     use crate::view::View;
     use serde_json::json;
@@ -602,6 +605,19 @@ mod tests {
         let again = climb(&transcript, transcript.tokens().0 * 9 / 10).unwrap().apply_digest();
         let after = summary(&tokens(&again.view));
         assert!(after.0 * 2 > before.0, "{before} before, {after} after");
+    }
+
+    #[test]
+    fn what_a_summary_does_not_need_is_the_tails() {
+        let transcript = session(300, 5);
+        let view = View::of(&transcript);
+        let budget = Budget::for_target(Tokens(transcript.tokens().0 / 4)).unwrap();
+        let first = plan(&view, &LadderStrategy::new(), Some(&budget)).unwrap();
+        let written = Tokens(first.summaries_max().0 / 4);
+        let again = plan_again(&view, &LadderStrategy::new(), Some(&budget), written).unwrap();
+        assert!(again.summaries_max() <= written && again.tokens_after() <= budget.target());
+        let kept = |plan: &Plan| plan.apply_floor().view.len();
+        assert!(kept(&again) > kept(&first) + 20, "{} and {}", kept(&again), kept(&first));
     }
 
     #[test]

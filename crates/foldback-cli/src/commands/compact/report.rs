@@ -12,6 +12,7 @@ use crate::args::{Compact, From, Shared};
 use crate::input::Opened;
 use crate::places::Places;
 use crate::terminal::{counted, number, say, styled};
+use crate::values::is_typing_error;
 use crate::written::{WrittenReport, tell_some};
 use crate::{picture, policy, terminal};
 
@@ -156,7 +157,12 @@ pub(super) fn tell_what_is_ignored(shared: &Shared, arguments: &Compact, policy:
     }
     if let Some(model) = shared.model.as_deref().filter(|model| Model::named(model).is_none()) {
         let window = number(WINDOW_DEFAULT.0);
-        terminal::note(&format!("the model {model} is not known: a window of {window} tokens is assumed"));
+        let begins_so = |family: &&str| is_typing_error(model.get(..family.len()).unwrap_or(model), family);
+        let meant = Model::families().find(begins_so);
+        let meant = meant.map_or_else(String::new, |family| format!("; did you mean {family}…?"));
+        terminal::note(&format!(
+            "the model {model} is not known: a window of {window} tokens is assumed{meant}"
+        ));
     }
 }
 

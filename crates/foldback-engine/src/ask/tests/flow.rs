@@ -206,28 +206,6 @@ async fn no_more_calls_run_at_once_than_are_allowed() {
     }
 }
 
-#[tokio::test(start_paused = true)]
-async fn the_digest_needs_no_asking() {
-    let transcript = session(30);
-    let plan = fold(&transcript, 900);
-    let events = Mutex::new(Vec::new());
-    let asking = Asking {
-        backend: &DigestBackend,
-        limits: &SummaryLimits::default(),
-        guard: &BackendGuard::default(),
-        cancellation: &CancellationToken::new(),
-        session_id: &"session".into(),
-        turn_id: None,
-        reason: None,
-        metadata: &Metadata::new(),
-        emit: &|event| events.lock().unwrap().push(event),
-        seed: 7,
-    };
-    let filled = fill(&plan, &asking).await.unwrap();
-    assert_eq!((filled.written_by, filled.cost), (vec!["digest".to_owned()], None));
-    assert_eq!(events.into_inner().unwrap().len(), 1, "only that it was taken");
-}
-
 /// T8, wherever it happens: on every event, and at every half second in between.
 #[tokio::test(start_paused = true)]
 async fn cancelling_at_any_point_ends_the_asking_at_once() {

@@ -70,7 +70,7 @@ impl Transcript {
             Depth::Whole => self.read_ahead(reading.index),
             Depth::Old => {
                 if let Some(told) = self.told(reading.index, Hidden::Whole) {
-                    digest::read_old_ahead(&told, &self.meter);
+                    digest::read_old_ahead(&told);
                 }
             }
         }

@@ -7,18 +7,23 @@ use foldback_testkit::server::{Request, Said, Server, Spoken};
 use super::chat::{chat, long_lines, of};
 use super::*;
 
+/// What the model says to everything, and what is no summary of anything.
+const AGREED: &str = "All right.";
+
 /// What the model was sent, one request after the other.
 #[derive(Clone, Default)]
 struct Sent(Arc<Mutex<Vec<String>>>);
 
 impl Sent {
-    /// A server whose model agrees with everything.
-    fn server(&self) -> String {
-        let sent = self.clone();
+    /// A server whose model agrees with everything, and answers so where a summary is asked for.
+    fn server(&self, summary: &str) -> String {
+        let (sent, summary) = (self.clone(), summary.to_owned());
         let url = Server::apart(move |request: &Request| {
             let body = request.json()["messages"].to_string();
+            let is_asked = body.contains("## Constraints: every rule");
+            let answer = if is_asked { &summary } else { AGREED };
             sent.0.lock().unwrap().push(body);
-            Spoken::Chat.answer(request, &Said::Text("All right."))
+            Spoken::Chat.answer(request, &Said::Text(answer))
         });
         format!("openai:{url}/v1#m")
     }
@@ -39,10 +44,10 @@ fn seen(note: &str) -> (usize, usize) {
     (figure(3), figure(5))
 }
 
-/// A chat that is compacted by its person, and taken back.
-fn taken_back(backend: &[&str]) -> (Vec<Value>, Vec<String>) {
+/// A chat that is compacted by its person, and taken back; the model summarises in these words.
+fn taken_back(backend: &[&str], summary: &str) -> (Vec<Value>, Vec<String>) {
     let sent = Sent::default();
-    let model = sent.server();
+    let model = sent.server(summary);
     let mut lines = long_lines(24);
     let orders =
         ["/context", "/compact the parser", "/context", "what now?", "/undo", "/context", "and now?"];
@@ -59,7 +64,7 @@ fn taken_back(backend: &[&str]) -> (Vec<Value>, Vec<String>) {
 
 #[test]
 fn undo_shows_the_model_again_what_a_compaction_had_hidden_and_context_says_so() {
-    let (events, sent) = taken_back(&["--backend", "digest"]);
+    let (events, sent) = taken_back(&["--backend", "digest"], AGREED);
     let compacted = of(&events, "compacted");
     assert_eq!(compacted.len(), 1, "{events:?}");
     assert_eq!(compacted[0]["written_by"], serde_json::json!(["digest"]));
@@ -82,6 +87,19 @@ fn undo_shows_the_model_again_what_a_compaction_had_hidden_and_context_says_so()
     assert!(compacted < full && undone > compacted, "{tokens:?}");
 }
 
+#[test]
+fn the_model_of_the_chat_writes_the_summary_unless_it_leaves_out_what_matters() {
+    let rules = |index: usize| format!("please never touch file f{index}.rs again.\n");
+    let told: String = (0..24).map(rules).collect();
+    for (summary, written_by, refused) in [(told.as_str(), "openai:m", 0), (AGREED, "digest", 2)] {
+        let (events, _) = taken_back(&[], summary);
+        let compacted = of(&events, "compacted");
+        assert_eq!(compacted.len(), 1, "{events:?}");
+        assert_eq!(compacted[0]["written_by"], serde_json::json!([written_by]), "{events:?}");
+        assert_eq!(of(&events, "no_summary").len(), refused, "{events:?}");
+    }
+}
+
 /// One line that leaves no room for anything else, in a chat of 3,000 tokens.
 fn too_long() -> String {
     format!("{} and that is all.", "the parser of module m7 reads one token too many; ".repeat(180))
@@ -90,7 +108,7 @@ fn too_long() -> String {
 #[test]
 fn a_compaction_that_fails_is_told_and_the_chat_goes_on() {
     let sent = Sent::default();
-    let model = sent.server();
+    let model = sent.server(AGREED);
     // What the person said last is never shortened, and the first task would be.
     let lines = ["hello", &too_long(), "/compact", "/context", "hello again"].map(ToOwned::to_owned);
     let arguments = ["--model", &model, "--window", "3000", "--no-tools", "--backend", "digest"];

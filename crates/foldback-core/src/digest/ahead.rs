@@ -54,7 +54,7 @@ pub(crate) fn read_ahead<'r>(
                 let text = text_of(part);
                 read_text(&text, author, known, meter);
                 if author == Author::User {
-                    known.said(|| Said::of(&text, meter));
+                    known.said(|| Said::of(&text));
                 } else if author == Author::Agent {
                     known.decisions(|| write::decisions_told(&text));
                 }
@@ -77,13 +77,13 @@ fn read_text(text: &str, author: Author, known: &PartFindings, meter: &Meter) {
 }
 
 /// Finds in an item of long ago what a digest will ask for.
-pub(crate) fn read_old_ahead(told: &Told<'_>, meter: &Meter) {
+pub(crate) fn read_old_ahead(told: &Told<'_>) {
     if told.kind == ItemKind::User {
         for (part_index, part) in told.item.parts.iter().enumerate() {
             if author_of(told.kind, part) == Author::User
                 && let Some(known) = findings_of(told, part_index)
             {
-                known.said(|| Said::of(&text_of(part), meter));
+                known.said(|| Said::of(&text_of(part)));
             }
         }
     } else if told.holds.contains(Holds::CHANGE) {

@@ -21,12 +21,14 @@ const WORDS_MIN: usize = 3;
 const RULES_SHARE: f64 = 0.4;
 const WORDS_SHARE: f64 = 0.25;
 
+/// More bytes of a sentence are no token of any counter's: what is longer than that does not fit.
+const BYTES_PER_TOKEN_MAX: u64 = 16;
+
 /// One sentence of a user.
 #[derive(Clone, Debug)]
 struct Sentence {
     source: u32,
     span: Range<usize>,
-    tokens: u64,
     rank: Rank,
 }
 
@@ -51,7 +53,7 @@ pub(super) struct Words {
 /// Chooses what is quoted of the users' words. Of a message that is shortened beside the digest
 /// those rules that were cut out of it; `kept` is what can still be seen.
 pub(super) fn choose_words(sources: &Sources<'_>, kept: &[Text], tokens_max: u64, meter: &Meter) -> Words {
-    let mut all = all_sentences(sources, kept, meter);
+    let mut all = all_sentences(sources, kept);
     // Newer before older among equals; the first request from its beginning.
     all.sort_by_key(|sentence| {
         let at = i64::from(sentence.source) << 32 | sentence.span.start as i64;
@@ -62,8 +64,15 @@ pub(super) fn choose_words(sources: &Sources<'_>, kept: &[Text], tokens_max: u64
     let mut words = Words::default();
     for sentence in all {
         let limit = if sentence.rank == Rank::Rule { rules_max } else { words_max };
-        if words.tokens + sentence.tokens <= limit {
-            words.tokens += sentence.tokens;
+        // Of a long past most sentences are far too long for what is left: they are not even counted.
+        let tokens_least = 1 + sentence.span.len() as u64 / BYTES_PER_TOKEN_MAX;
+        if words.tokens + tokens_least > limit {
+            continue;
+        }
+        let text = &sources.texts[sentence.source as usize].text[sentence.span.clone()];
+        let tokens = meter.text(text) + 1;
+        if words.tokens + tokens <= limit {
+            words.tokens += tokens;
             words.spans.push((sentence.source, sentence.span));
         }
     }
@@ -71,12 +80,12 @@ pub(super) fn choose_words(sources: &Sources<'_>, kept: &[Text], tokens_max: u64
     words
 }
 
-fn all_sentences(sources: &Sources<'_>, kept: &[Text], meter: &Meter) -> Vec<Sentence> {
+fn all_sentences(sources: &Sources<'_>, kept: &[Text]) -> Vec<Sentence> {
     let mut all = Vec::new();
     let mut seen = HashSet::with_capacity(sources.texts.len());
     let users = (0_u32..).zip(&sources.texts).filter(|(_, source)| source.author == Author::User);
     for (number, (source_index, source)) in users.enumerate() {
-        let said = said_in(source, meter);
+        let said = said_in(source);
         for one in &said.sentences {
             let span = one.span.start as usize..one.span.end as usize;
             if !seen.insert(&source.text[span.clone()]) {
@@ -93,15 +102,15 @@ fn all_sentences(sources: &Sources<'_>, kept: &[Text], meter: &Meter) -> Vec<Sen
                 _ if said.own_bytes <= TYPED_BYTES_MAX => Rank::Typed,
                 _ => Rank::Pasted,
             };
-            all.push(Sentence { source: source_index, span, tokens: one.tokens, rank });
+            all.push(Sentence { source: source_index, span, rank });
         }
     }
     all
 }
 
 /// What a user said in a text; nothing where it is somebody else's.
-pub(super) fn said_in<'r>(source: &'r Source<'_>, meter: &Meter) -> Cow<'r, Said> {
-    let said = || Said::of(&source.text, meter);
+pub(super) fn said_in<'r>(source: &'r Source<'_>) -> Cow<'r, Said> {
+    let said = || Said::of(&source.text);
     match source.known {
         _ if source.author != Author::User => Cow::Owned(Said::default()),
         Some(known) => Cow::Borrowed(known.said(said)),
@@ -121,12 +130,11 @@ pub(super) struct Said {
 #[derive(Clone, Debug)]
 struct SaidSentence {
     span: Range<u32>,
-    tokens: u64,
     is_rule: bool,
 }
 
 impl Said {
-    pub(super) fn of(text: &str, meter: &Meter) -> Self {
+    pub(super) fn of(text: &str) -> Self {
         let own = own_words(text);
         let own_bytes = own.iter().map(ExactSizeIterator::len).sum();
         let mut sentences = Vec::new();
@@ -136,7 +144,7 @@ impl Said {
             let is_short = sentence.is_ascii() && sentence.split_whitespace().nth(WORDS_MIN - 1).is_none();
             if is_rule || !is_short {
                 let span = span.start as u32..(span.start + sentence.len()) as u32;
-                sentences.push(SaidSentence { span, tokens: meter.text(sentence) + 1, is_rule });
+                sentences.push(SaidSentence { span, is_rule });
             }
         }
         Self { own_bytes, sentences }

@@ -133,7 +133,18 @@ pub fn shorten_to_tokens(
     handle: &Handle,
     meter: &Meter,
 ) -> Option<String> {
-    let tokens = meter.text(text);
+    shorten_counted(text, Tokens(meter.text(text)), tokens_max, head, handle, meter)
+}
+
+/// The same for a text whose tokens were counted before.
+pub(crate) fn shorten_counted(
+    text: &str,
+    Tokens(tokens): Tokens,
+    tokens_max: Tokens,
+    head: HeadPercent,
+    handle: &Handle,
+    meter: &Meter,
+) -> Option<String> {
     if tokens <= tokens_max.0 {
         return None;
     }

@@ -29,7 +29,7 @@ use crate::ids::{Text, Tokens};
 use crate::item::ItemKind;
 use crate::kernel::{Floors, Kernel, RESULT_FLOOR_TOKENS_MIN};
 use crate::part::{Part, ResultPart, ToolResult};
-use crate::placeholder::{HeadPercent, is_placeholder, shorten_to_tokens};
+use crate::placeholder::{HeadPercent, is_placeholder, shorten_counted};
 use crate::sequence::Holds;
 use crate::summary::SUMMARY_TOKENS_MIN;
 use crate::transcript::Meter;
@@ -242,50 +242,86 @@ fn shorten_large(draft: &mut Draft<'_>, target: Tokens, reach: usize, tokens_max
         if draft.tokens() <= target {
             return;
         }
-        if entry.holds().contains(Holds::MEDIA) {
-            replace_media(draft, position, ID);
-        }
         let is_spoken = matches!(entry.kind(), ItemKind::User | ItemKind::System | ItemKind::Developer);
         if draft.tokens_at(position) > tokens_max && !is_spoken && !entry.holds().contains(Holds::SUMMARY) {
             shorten_texts(draft, position, tokens_max);
+        }
+        // Last, because what is replaced is counted with all that stands beside it.
+        if entry.holds().contains(Holds::MEDIA) {
+            replace_media(draft, position, ID);
         }
     }
 }
 
 fn shorten_texts(draft: &mut Draft<'_>, position: usize, tokens_max: Tokens) {
     let meter = draft.meter();
-    let shorten = |text: &str, part_index: usize| {
+    let shorten = |text: &str, tokens: Tokens, part_index: usize| {
         let handle = draft.part_handle(position, part_index);
         match is_placeholder(text) {
             true => None,
-            false => shorten_to_tokens(text, tokens_max, HeadPercent::HALF, &handle, meter),
+            false => shorten_counted(text, tokens, tokens_max, HeadPercent::HALF, &handle, meter),
         }
     };
-    let shorter = |(part_index, part): (usize, &Part)| match part {
-        Part::Text(text) => Some((part_index, Part::text(shorten(text, part_index)?))),
-        Part::ToolResult(result) => {
-            let shorter = |part: &ResultPart| match part {
-                ResultPart::Text(text) => shorten(text, part_index).map(|text| ResultPart::Text(text.into())),
-                ResultPart::Media(_)
-                | ResultPart::File(_)
-                | ResultPart::Structured(_)
-                | ResultPart::Opaque(_) => None,
-            };
-            let content =
-                result.content.iter().map(|part| shorter(part).unwrap_or_else(|| part.clone())).collect();
-            Some((part_index, Part::ToolResult(ToolResult { content, ..result.clone() })))
+    let shorter = |(part_index, part): (usize, &Part)| {
+        let tokens = Tokens(u64::from(draft.part_tokens(position, part_index)));
+        match part {
+            Part::Text(text) => Some((part_index, Part::text(shorten(text, tokens, part_index)?))),
+            Part::ToolResult(result) => {
+                let longest = longest_text(result);
+                let shorter = |(index, part): (usize, &ResultPart)| match part {
+                    ResultPart::Text(text) => {
+                        // A long text is not counted again: it costs what the rest does not.
+                        let tokens = match longest == Some(index) {
+                            true => tokens.saturating_sub(tokens_without(result, index, meter)),
+                            false => Tokens(meter.text(text)),
+                        };
+                        shorten(text, tokens, part_index).map(|text| ResultPart::Text(text.into()))
+                    }
+                    ResultPart::Media(_)
+                    | ResultPart::File(_)
+                    | ResultPart::Structured(_)
+                    | ResultPart::Opaque(_) => None,
+                };
+                let content: Vec<Option<ResultPart>> =
+                    result.content.iter().enumerate().map(shorter).collect();
+                // What nothing can be cut out of stays.
+                content.iter().any(Option::is_some).then(|| {
+                    let parts = content.into_iter().zip(&result.content);
+                    let content =
+                        parts.map(|(shorter, part)| shorter.unwrap_or_else(|| part.clone())).collect();
+                    (part_index, Part::ToolResult(ToolResult { content, ..result.clone() }))
+                })
+            }
+            Part::Reasoning(_)
+            | Part::ToolCall(_)
+            | Part::Media(_)
+            | Part::File(_)
+            | Part::Structured(_)
+            | Part::Opaque(_) => None,
         }
-        Part::Reasoning(_)
-        | Part::ToolCall(_)
-        | Part::Media(_)
-        | Part::File(_)
-        | Part::Structured(_)
-        | Part::Opaque(_) => None,
     };
     let shortened: Vec<_> = draft.parts(position).filter_map(shorter).collect();
     for (part_index, part) in shortened {
         draft.rewrite(position, part_index, part, Reason::new(ID, "large; head and tail are kept"));
     }
+}
+
+fn longest_text(result: &ToolResult) -> Option<usize> {
+    let bytes = |part: &ResultPart| match part {
+        ResultPart::Text(text) => Some(text.len()),
+        ResultPart::Media(_) | ResultPart::File(_) | ResultPart::Structured(_) | ResultPart::Opaque(_) => {
+            None
+        }
+    };
+    let texts = result.content.iter().enumerate().filter_map(|(index, part)| Some((bytes(part)?, index)));
+    texts.max().map(|(_, index)| index)
+}
+
+/// What a result costs without one part of its content.
+fn tokens_without(result: &ToolResult, index: usize, meter: &Meter) -> Tokens {
+    let others = result.content.iter().enumerate().filter(|&(other, _)| other != index);
+    let content = others.map(|(_, part)| part.clone()).collect();
+    Tokens(u64::from(meter.part(&Part::ToolResult(ToolResult { content, ..result.clone() }))))
 }
 
 impl LadderStrategy {
@@ -467,10 +503,15 @@ fn smallest(
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
     use super::*;
     use crate::edit::Edit;
     use crate::item::Item;
+    use crate::part::{Blob, Media};
     use crate::plan::{Plan, PlanError, plan, plan_again};
+    use crate::tokens::{EstimatingCounter, Precision, TokenCounter};
     use crate::transcript::Transcript;
     use crate::view::View;
     use serde_json::json;
@@ -605,6 +646,51 @@ mod tests {
         let again = climb(&transcript, transcript.tokens().0 * 9 / 10).unwrap().apply_digest();
         let after = summary(&tokens(&again.view));
         assert!(after.0 * 2 > before.0, "{before} before, {after} after");
+    }
+
+    /// Knows how much it was given to count.
+    #[derive(Debug, Default)]
+    struct Watched(AtomicUsize);
+
+    impl TokenCounter for Watched {
+        fn name(&self) -> &str {
+            "watched"
+        }
+
+        fn count(&self, text: &str) -> Tokens {
+            self.0.fetch_add(text.len(), Ordering::Relaxed);
+            EstimatingCounter.count(text)
+        }
+
+        fn precision(&self) -> Precision {
+            EstimatingCounter.precision()
+        }
+    }
+
+    #[test]
+    fn a_long_result_is_not_counted_again_to_be_shortened() {
+        const LONG_BYTES: usize = 200_000;
+        let counter = Arc::new(Watched::default());
+        let mut transcript = Transcript::new(counter.clone());
+        transcript.push(Item::user("task", "Look at every page."));
+        for number in 0..20 {
+            let call = format!("c{number}");
+            let asked = vec![Part::call(call.clone(), "read", &json!({"n": number}))];
+            transcript.push(Item::assistant(format!("a{number}"), asked));
+            let mut page = ToolResult::text(call, "a line of output\n".repeat(LONG_BYTES / 17));
+            page.content.push(ResultPart::Media(Media {
+                media_type: "image/png".into(),
+                data: Blob::Base64("iVBORw0KGgo=".into()),
+                pixels: Some((1_024, 768)),
+            }));
+            transcript.push(Item::tool(format!("t{number}"), page));
+        }
+        let before = counter.0.load(Ordering::Relaxed);
+        assert!(before >= 20 * LONG_BYTES / 17 * 17, "everything is counted once");
+        let plan = climb(&transcript, transcript.tokens().0 / 2).unwrap();
+        assert!(!plan.is_empty());
+        let counted = counter.0.load(Ordering::Relaxed) - before;
+        assert!(counted < 4 * LONG_BYTES, "{counted} bytes were counted");
     }
 
     #[test]

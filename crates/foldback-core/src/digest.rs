@@ -174,6 +174,9 @@ pub(crate) fn digest(material: &Material<'_>, tokens_max: u64, meter: &Meter) ->
     }
     let (tokens, text) = fullest?;
     let rest = earlier::rest(&sources, &text, tokens_max.saturating_sub(tokens), meter);
+    if rest.is_empty() {
+        return Some(text);
+    }
     let whole = text.clone() + &rest;
     // Where two texts meet, they may cost more than each by itself.
     Some(if meter.text(&whole) <= tokens_max { whole } else { text })

@@ -137,8 +137,8 @@ pub(crate) async fn run(
     context: &CompactionContext,
 ) -> Result<CompactionResult, CompactionError> {
     context.go_on()?;
-    let (asked, now, writer) = (request.clone(), context.clock.now(), Writer::of(&*strategy, context));
-    let planned = off_task(recorded(request), move || Planned::new(&*strategy, &asked, now, writer));
+    let (asked, now, is_digests) = (request.clone(), context.clock.now(), is_digests(&*strategy, context));
+    let planned = off_task(recorded(request), move || Planned::new(&*strategy, &asked, now, is_digests));
     carry_out(planned.await?, request, context).await
 }
 
@@ -150,7 +150,7 @@ pub(crate) async fn run_on_task(
     context: &CompactionContext,
 ) -> Result<CompactionResult, CompactionError> {
     context.go_on()?;
-    let planned = Planned::new(strategy, request, context.clock.now(), Writer::of(strategy, context))?;
+    let planned = Planned::new(strategy, request, context.clock.now(), is_digests(strategy, context))?;
     carry_out(planned, request, context).await
 }
 
@@ -159,23 +159,10 @@ pub(crate) fn recorded(request: &CompactionRequest) -> Tokens {
     request.transcript.transcript().tokens()
 }
 
-/// Who writes the summaries of a plan.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Writer {
-    Digest,
-    Backend,
-    /// The strategy wants a backend, and there is none.
-    Nobody,
-}
-
-impl Writer {
-    fn of(strategy: &dyn Strategy, context: &CompactionContext) -> Self {
-        match &context.backend {
-            Some(backend) if backend.reads_items() => Self::Backend,
-            None if strategy.wants_backend() => Self::Nobody,
-            Some(_) | None => Self::Digest,
-        }
-    }
+/// Whether nobody is asked for summaries: there is no backend and none is wanted, or it would answer with
+/// the digest.
+fn is_digests(strategy: &dyn Strategy, context: &CompactionContext) -> bool {
+    context.backend.as_ref().map_or(!strategy.wants_backend(), |backend| !backend.reads_items())
 }
 
 /// A plan, and what must be known of its strategy to carry it out.
@@ -183,7 +170,6 @@ impl Writer {
 struct Planned {
     plan: Plan,
     is_unchanged: bool,
-    writer: Writer,
     /// What the plan leads to, where nobody is asked.
     digested: Option<Compacted>,
     /// What the strategy works towards, if it does.
@@ -195,7 +181,7 @@ impl Planned {
         strategy: &dyn Strategy,
         request: &CompactionRequest,
         now: Timestamp,
-        writer: Writer,
+        is_digests: bool,
     ) -> Result<Self, CompactionError> {
         let execution = Execution {
             view: &request.transcript,
@@ -210,11 +196,11 @@ impl Planned {
         let mut plan = planned(&execution, focus, &mended, None)?;
         let is_unchanged = plan.is_empty() && mended.repairs.is_empty();
         let mut digested = None;
-        if writer == Writer::Digest && !is_unchanged {
+        if is_digests && !is_unchanged {
             let told = digest(&execution, focus, &mended, plan);
             (plan, digested) = (told.plan, Some(told.compacted));
         }
-        Ok(Self { plan, is_unchanged, writer, digested, target: execution.target() })
+        Ok(Self { plan, is_unchanged, digested, target: execution.target() })
     }
 
     /// The view with these summaries in it, if it may be handed out.
@@ -267,7 +253,7 @@ async fn fill_from(
     if let Some(digested) = &planned.digested {
         return Ok(Filled::with_digests(digested, &emit));
     }
-    let Some(backend) = context.backend.as_ref().filter(|_| planned.writer == Writer::Backend) else {
+    let Some(backend) = &context.backend else {
         return Err(CompactionError::MissingBackend { strategy: plan.strategy().to_owned() });
     };
     let asking = Asking {

@@ -278,6 +278,16 @@ mod tests {
     }
 
     #[test]
+    fn what_a_user_says_again_is_quoted_once_where_it_was_said_last() {
+        let mut items = session(3);
+        items.push(Item::user("again", "Never touch src/lexer.rs, it is generated. Thanks for all of this."));
+        let text = written(&items, 900).unwrap();
+        assert_eq!(text.matches("Never touch src/lexer.rs, it is generated.").count(), 1, "{text}");
+        assert!(text.contains("> Make the parser faster.\n"), "{text}");
+        assert!(text.contains("> Never touch src/lexer.rs, it is generated. Thanks"), "{text}");
+    }
+
+    #[test]
     fn the_last_error_that_was_reported_is_told_beside_newer_failures_of_commands() {
         let mut items = vec![
             Item::user("task", "Find out why it is slow."),

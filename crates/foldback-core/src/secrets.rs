@@ -172,7 +172,16 @@ const JWT_PART_BYTES_MIN: usize = 10;
 const AUTHORIZATION_BYTES_MIN: usize = 16;
 
 fn is_word_byte(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-')
+    const WORDS: [bool; 256] = {
+        let mut words = [false; 256];
+        let mut byte = 0;
+        while byte < words.len() {
+            words[byte] = (byte as u8).is_ascii_alphanumeric() || matches!(byte as u8, b'_' | b'-');
+            byte += 1;
+        }
+        words
+    };
+    WORDS[usize::from(byte)]
 }
 
 /// What is found word by word: keys by their form, and values by the name before them.
@@ -204,7 +213,20 @@ fn word_end(bytes: &[u8], start: usize) -> usize {
     start + bytes[start..].iter().take_while(|byte| is_word_byte(**byte)).count()
 }
 
+/// No key that is known by its form is shorter: most words are none by that.
+const KEY_BYTES_MIN: usize = {
+    let (mut least, mut rest) = (AWS_KEY_BYTES, PREFIXES);
+    while let [(_, length, _), more @ ..] = rest {
+        least = if *length < least { *length } else { least };
+        rest = more;
+    }
+    least
+};
+
 fn kind_by_form(word: &str) -> Option<SecretKind> {
+    if word.len() < KEY_BYTES_MIN {
+        return None;
+    }
     let is_aws = word.len() == AWS_KEY_BYTES
         && (word.starts_with("AKIA") || word.starts_with("ASIA"))
         && word.bytes().all(|byte| byte.is_ascii_uppercase() || byte.is_ascii_digit());
@@ -250,9 +272,9 @@ fn jwt_end(bytes: &[u8], start: usize, end: usize) -> Option<usize> {
 fn authorization(text: &str, start: usize, end: usize) -> Option<Range<usize>> {
     const LOOK_BACK_BYTES: usize = 24;
     let word = &text[start..end];
-    let before = &text[text.ceil_char_boundary(start.saturating_sub(LOOK_BACK_BYTES))..start];
+    let before = || &text[text.ceil_char_boundary(start.saturating_sub(LOOK_BACK_BYTES))..start];
     let is_scheme = word.eq_ignore_ascii_case("bearer")
-        || (word.eq_ignore_ascii_case("basic") && before.contains("uthorization"));
+        || (word.eq_ignore_ascii_case("basic") && before().contains("uthorization"));
     let value = text[end..].strip_prefix(' ').filter(|_| is_scheme)?;
     let is_value = |byte: &u8| is_word_byte(*byte) || matches!(byte, b'.' | b'~' | b'+' | b'/' | b'=');
     let length = value.bytes().take_while(is_value).count();

@@ -352,6 +352,9 @@ fn resolved(folder: Option<&str>, path: &str) -> String {
         Some(folder) if !is_rooted => Cow::Owned(format!("{folder}/{path}")),
         Some(_) | None => Cow::Borrowed(path),
     };
+    if is_direct(&joined) {
+        return joined.into_owned();
+    }
     let mut steps: Vec<&str> = Vec::new();
     for (index, step) in joined.split('/').enumerate() {
         match step {
@@ -368,6 +371,13 @@ fn resolved(folder: Option<&str>, path: &str) -> String {
         [""] => "/".to_owned(),
         _ => steps.join("/"),
     }
+}
+
+/// Whether a path has no step that may change nothing: none is empty or begins with a dot.
+fn is_direct(path: &str) -> bool {
+    let bytes = path.as_bytes();
+    let is_step = |two: &[u8]| !matches!(two, [b'/', b'/' | b'.']);
+    bytes.windows(2).all(is_step) && !matches!(bytes, [] | [b'.', ..] | [.., b'/'])
 }
 
 #[cfg(test)]

@@ -13,6 +13,9 @@ const TOGETHER_TOKENS_MIN: Tokens = Tokens(500_000);
 /// At most this many threads read together.
 const THREADS_MAX: usize = 8;
 
+/// A thread takes as many items at once, so that threads do not wait for each other at every one.
+const TAKEN_AT_ONCE: usize = 16;
+
 /// Reads what the digest of a fold will ask for, where that takes long enough.
 pub(crate) fn read_ahead(request: &FoldRequest<'_>) {
     let threads = thread::available_parallelism().map_or(1, NonZero::get).min(THREADS_MAX);
@@ -24,8 +27,10 @@ pub(crate) fn read_ahead(request: &FoldRequest<'_>) {
 fn read_on_threads(threads: usize, transcript: &Transcript, readings: &[Reading]) {
     let next = AtomicUsize::new(0);
     let read = || {
-        while let Some(&reading) = readings.get(next.fetch_add(1, Ordering::Relaxed)) {
-            transcript.read(reading);
+        loop {
+            let start = next.fetch_add(TAKEN_AT_ONCE, Ordering::Relaxed);
+            let Some(left) = readings.get(start..).filter(|left| !left.is_empty()) else { break };
+            left.iter().take(TAKEN_AT_ONCE).for_each(|&reading| transcript.read(reading));
         }
     };
     thread::scope(|scope| {

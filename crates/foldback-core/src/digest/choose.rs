@@ -72,7 +72,7 @@ struct Heading {
 }
 
 impl Heading {
-    fn of(topic: &Topic, weight: f64, text: &str, passages: &Passages<'_>, meter: &Meter) -> Self {
+    fn of(topic: &Topic<'_>, weight: f64, text: &str, passages: &Passages<'_>, meter: &Meter) -> Self {
         let mut names = Vec::new();
         passages.known_in(text, |name| {
             if !names.contains(&name) {

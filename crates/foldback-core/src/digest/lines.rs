@@ -228,12 +228,12 @@ fn introduced(names: &[&Name<'_>], sources: &Sources<'_>, is_labelled: bool, sep
     lines
 }
 
-fn has_heading(topic: &Topic) -> bool {
+fn has_heading(topic: &Topic<'_>) -> bool {
     matches!(topic.subject, Subject::File(_) | Subject::Command(_) | Subject::Tool(_))
 }
 
 /// What is short for a topic that can have a heading.
-fn label(topic: &Topic) -> Option<Cow<'_, str>> {
+fn label<'t>(topic: &'t Topic<'_>) -> Option<Cow<'t, str>> {
     match &topic.subject {
         Subject::File(path) => Some(Cow::Borrowed(path.rsplit(['/', '\\']).next().unwrap_or(path))),
         Subject::Command(command) => {

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use foldhash::HashMap;
+use foldhash::{HashMap, HashMapExt};
 
 use super::findings::{PartFindings, changes_of};
 use super::{Hidden, Told, earlier, findings_of};
@@ -79,7 +79,7 @@ pub(super) enum Subject {
 
 /// A subject, and what happened to it.
 #[derive(Debug)]
-pub(super) struct Topic {
+pub(super) struct Topic<'r> {
     pub(super) subject: Subject,
     pub(super) read_count: usize,
     pub(super) change_count: usize,
@@ -89,8 +89,8 @@ pub(super) struct Topic {
     pub(super) is_deleted: bool,
     /// The newest item that changed it, or else that was about it.
     pub(super) newest_item: usize,
-    /// What the agent said when it changed it.
-    pub(super) why: Option<String>,
+    /// What the agent said when it last changed it.
+    pub(super) why: Option<&'r str>,
     /// How it ended last, as a clause.
     pub(super) outcome: Option<String>,
     /// The last failure that nothing after it put right.
@@ -99,7 +99,7 @@ pub(super) struct Topic {
     pub(super) earlier: Option<String>,
 }
 
-impl Topic {
+impl Topic<'_> {
     fn new(subject: Subject) -> Self {
         Self {
             subject,
@@ -115,9 +115,6 @@ impl Topic {
         }
     }
 }
-
-/// As much is quoted of why a file was changed.
-const WHY_BYTES_MAX: usize = 100;
 
 /// As much is quoted of the line that an error begins with.
 const ERROR_BYTES_MAX: usize = 160;
@@ -182,7 +179,7 @@ impl Reach {
 #[derive(Debug, Default)]
 pub(super) struct Sources<'r> {
     pub(super) texts: Vec<Source<'r>>,
-    pub(super) topics: Vec<Topic>,
+    pub(super) topics: Vec<Topic<'r>>,
     /// The newest list of things to do.
     pub(super) todos: Vec<TodoEntry>,
     /// The newest failure, whether or not something fixed it since: one that a tool reported as such,
@@ -200,7 +197,8 @@ impl<'r> Sources<'r> {
         let mut reach = Reach::new();
         let newest_first = items.iter().rev();
         let depths: Vec<Depth> = newest_first.map(|told| reach.depth_of(told.kind, told.item)).collect();
-        let mut sources = Self::default();
+        let whole_count = depths.iter().filter(|&&depth| depth == Depth::Whole).count();
+        let mut sources = Self { calls: HashMap::with_capacity(whole_count), ..Self::default() };
         for (told, depth) in items.iter().zip(depths.into_iter().rev()) {
             match depth {
                 Depth::Whole => sources.push(told),
@@ -228,7 +226,7 @@ impl<'r> Sources<'r> {
         }
     }
 
-    pub(super) fn topic(&self, topic: TopicIndex) -> &Topic {
+    pub(super) fn topic(&self, topic: TopicIndex) -> &Topic<'r> {
         &self.topics[topic.0 as usize]
     }
 
@@ -282,7 +280,7 @@ impl<'r> Sources<'r> {
         topic
     }
 
-    pub(super) fn topic_mut(&mut self, topic: TopicIndex) -> &mut Topic {
+    pub(super) fn topic_mut(&mut self, topic: TopicIndex) -> &mut Topic<'r> {
         &mut self.topics[topic.0 as usize]
     }
 
@@ -291,7 +289,7 @@ impl<'r> Sources<'r> {
         item_index: usize,
         call: &'r ToolCall,
         known: Option<&'r PartFindings>,
-        said: Option<&str>,
+        said: Option<&'r str>,
     ) -> TopicIndex {
         let actions = actions_of(call, known);
         let mut subject = None;
@@ -311,7 +309,7 @@ impl<'r> Sources<'r> {
     }
 
     /// Takes an action in, and returns what it is about.
-    fn act(&mut self, item_index: usize, action: &Action, said: Option<&str>) -> Option<TopicIndex> {
+    fn act(&mut self, item_index: usize, action: &Action, said: Option<&'r str>) -> Option<TopicIndex> {
         if let Action::Todo(todos) = action {
             self.todos.clone_from(todos);
         }
@@ -322,7 +320,7 @@ impl<'r> Sources<'r> {
         if action.is_change() {
             topic.change_count += 1;
             topic.is_deleted = matches!(action, Action::Delete { .. });
-            topic.why = said.map(|said| first_sentence(said, WHY_BYTES_MAX).to_owned()).or(topic.why.take());
+            topic.why = said.or(topic.why);
         } else if matches!(action, Action::Read { .. }) {
             topic.read_count += 1;
         }

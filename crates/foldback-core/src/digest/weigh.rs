@@ -55,7 +55,7 @@ pub(super) struct Weights {
 
 impl Weights {
     /// Weighs names and topics, seen from item `now`.
-    pub(super) fn of(names: &[Name<'_>], topics: &[Topic], now: usize) -> Self {
+    pub(super) fn of(names: &[Name<'_>], topics: &[Topic<'_>], now: usize) -> Self {
         let mut logarithms = Logarithms::new();
         Self {
             names: names.iter().map(|name| weight(name, now, &mut logarithms)).collect(),
@@ -110,7 +110,7 @@ fn weight(name: &Name<'_>, now: usize, logarithms: &mut Logarithms) -> f64 {
 
 /// The chance that a command is run again: that of a name which only the agent wrote, as often as it
 /// ran it. Nothing for what is no command.
-fn topic_weight(topic: &Topic, now: usize, logarithms: &mut Logarithms) -> f64 {
+fn topic_weight(topic: &Topic<'_>, now: usize, logarithms: &mut Logarithms) -> f64 {
     let Subject::Command(command) = &topic.subject else { return 0.0 };
     let count = u32::try_from(topic.call_count).unwrap_or(u32::MAX);
     let mut name = Name::new(command, FactKind::Command, TopicIndex(0));

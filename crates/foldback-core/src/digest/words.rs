@@ -33,7 +33,7 @@ struct Sentence {
 }
 
 /// What is kept first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Rank {
     Rule,
     /// Of the first request.
@@ -53,46 +53,46 @@ pub(super) struct Words {
 /// Chooses what is quoted of the users' words. Of a message that is shortened beside the digest
 /// those rules that were cut out of it; `kept` is what can still be seen.
 pub(super) fn choose_words(sources: &Sources<'_>, kept: &[Text], tokens_max: u64, meter: &Meter) -> Words {
-    let mut all = all_sentences(sources, kept);
-    // Newer before older among equals; the first request from its beginning.
-    all.sort_by_key(|sentence| {
-        let at = i64::from(sentence.source) << 32 | sentence.span.start as i64;
-        (sentence.rank, if sentence.rank == Rank::Task { at } else { -at })
-    });
+    let all = all_sentences(sources, kept);
     let rules_max = (tokens_max as f64 * RULES_SHARE) as u64;
     let words_max = (tokens_max as f64 * WORDS_SHARE) as u64;
     let mut words = Words::default();
-    for sentence in all {
+    let mut quoted: HashSet<&str> = HashSet::new();
+    let mut choose = |sentence: &Sentence| {
         let limit = if sentence.rank == Rank::Rule { rules_max } else { words_max };
         // Of a long past most sentences are far too long for what is left: they are not even counted.
         let tokens_least = 1 + sentence.span.len() as u64 / BYTES_PER_TOKEN_MAX;
         if words.tokens + tokens_least > limit {
-            continue;
+            return;
         }
         let text = &sources.texts[sentence.source as usize].text[sentence.span.clone()];
         let tokens = meter.text(text) + 1;
-        if words.tokens + tokens <= limit {
+        if words.tokens + tokens <= limit && quoted.insert(text) {
             words.tokens += tokens;
-            words.spans.push((sentence.source, sentence.span));
+            words.spans.push((sentence.source, sentence.span.clone()));
+        }
+    };
+    // Newer before older among equals; the first request from its beginning.
+    for rank in [Rank::Rule, Rank::Task, Rank::Typed, Rank::Pasted] {
+        let equals = all.iter().filter(|sentence| sentence.rank == rank);
+        match rank {
+            Rank::Task => equals.for_each(&mut choose),
+            Rank::Rule | Rank::Typed | Rank::Pasted => equals.rev().for_each(&mut choose),
         }
     }
     words.spans.sort_by_key(|(source, span)| (*source, span.start));
     words
 }
 
+/// What users said, in order.
 fn all_sentences(sources: &Sources<'_>, kept: &[Text]) -> Vec<Sentence> {
     let mut all = Vec::new();
-    let mut seen = HashSet::with_capacity(sources.texts.len());
     let users = (0_u32..).zip(&sources.texts).filter(|(_, source)| source.author == Author::User);
     for (number, (source_index, source)) in users.enumerate() {
         let said = said_in(source);
         for one in &said.sentences {
             let span = one.span.start as usize..one.span.end as usize;
-            if !seen.insert(&source.text[span.clone()]) {
-                continue;
-            }
-            let sentence = &source.text[span.clone()];
-            let is_seen = || kept.iter().any(|text| text.contains(sentence));
+            let is_seen = || kept.iter().any(|text| text.contains(&source.text[span.clone()]));
             if source.is_beside && (!one.is_rule || is_seen()) {
                 continue;
             }

@@ -32,6 +32,9 @@ pub(super) const DONE: &str = "Done: ";
 pub(super) const IN_PROGRESS: &str = "In progress: ";
 pub(super) const NEXT: &str = "Next: ";
 
+/// As much is quoted of why a file was changed.
+const WHY_BYTES_MAX: usize = 100;
+
 /// As much is told of a command.
 const COMMAND_BYTES_MAX: usize = 200;
 
@@ -138,7 +141,7 @@ fn state(sources: &Sources<'_>, last_bytes_max: usize) -> String {
 }
 
 fn errors(sources: &Sources<'_>, errors_max: usize) -> String {
-    let mut open: Vec<(usize, &str, &Topic)> = sources
+    let mut open: Vec<(usize, &str, &Topic<'_>)> = sources
         .topics
         .iter()
         .filter_map(|topic| topic.open_error.as_ref().map(|(item, line)| (*item, line.as_str(), topic)))
@@ -158,7 +161,7 @@ fn errors(sources: &Sources<'_>, errors_max: usize) -> String {
     section(ERRORS, &body)
 }
 
-fn push_error(body: &mut String, state: &str, line: &str, topic: &Topic) {
+fn push_error(body: &mut String, state: &str, line: &str, topic: &Topic<'_>) {
     // Writing into a string cannot fail.
     let _ = match &topic.subject {
         Subject::Command(command) => write!(body, "\n- {state}, `{}`: {line}", first_sentence(command, 120)),
@@ -213,7 +216,7 @@ fn listed(sentences: &[&str]) -> String {
 }
 
 /// The line under which a topic's passages stand; empty where each stands for itself.
-pub(super) fn heading(topic: &Topic) -> String {
+pub(super) fn heading(topic: &Topic<'_>) -> String {
     let mut text = String::new();
     match &topic.subject {
         Subject::File(path) => {
@@ -245,7 +248,7 @@ fn command_told(command: &str) -> Cow<'_, str> {
     if clip.len() == command.len() { Cow::Borrowed(command) } else { Cow::Owned(format!("{clip} …")) }
 }
 
-fn push_file_clause(text: &mut String, topic: &Topic) {
+fn push_file_clause(text: &mut String, topic: &Topic<'_>) {
     if let Some(earlier) = topic.earlier.as_ref().filter(|_| topic.change_count + topic.read_count == 0) {
         return text.push_str(earlier);
     }
@@ -256,12 +259,13 @@ fn push_file_clause(text: &mut String, topic: &Topic) {
         push_all(text, &[if position == 0 { ": " } else { ", " }, clause]);
         push_times(text, count);
     }
-    if let Some(why) = topic.why.as_ref().filter(|why| !why.is_empty()) {
+    let why = topic.why.map(|said| first_sentence(said, WHY_BYTES_MAX));
+    if let Some(why) = why.filter(|why| !why.is_empty()) {
         push_all(text, &["; ", why]);
     }
 }
 
-fn push_run_clause(text: &mut String, topic: &Topic) {
+fn push_run_clause(text: &mut String, topic: &Topic<'_>) {
     if let Some(earlier) = topic.earlier.as_ref().filter(|_| topic.call_count == 0) {
         return text.push_str(earlier);
     }
@@ -289,7 +293,7 @@ pub(super) fn write(
 ) -> String {
     let Lines { mut topics, notes, others } = Lines::of(sources, passages, choice);
     let mut is_written = vec![false; topics.len()];
-    let mut body = |is_wanted: &dyn Fn(&Topic) -> bool| {
+    let mut body = |is_wanted: &dyn Fn(&Topic<'_>) -> bool| {
         let mut body = String::new();
         for (index, group) in topics.iter_mut().enumerate() {
             let is_shown = choice.is_open[index] || !group.is_empty();

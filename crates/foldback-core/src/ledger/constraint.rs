@@ -246,13 +246,18 @@ const MAY_END: [bool; 256] = {
 /// The sentences of a text, without the white space around them. A line end ends a sentence.
 pub fn sentences(text: &str) -> Vec<Range<usize>> {
     let mut sentences = Vec::new();
+    each_sentence(text, |span| sentences.push(span));
+    sentences
+}
+
+/// Calls `found` for each of them, in order.
+pub(super) fn each_sentence(text: &str, mut found: impl FnMut(Range<usize>)) {
     let mut start = 0;
     let mut push = |start: usize, end: usize| {
-        let piece = &text[start..end];
-        let trimmed = piece.trim();
+        let piece = text[start..end].trim_end();
+        let trimmed = piece.trim_start();
         if !trimmed.is_empty() {
-            let at = start + (piece.len() - piece.trim_start().len());
-            sentences.push(at..at + trimmed.len());
+            found(start + (piece.len() - trimmed.len())..start + piece.len());
         }
     };
     let bytes = text.as_bytes();
@@ -275,7 +280,6 @@ pub fn sentences(text: &str) -> Vec<Range<usize>> {
         start = end;
     }
     push(start, text.len());
-    sentences
 }
 
 /// Whether white space or nothing stands at the beginning of a character.
@@ -304,12 +308,22 @@ pub fn is_constraint(sentence: &str) -> bool {
 /// Cues by how they begin: a sentence is looked at word by word, once for all of them.
 #[derive(Debug)]
 pub(super) struct Cues {
+    /// For the first letter of a word, which second ones a cue of a script with spaces may have: most
+    /// words are none by that.
+    second_letters: [u32; LETTERS_MAX],
     spaced: [Vec<&'static str>; BUCKETS],
     /// Those of scripts without spaces, which may stand anywhere.
     unspaced: [Vec<&'static str>; BUCKETS],
 }
 
 const BUCKETS: usize = 256;
+
+/// As many letters are told apart by the lower bits of a byte, whatever their case.
+const LETTERS_MAX: usize = 32;
+
+fn letter(byte: u8) -> usize {
+    usize::from(byte) % LETTERS_MAX
+}
 
 /// Where cues are kept that begin with these two bytes, in lower case.
 fn bucket(first: u8, second: u8) -> usize {
@@ -318,12 +332,19 @@ fn bucket(first: u8, second: u8) -> usize {
 
 impl Cues {
     pub(super) fn new(cues: &[&'static str]) -> Self {
-        let mut index =
-            Self { spaced: [const { Vec::new() }; BUCKETS], unspaced: [const { Vec::new() }; BUCKETS] };
+        let mut index = Self {
+            second_letters: [0; LETTERS_MAX],
+            spaced: [const { Vec::new() }; BUCKETS],
+            unspaced: [const { Vec::new() }; BUCKETS],
+        };
         for &cue in cues {
             let &[first, second, ..] = cue.as_bytes() else { panic!("{cue} is too short for a cue") };
-            let of_script = if is_spaced(cue) { &mut index.spaced } else { &mut index.unspaced };
-            of_script[bucket(first, second)].push(cue);
+            if is_spaced(cue) {
+                index.second_letters[letter(first)] |= 1 << letter(second);
+                index.spaced[bucket(first, second)].push(cue);
+            } else {
+                index.unspaced[bucket(first, second)].push(cue);
+            }
         }
         index
     }
@@ -344,8 +365,9 @@ impl Cues {
                 rest.get(..cue.len()).is_some_and(|start| start.eq_ignore_ascii_case(cue.as_bytes()))
                     && !rest.get(cue.len()).is_some_and(|&next| is_ascii_letter(next))
             };
-            let bucket = bucket(first.to_ascii_lowercase(), second.to_ascii_lowercase());
-            if self.spaced[bucket].iter().any(begins) {
+            let may_begin = self.second_letters[letter(first)] >> letter(second) & 1 == 1;
+            let bucket = || bucket(first.to_ascii_lowercase(), second.to_ascii_lowercase());
+            if may_begin && self.spaced[bucket()].iter().any(begins) {
                 return true;
             }
             // On to the next word.

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::constraint::sentences;
+use super::constraint::each_sentence;
 
 /// Tags that hosts put around what they add to a user's message: not the user's words.
 const HOST_TAGS: &[&str] = &[
@@ -34,39 +34,36 @@ pub(crate) fn own_words(text: &str) -> Vec<Range<usize>> {
     let mut own = Vec::new();
     for line in outside_code(text) {
         let content = &text[line.clone()];
-        let spans = sentences(content).into_iter().filter(|span| is_prose(&content[span.clone()]));
-        own.extend(spans.map(|span| line.start + span.start..line.start + span.end));
+        each_sentence(content, |span| {
+            if is_prose(&content[span.clone()]) {
+                own.push(line.start + span.start..line.start + span.end);
+            }
+        });
     }
     own
 }
 
 /// The lines of a message that stand neither in a block of code nor in what the host added.
-pub(super) fn outside_code(text: &str) -> Vec<Range<usize>> {
-    let mut lines = Vec::new();
+pub(super) fn outside_code(text: &str) -> impl Iterator<Item = Range<usize>> {
     let mut is_fenced = false;
     let mut host_tag: Option<&str> = None;
-    let mut start = 0;
-    for line in text.split_inclusive('\n') {
-        let (line_start, trimmed) = (start, line.trim());
-        start += line.len();
+    let mut end = 0;
+    text.split_inclusive('\n').filter_map(move |line| {
+        let (start, trimmed) = (end, line.trim());
+        end += line.len();
         if let Some(tag) = host_tag {
-            if closes(trimmed, tag) {
-                host_tag = None;
-            }
-            continue;
+            host_tag = Some(tag).filter(|tag| !closes(trimmed, tag));
+            return None;
         }
         let tag = trimmed.starts_with('<').then(|| HOST_TAGS.iter().find(|tag| opens(trimmed, tag)));
         if let Some(tag) = tag.flatten() {
-            host_tag = Some(tag).filter(|tag| !closes(trimmed, tag)).copied();
-            continue;
+            host_tag = Some(*tag).filter(|tag| !closes(trimmed, tag));
+            return None;
         }
-        if trimmed.starts_with("```") {
-            is_fenced = !is_fenced;
-        } else if !is_fenced {
-            lines.push(line_start..start);
-        }
-    }
-    lines
+        let is_fence = trimmed.starts_with("```");
+        is_fenced ^= is_fence;
+        (!is_fence && !is_fenced).then_some(start..end)
+    })
 }
 
 fn opens(line: &str, tag: &str) -> bool {

@@ -129,9 +129,7 @@ const NAME_BYTES_MAX: usize = 48;
 
 /// The verb of a known tool. Servers put their own name before that of the tool.
 pub(super) fn verb_of(name: &str) -> Option<Verb> {
-    let is_joint = |at: &usize| name.as_bytes()[*at..].starts_with(b"__");
-    let start = (0..name.len()).rev().find(is_joint).map_or(0, |at| at + 2);
-    let name = &name[start..];
+    let name = name.rsplit_once("__").map_or(name, |(_, name)| name);
     if name.len() > NAME_BYTES_MAX {
         return None;
     }

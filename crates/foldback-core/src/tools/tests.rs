@@ -305,3 +305,12 @@ fn any_text_is_read_without_a_panic() {
         free("exec", text);
     }
 }
+
+#[test]
+fn a_path_that_leads_nowhere_else_stays_as_it_is() {
+    for path in ["a", "/a/b.rs", "src/a b.rs", "~/x", "C:/x", "/", "..", ".", "./a", ".env", "a/.env", "a..b"]
+    {
+        let around = format!("{path}/./");
+        assert_eq!(resolved(None, path), resolved(None, &around), "{path}");
+    }
+}

@@ -81,3 +81,34 @@ proptest! {
         prop_assert_eq!(parts(once.iter()), parts(twice.iter()));
     }
 }
+
+#[test]
+fn items_of_a_body_that_are_written_anew_read_as_they_were() {
+    let bodies: [(Format, &[u8]); 8] = [
+        (Format::Anthropic, include_bytes!("../fixtures/anthropic/request.json")),
+        (Format::Anthropic, include_bytes!("../fixtures/anthropic/messages-in-flight.json")),
+        (Format::Gemini, include_bytes!("../fixtures/gemini/request.json")),
+        (Format::Gemini, include_bytes!("../fixtures/gemini/contents-with-snapshot.json")),
+        (Format::OpenaiChat, include_bytes!("../fixtures/openai-chat/body.json")),
+        (Format::OpenaiChat, include_bytes!("../fixtures/openai-chat/bare.json")),
+        (Format::OpenaiResponses, include_bytes!("../fixtures/openai-responses/body.json")),
+        (Format::OpenaiResponses, include_bytes!("../fixtures/openai-responses/bare.json")),
+    ];
+    for (format, body) in bodies {
+        let items_of = |session: &Session| -> Vec<Arc<Item>> {
+            let recorded = session.conversations()[0].recorded().iter();
+            recorded.map(|recorded| Arc::new(Item::clone(&recorded.item))).collect()
+        };
+        let session = Session::read(body.to_vec()).unwrap();
+        assert_eq!(session.format(), format);
+        // Copies are not known to be what stands in the body.
+        let items = items_of(&session);
+        let written = write(format, &items, Some(&session)).unwrap();
+        assert_eq!(written.losses, [], "{format}");
+        let again = items_of(&Session::read(written.to_bytes()).unwrap());
+        let parts = |items: &[Arc<Item>]| -> Vec<(ItemKind, Part)> {
+            items.iter().flat_map(|item| item.parts.iter().map(|part| (item.kind, part.clone()))).collect()
+        };
+        assert_eq!(parts(&again), parts(&items), "{format}");
+    }
+}

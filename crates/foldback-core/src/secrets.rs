@@ -172,16 +172,7 @@ const JWT_PART_BYTES_MIN: usize = 10;
 const AUTHORIZATION_BYTES_MIN: usize = 16;
 
 fn is_word_byte(byte: u8) -> bool {
-    const WORDS: [bool; 256] = {
-        let mut words = [false; 256];
-        let mut byte = 0;
-        while byte < words.len() {
-            words[byte] = (byte as u8).is_ascii_alphanumeric() || matches!(byte as u8, b'_' | b'-');
-            byte += 1;
-        }
-        words
-    };
-    WORDS[usize::from(byte)]
+    byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-')
 }
 
 /// What is found word by word: keys by their form, and values by the name before them.

@@ -432,6 +432,8 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(foldback_testkit::config())]
+
         #[test]
         fn what_counts_as_inside_a_calibrated_budget_is_inside_the_real_one(
             window_tokens in 1_000u64..2_000_000,

@@ -354,6 +354,8 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(foldback_testkit::config())]
+
         #[test]
         fn turns_cover_every_item_once_and_in_order(
             turn_ids in prop::collection::vec(prop::sample::select(vec![None, Some("a"), Some("b")]), 0..20),

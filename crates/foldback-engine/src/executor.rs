@@ -306,7 +306,7 @@ pub(crate) fn judge_view(
 mod tests {
     use std::sync::Mutex;
 
-    use proptest::prelude::{ProptestConfig, prop, prop_assert, prop_assert_eq, proptest};
+    use proptest::prelude::{prop, prop_assert, prop_assert_eq, proptest};
 
     use super::*;
     use crate::ask::DigestBackend;
@@ -315,17 +315,14 @@ mod tests {
         DropReasoningStrategy, Item, ItemKind, LadderStrategy, Overlay, Part, Reasoning, StrategyPipeline,
         Transcript,
     };
-    use foldback_testkit::{config, recipe};
-
-    /// Planning itself has its own properties; here it is the road around it.
-    const CASES: u32 = 2_000;
+    use foldback_testkit::recipe;
 
     fn request<'a>(view: &'a View, strategy: &'a dyn Strategy) -> Execution<'a> {
         Execution { view, strategy, budget: None, dialect: None, cause: None, now: None }
     }
 
     proptest! {
-        #![proptest_config(ProptestConfig { cases: CASES, ..config() })]
+        #![proptest_config(foldback_testkit::costly(5))]
 
         /// T1, T2: whatever was recorded, what comes out is valid, and the record is untouched.
         #[test]

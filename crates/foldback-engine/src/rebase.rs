@@ -50,13 +50,11 @@ pub(crate) fn is_same_overlay(first: &Overlay, second: &Overlay) -> bool {
 mod tests {
     use super::*;
     use foldback_core::{Budget, Item, LadderStrategy, Tokens, Transcript, plan};
-    use foldback_testkit::{config, recipe};
-    use proptest::prelude::{ProptestConfig, prop, prop_assert, prop_assert_eq, proptest};
-
-    const CASES: u32 = 1_000;
+    use foldback_testkit::recipe;
+    use proptest::prelude::{prop, prop_assert, prop_assert_eq, proptest};
 
     proptest! {
-        #![proptest_config(ProptestConfig { cases: CASES, ..config() })]
+        #![proptest_config(foldback_testkit::costly(10))]
 
         /// T1: what arrives during a compaction is there afterwards, in order, behind the compacted
         /// past.

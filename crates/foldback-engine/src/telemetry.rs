@@ -1,7 +1,6 @@
 //! Spans and events for `tracing`: sizes, names and times, never contents, never keys.
 //!
-//! Requests to models, turns and tools have spans of OpenTelemetry's conventions for generative AI where
-//! they are made, in the crates of backends and of the agent loop, behind their feature `otel`.
+//! The crates of backends and of the agent loop make the spans of requests, turns and tools.
 
 use std::borrow::Cow;
 

@@ -1,10 +1,8 @@
-//! Spans of turns and of tools. With the feature `otel` they are those of OpenTelemetry's conventions for
-//! generative AI, whose names stand here as they are written on the wire; requests to the model have their
-//! own, from the client that makes them. Names, sizes and kinds, never contents.
+//! The spans of turns and of tools, by OpenTelemetry's conventions for generative AI. The client that asks
+//! a model makes the spans of requests. A span holds names, sizes and kinds, never contents.
 
 use foldback_core::{SessionId, ToolCall, TurnId};
 use tracing::Span;
-#[cfg(feature = "otel")]
 use tracing::field::Empty;
 
 use crate::error::LoopError;
@@ -15,7 +13,6 @@ use crate::session::TurnResult;
 const TOOL_ERROR: &str = "tool_error";
 
 /// The span of a turn: one invocation of the agent.
-#[cfg(feature = "otel")]
 pub(crate) fn turn_span(session_id: &SessionId, turn_id: &TurnId, model: &dyn Model) -> Span {
     // A model is named `protocol:model`; the provider is the conventions' word for whose protocol it is.
     let (protocol, name) = model.name().split_once(':').unwrap_or(("", model.name()));
@@ -39,12 +36,6 @@ pub(crate) fn turn_span(session_id: &SessionId, turn_id: &TurnId, model: &dyn Mo
     )
 }
 
-/// The span of a turn.
-#[cfg(not(feature = "otel"))]
-pub(crate) fn turn_span(session_id: &SessionId, turn_id: &TurnId, _model: &dyn Model) -> Span {
-    tracing::debug_span!("agent_turn", session = %session_id, turn = %turn_id)
-}
-
 /// Records how a turn ended.
 pub(crate) fn turn_ended(span: &Span, result: &Result<TurnResult, LoopError>) {
     match result {
@@ -57,7 +48,6 @@ pub(crate) fn turn_ended(span: &Span, result: &Result<TurnResult, LoopError>) {
 }
 
 /// The span of one call of a tool.
-#[cfg(feature = "otel")]
 pub(crate) fn tool_span(call: &ToolCall) -> Span {
     tracing::info_span!(
         "execute_tool",
@@ -70,12 +60,6 @@ pub(crate) fn tool_span(call: &ToolCall) -> Span {
         "gen_ai.tool.type" = "function",
         "error.type" = Empty,
     )
-}
-
-/// The span of one call of a tool.
-#[cfg(not(feature = "otel"))]
-pub(crate) fn tool_span(call: &ToolCall) -> Span {
-    tracing::debug_span!("agent_tool", tool = &*call.name, call = &*call.id)
 }
 
 /// Records that a tool failed, was stopped, or does not exist.

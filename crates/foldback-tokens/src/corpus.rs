@@ -1,20 +1,14 @@
-//! Texts to count in tests: messages composed from word lists by seed, and, where there are any,
-//! the texts of recorded sessions.
+//! Texts to count in tests: messages composed from word lists by seed, and the texts of recorded
+//! sessions.
 
 use std::fs;
-use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use crate::encoding::Encoding;
 
 /// The other implementation of each encoding.
 pub(crate) fn peers() -> [(Encoding, &'static bpe_openai::Tokenizer); 2] {
     [(Encoding::O200k, bpe_openai::o200k_base()), (Encoding::Cl100k, bpe_openai::cl100k_base())]
-}
-
-/// Says something that is seen even where a passing test's output is not.
-pub(crate) fn note(text: &str) {
-    writeln!(std::io::stderr().lock(), "foldback-tokens: {text}").expect("standard error can be written");
 }
 
 /// An endless supply of texts; the same seed gives the same texts.
@@ -265,40 +259,8 @@ impl Corpus {
     }
 }
 
-/// The texts of one recorded session.
-pub(crate) struct RealFile {
-    pub(crate) name: String,
-    /// The whole file first, then every string in it.
-    pub(crate) texts: Vec<String>,
-}
-
-/// Recorded sessions, in the order of their paths; none where the directory is not there.
-pub(crate) fn real_files() -> Option<Vec<RealFile>> {
-    let root = match std::env::var_os("FOLDBACK_DATA") {
-        Some(root) => PathBuf::from(root),
-        None => Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data"),
-    };
-    if !root.is_dir() {
-        return None;
-    }
-    let mut paths = Vec::new();
-    collect_paths(&root, &mut paths);
-    paths.sort();
-    Some(paths.iter().map(|path| read_session(path)).collect())
-}
-
-fn collect_paths(directory: &Path, paths: &mut Vec<PathBuf>) {
-    for entry in fs::read_dir(directory).expect("a directory of sessions can be listed") {
-        let path = entry.expect("a directory of sessions can be listed").path();
-        if path.is_dir() {
-            collect_paths(&path, paths);
-        } else if path.extension().is_some_and(|extension| extension == "json" || extension == "jsonl") {
-            paths.push(path);
-        }
-    }
-}
-
-fn read_session(path: &Path) -> RealFile {
+/// The texts of a recorded session: the whole file first, then every string in it.
+pub(crate) fn texts_of(path: &Path) -> Vec<String> {
     let bytes = fs::read(path).expect("a session can be read");
     let whole = String::from_utf8_lossy(&bytes).into_owned();
     let mut texts = vec![whole.clone()];
@@ -306,7 +268,7 @@ fn read_session(path: &Path) -> RealFile {
     for value in serde_json::Deserializer::from_str(&whole).into_iter().map_while(Result::ok) {
         collect_strings(value, &mut texts);
     }
-    RealFile { name: path.display().to_string(), texts }
+    texts
 }
 
 fn collect_strings(value: serde_json::Value, texts: &mut Vec<String>) {

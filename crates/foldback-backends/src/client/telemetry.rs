@@ -1,23 +1,19 @@
-//! The span of one request to a model: with the feature `otel` an inference span of OpenTelemetry's
-//! conventions for generative AI, without it none. Names, sizes and times, never contents, never keys.
+//! The span of one request to a model, by OpenTelemetry's conventions for generative AI. It holds names,
+//! sizes and times, never contents, never keys.
 //!
-//! Names of attributes stand here as they are written on the wire: the conventions are still moving.
+//! Attribute names are written out here, without a crate for them: the conventions are still moving.
 //! `error.type` is what [`BackendError::error_type`] says. Arrays are written as JSON, because fields of
 //! `tracing` are scalars.
 
 use foldback_core::{FinishReason, Tokens};
 use foldback_engine::BackendError;
 use tracing::Span;
+use tracing::field::Empty;
 
-#[cfg(feature = "otel")]
-use super::Protocol;
-use super::{Line, ModelAnswer};
+use super::{Line, ModelAnswer, Protocol};
 
 /// The span around one request.
-#[cfg(feature = "otel")]
 pub(super) fn request_span(line: &Line, tokens_max: Option<Tokens>) -> Span {
-    use tracing::field::Empty;
-
     let (model, address) = (&*line.model, line.endpoint.host());
     tracing::info_span!(
         "chat",
@@ -38,12 +34,6 @@ pub(super) fn request_span(line: &Line, tokens_max: Option<Tokens>) -> Span {
         "server.port" = line.url.port_or_known_default(),
         "error.type" = Empty,
     )
-}
-
-/// No span: what is said of a request without the feature are events.
-#[cfg(not(feature = "otel"))]
-pub(super) fn request_span(_line: &Line, _tokens_max: Option<Tokens>) -> Span {
-    Span::none()
 }
 
 /// Records how a request ended.
@@ -84,7 +74,6 @@ fn finish_name(finish: FinishReason) -> &'static str {
 }
 
 /// Hosts of providers that the conventions have a name for, and the name.
-#[cfg(feature = "otel")]
 const PROVIDERS: [(&str, &str); 10] = [
     ("api.anthropic.com", "anthropic"),
     ("api.openai.com", "openai"),
@@ -100,7 +89,6 @@ const PROVIDERS: [(&str, &str); 10] = [
 
 /// Who provides a model, to the best of our knowledge: its host where that is known, else whose protocol
 /// it speaks, as the conventions want it.
-#[cfg(feature = "otel")]
 fn provider(host: &str, protocol: Protocol) -> &'static str {
     let is_at =
         |known: &str| host == known || host.strip_suffix(known).is_some_and(|rest| rest.ends_with('.'));
@@ -112,7 +100,7 @@ fn provider(host: &str, protocol: Protocol) -> &'static str {
     known.map_or(spoken, |(_, name)| name)
 }
 
-#[cfg(all(test, feature = "otel"))]
+#[cfg(test)]
 mod tests {
     use super::*;
 

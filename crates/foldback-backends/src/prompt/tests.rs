@@ -4,10 +4,8 @@ use foldback_core::{
     Blob, EstimatingCounter, File, Media, Part, Reasoning, ResultPart, SummaryOrigin, TokenCounter,
     ToolResult,
 };
-use foldback_testkit::config;
 use foldback_testkit::recipe::recipe;
 use proptest::prelude::*;
-use proptest::test_runner::Config;
 use serde_json::json;
 
 use super::*;
@@ -52,7 +50,7 @@ fn forgery() -> impl Strategy<Value = String> {
 }
 
 proptest! {
-    #![proptest_config(config())]
+    #![proptest_config(foldback_testkit::config())]
 
     #[test]
     fn whatever_the_items_say_each_block_ends_once_and_headings_are_ours(
@@ -81,11 +79,8 @@ proptest! {
 
 }
 
-/// Each case looks for every text of a conversation in all of it.
-const CONVERSATIONS: u32 = 48;
-
 proptest! {
-    #![proptest_config(Config { cases: CONVERSATIONS, ..config() })]
+    #![proptest_config(foldback_testkit::costly(50))]
 
     #[test]
     fn everything_said_stands_in_the_prompt(recipe in recipe()) {

@@ -354,6 +354,8 @@ fn write_escaped(text: &str, written: &mut String) {
 }
 
 proptest! {
+    #![proptest_config(foldback_testkit::config())]
+
     /// T5.
     #[test]
     fn items_come_back_as_they_were_written(items in vec(item(), 0..6)) {

@@ -391,6 +391,8 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(foldback_testkit::config())]
+
         #[test]
         fn the_upper_bound_is_never_below_the_estimate(
             observations in proptest::collection::vec((0u64..1 << 40, 0u64..1 << 40), 0..40),

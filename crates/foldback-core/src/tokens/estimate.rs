@@ -298,6 +298,8 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(foldback_testkit::config())]
+
         #[test]
         fn a_prefix_never_costs_more_than_the_whole(text in "\\PC{0,80}|[a-zA-Z0-9_. \n\t\"{}-]{0,200}") {
             let whole = count(&text);

@@ -104,7 +104,7 @@ fn shorten_in_flight(
 
 #[cfg(test)]
 mod tests {
-    use proptest::prelude::{ProptestConfig, prop, prop_assert, proptest};
+    use proptest::prelude::{prop, prop_assert, proptest};
 
     use super::*;
     use crate::compaction::CompactionError;
@@ -112,13 +112,10 @@ mod tests {
     use foldback_core::{
         Dialect, Item, PreserveUserMessagesStrategy, SummarizeOlderStrategy, Tokens, Transcript, View, plan,
     };
-    use foldback_testkit::{config, recipe};
-
-    /// Planning itself has its own properties.
-    const CASES: u32 = 1_000;
+    use foldback_testkit::recipe;
 
     proptest! {
-        #![proptest_config(ProptestConfig { cases: CASES, ..config() })]
+        #![proptest_config(foldback_testkit::costly(10))]
 
         /// T2: cutting at any place splits no pair; where the size cannot be reached, it is said.
         #[test]

@@ -3,7 +3,6 @@
 mod bodies;
 
 use foldback_core::{FinishReason, Part, Reasoning, Timestamp, Tokens, ToolInput, Usage};
-use foldback_testkit::config;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -321,7 +320,7 @@ fn noise() -> impl Strategy<Value = String> {
 }
 
 proptest! {
-    #![proptest_config(config())]
+    #![proptest_config(foldback_testkit::config())]
 
     #[test]
     fn text_in_any_pieces_is_the_same_answer(pieces in prop::collection::vec(".{0,6}", 0..8)) {

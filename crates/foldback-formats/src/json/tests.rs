@@ -196,6 +196,8 @@ fn value() -> impl Strategy<Value = Value> {
 }
 
 proptest! {
+    #![proptest_config(foldback_testkit::config())]
+
     #[test]
     fn nothing_is_read_that_serde_json_reads_differently(json in jsonish()) {
         all_agree(&json);

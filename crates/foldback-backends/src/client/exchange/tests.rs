@@ -1,7 +1,6 @@
 //! Streams in any pieces, and bytes that are no stream.
 
 use foldback_core::{FinishReason, Part};
-use foldback_testkit::config;
 use futures_util::stream;
 use proptest::prelude::*;
 use serde_json::json;
@@ -52,7 +51,7 @@ fn pieces(bytes: &[u8], cuts: &[prop::sample::Index]) -> Vec<Vec<u8>> {
 }
 
 proptest! {
-    #![proptest_config(config())]
+    #![proptest_config(foldback_testkit::config())]
 
     #[test]
     fn a_stream_is_the_same_answer_wherever_it_is_cut_into_pieces(

@@ -1,14 +1,12 @@
 use std::collections::HashSet;
 
 use foldback_core::{ItemId, View};
-use foldback_testkit::{config, recipe};
-use proptest::prelude::{ProptestConfig, prop_assert, prop_assert_eq, proptest};
+use foldback_testkit::recipe;
+use proptest::prelude::{prop_assert, prop_assert_eq, proptest};
 
 use super::super::chunk::{CHUNKS_MAX, all_calls, chunks};
 use super::super::folding::ROOM_TOKENS_MIN;
 use super::*;
-
-const CASES: u32 = 2_000;
 
 fn room(call: u64, handle: &Handle) -> Room<'_> {
     Room { call: Tokens(call), all: all_calls(Tokens(call)), handle }
@@ -27,7 +25,7 @@ fn is_left_out_line(item: &Item) -> bool {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: CASES, ..config() })]
+    #![proptest_config(foldback_testkit::costly(5))]
 
     /// Nothing is ever sent that a known window cannot hold.
     #[test]

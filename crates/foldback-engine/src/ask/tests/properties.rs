@@ -1,14 +1,11 @@
 //! Whatever was recorded and whatever a backend does.
 
-use foldback_testkit::{config, recipe};
+use foldback_testkit::recipe;
 use proptest::prelude::{
-    Just, ProptestConfig, Strategy as Generator, prop, prop_assert, prop_assert_eq, prop_oneof, proptest,
+    Just, Strategy as Generator, prop, prop_assert, prop_assert_eq, prop_oneof, proptest,
 };
 
 use super::*;
-
-/// Filling a fold takes longer than planning one.
-const CASES: u32 = 600;
 
 /// Windows from which on a backend is asked whatever the fold.
 const WINDOW_MIN: u64 = 4_000;
@@ -43,7 +40,7 @@ fn block_on<T>(future: impl Future<Output = T>) -> T {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: CASES, ..config() })]
+    #![proptest_config(foldback_testkit::costly(16))]
 
     /// No request is larger than a window that is known, every fold gets a summary that is taken,
     /// before the deadline, and the same script gives the same summary (T6).

@@ -1,0 +1,13 @@
+//! What the crate promises, from outside.
+#![allow(clippy::unwrap_used, reason = "a failed test says where")]
+
+mod constraints;
+mod defects;
+mod dialect;
+mod diff;
+mod estimate_error;
+mod ledger;
+mod presets;
+mod properties;
+mod splice;
+mod worked_example;

@@ -1,0 +1,8 @@
+//! What the crate promises, from outside.
+#![allow(clippy::unwrap_used, reason = "a failed test says where")]
+
+mod compactor;
+mod layout;
+mod session;
+mod telemetry;
+mod undo;

@@ -1,0 +1,5 @@
+//! What the crate promises, from outside.
+#![allow(clippy::unwrap_used, reason = "a failed test says where")]
+
+mod conformance;
+mod conversions;

@@ -1,0 +1,127 @@
+//! Where the writers write.
+
+use std::path::PathBuf;
+
+use foldback_engine::Store;
+use foldback_engine::store::Retention;
+use foldback_store::{PostgresOptions, PostgresStore, SqliteStore};
+use foldback_testkit::needs;
+
+use super::Failure;
+
+/// The tables of the first version.
+const SQLITE_V1: &str = include_str!("../../../src/sqlite/schema/1.sql");
+
+/// Takes away what later versions added.
+const POSTGRES_BACK_TO_V1: &str =
+    "DROP INDEX items_by_handle; DROP TABLE tail; CREATE INDEX sessions_by_update ON sessions (updated_at);
+    ALTER TABLE blocks DROP COLUMN is_joined; DROP TABLE jobs, search; DROP INDEX bodies_to_index;
+    ALTER TABLE bodies DROP COLUMN is_indexed; UPDATE store_version SET version = 1";
+
+/// A store that both processes can open.
+#[derive(Clone, Debug)]
+pub(crate) enum Target {
+    Sqlite { path: PathBuf },
+    Postgres { schema: String },
+}
+
+impl Target {
+    pub(crate) fn sqlite() -> Result<Self, Failure> {
+        let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
+        // Kept where a round fails, to be looked at by hand.
+        Ok(Self::Sqlite { path: folder.keep().join("store.db") })
+    }
+
+    pub(crate) fn postgres() -> Self {
+        Self::Postgres { schema: format!("kill_{}", std::process::id()) }
+    }
+
+    pub(crate) fn parse(text: &str) -> Result<Self, Failure> {
+        match text.split_once(':') {
+            Some(("sqlite", path)) => Ok(Self::Sqlite { path: path.into() }),
+            Some(("postgres", schema)) => Ok(Self::Postgres { schema: schema.to_owned() }),
+            _ => Err(format!("{text} is no store")),
+        }
+    }
+
+    pub(crate) fn to_argument(&self) -> String {
+        match self {
+            Self::Sqlite { path } => format!("sqlite:{}", path.display()),
+            Self::Postgres { schema } => format!("postgres:{schema}"),
+        }
+    }
+
+    /// Takes the store away, once nothing was wrong with it.
+    pub(crate) fn remove(&self) -> Result<(), Failure> {
+        match self {
+            Self::Sqlite { path } => {
+                let folder = path.parent().ok_or("the store has no folder")?;
+                std::fs::remove_dir_all(folder).map_err(|error| error.to_string())
+            }
+            // The server's files go with the server.
+            Self::Postgres { .. } => Ok(()),
+        }
+    }
+
+    pub(crate) async fn open(&self) -> Result<Box<dyn Store>, Failure> {
+        match self {
+            Self::Sqlite { path } => {
+                let store = SqliteStore::open(path).await.map_err(|error| error.to_string())?;
+                Ok(Box::new(store))
+            }
+            Self::Postgres { schema } => Ok(Box::new(open_postgres(schema).await?)),
+        }
+    }
+
+    /// Makes it a store of the first version, with everything in it.
+    pub(crate) async fn make_old(&self) -> Result<(), Failure> {
+        // The first version had no tail.
+        let settled = self.open().await?.gc(&Retention::default()).await;
+        settled.map_err(|error| error.to_string())?;
+        match self {
+            Self::Sqlite { path } => make_old_file(path).map_err(|error| error.to_string()),
+            Self::Postgres { schema } => {
+                let client = connect(schema).await?;
+                client.batch_execute(POSTGRES_BACK_TO_V1).await.map_err(|error| error.to_string())
+            }
+        }
+    }
+}
+
+pub(crate) async fn open_postgres(schema: &str) -> Result<PostgresStore, Failure> {
+    let options = PostgresOptions { schema: schema.to_owned(), ..PostgresOptions::default() };
+    PostgresStore::open_with(&needs::postgres(), options).await.map_err(|error| error.to_string())
+}
+
+/// A connection of our own, beside the store's.
+pub(crate) async fn connect(schema: &str) -> Result<tokio_postgres::Client, Failure> {
+    let connected = tokio_postgres::connect(&needs::postgres(), tokio_postgres::NoTls).await;
+    let (client, connection) = connected.map_err(|error| error.to_string())?;
+    tokio::spawn(connection);
+    let set = client.batch_execute(&format!("SET search_path TO {schema}")).await;
+    set.map_err(|error| error.to_string())?;
+    Ok(client)
+}
+
+fn make_old_file(path: &PathBuf) -> Result<(), Box<dyn std::error::Error>> {
+    let old = path.with_extension("old");
+    let db = rusqlite::Connection::open(&old)?;
+    db.execute_batch("PRAGMA auto_vacuum = INCREMENTAL; PRAGMA journal_mode = WAL")?;
+    db.execute_batch(SQLITE_V1)?;
+    db.execute_batch("PRAGMA application_id = 0x666f6c64; PRAGMA user_version = 1")?;
+    db.execute("ATTACH ?1 AS newest", [path.to_string_lossy()])?;
+    for table in ["sessions", "loops", "packs", "bodies", "items", "handles", "originals"] {
+        db.execute_batch(&format!("INSERT INTO {table} SELECT * FROM newest.{table}"))?;
+    }
+    let blocks = "id, session, number, loop, parent, reach, stored_at, data, layout";
+    db.execute_batch(&format!("INSERT INTO blocks ({blocks}) SELECT {blocks} FROM newest.blocks"))?;
+    drop(db);
+    for suffix in ["-wal", "-shm"] {
+        let beside = PathBuf::from(format!("{}{suffix}", path.display()));
+        if beside.exists() {
+            std::fs::remove_file(beside)?;
+        }
+    }
+    std::fs::rename(old, path)?;
+    Ok(())
+}

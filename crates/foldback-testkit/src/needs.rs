@@ -1,0 +1,69 @@
+//! What some tests need and a machine may not have. This is the one place that says where it is.
+//!
+//! Such a test is marked with one of the reasons below: `#[ignore = "needs PostgreSQL"]`. So
+//! `cargo test` and `cargo xtask quick` leave it out and say so; `cargo xtask test` starts what is
+//! needed and runs it. A test that runs without what it needs fails.
+//!
+//! | reason | variable | who sets it |
+//! |---|---|---|
+//! | `needs PostgreSQL` | `FOLDBACK_POSTGRES_URL` | `cargo xtask test`, `cargo xtask postgres COMMAND` |
+//! | `needs llama.cpp` | `FOLDBACK_LLAMA_URL` | `cargo xtask test`, `cargo xtask llama` |
+//! | `needs recorded sessions` | `FOLDBACK_SESSIONS` | you: a folder of session files |
+//! | `needs a small file system` | none | Linux, for a user who may mount one |
+
+use std::path::{Path, PathBuf};
+
+/// The endings of session files.
+const ENDINGS: [&str; 3] = ["json", "jsonl", "traj"];
+
+/// The address of a PostgreSQL server that the tests may fill.
+///
+/// # Panics
+/// Without one.
+pub fn postgres() -> String {
+    variable("FOLDBACK_POSTGRES_URL", "`cargo xtask postgres COMMAND` starts a server and sets it")
+}
+
+/// The address of a llama.cpp server.
+///
+/// # Panics
+/// Without one.
+pub fn llama() -> String {
+    variable("FOLDBACK_LLAMA_URL", "`cargo xtask llama` starts a server and says what to set")
+}
+
+/// A folder of recorded sessions.
+///
+/// # Panics
+/// Where there is none, or no session in it.
+pub fn sessions() -> PathBuf {
+    let folder = variable("FOLDBACK_SESSIONS", "set it to a folder of session files");
+    // Cargo runs tests in the folder of their crate; people name folders from the repository's.
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let folder = root.join(folder);
+    assert!(!session_files(&folder).is_empty(), "no session files in {}", folder.display());
+    folder
+}
+
+/// Every session file below a folder, in the order of their paths.
+pub fn session_files(folder: &Path) -> Vec<PathBuf> {
+    let (mut files, mut folders) = (Vec::new(), vec![folder.to_owned()]);
+    while let Some(folder) = folders.pop() {
+        let entries =
+            std::fs::read_dir(&folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
+        for path in entries.map(|entry| entry.expect("a folder can be listed").path()) {
+            let has = |ending: &&str| path.extension().is_some_and(|found| found == *ending);
+            match path.is_dir() {
+                true => folders.push(path),
+                false if ENDINGS.iter().any(|ending| has(&ending)) => files.push(path),
+                false => {}
+            }
+        }
+    }
+    files.sort();
+    files
+}
+
+fn variable(name: &str, hint: &str) -> String {
+    std::env::var(name).unwrap_or_else(|_| panic!("{name} is not set; {hint}"))
+}

@@ -14,12 +14,26 @@ pub(crate) fn root() -> PathBuf {
     manifest.parent().unwrap_or(manifest).to_owned()
 }
 
+/// What cargo tells the program that it runs about that program: build scripts would take it for a change.
+const ABOUT_US: [&str; 2] = ["CARGO_MANIFEST_", "CARGO_PKG_"];
+
 /// The cargo that runs us, with these arguments.
 pub(crate) fn cargo(arguments: &[&str]) -> Command {
     let program = std::env::var_os("CARGO").unwrap_or_else(|| OsString::from("cargo"));
     let mut command = Command::new(program);
     command.args(arguments).current_dir(root());
+    let names = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
+    for name in names.filter(|name| ABOUT_US.iter().any(|start| name.starts_with(start))) {
+        command.env_remove(name);
+    }
     command
+}
+
+/// Where cargo puts what it builds.
+pub(crate) fn target_folder() -> Result<PathBuf, Failure> {
+    let metadata = metadata("Cargo.toml")?;
+    let folder = metadata["target_directory"].as_str().map(PathBuf::from);
+    folder.ok_or_else(|| Failure::Failed("cargo metadata does not name the target directory".to_owned()))
 }
 
 /// Runs a command with our own output; fails where it fails.
@@ -35,11 +49,6 @@ pub(crate) fn run(command: &mut Command) -> Result<(), Failure> {
 /// Runs a command for what it prints.
 pub(crate) fn read(command: &mut Command) -> Result<String, Failure> {
     output(command).map(|output| String::from_utf8_lossy(&output.stdout).into_owned())
-}
-
-/// Runs a command for what it says on stderr.
-pub(crate) fn complaint(command: &mut Command) -> Result<String, Failure> {
-    output(command).map(|output| String::from_utf8_lossy(&output.stderr).into_owned())
 }
 
 fn output(command: &mut Command) -> Result<Output, Failure> {

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use crate::{Failure, cargo, purity};
+use crate::{Failure, cargo, purity, sources};
 
 /// Which of our crates each of our crates may use, in `[dependencies]` and
 /// `[build-dependencies]`.
@@ -101,6 +101,7 @@ fn broken_rules() -> Result<Vec<String>, Failure> {
     let mut broken = forbidden_edges(&cargo::metadata("Cargo.toml")?);
     broken.extend(forbidden_in_core(&core_tree()?));
     broken.extend(purity::impure_sources(&cargo::root(), "crates/foldback-core/src")?);
+    broken.extend(sources::careless_tests(&cargo::root())?);
     Ok(broken)
 }
 

@@ -10,7 +10,7 @@ use std::thread;
 use std::time::Duration;
 
 use crate::Failure;
-use crate::cargo::{answers, metadata, read, root, run as run_command};
+use crate::cargo::{answers, read, root, run as run_command, target_folder};
 
 /// Where tests find the server's address.
 pub(crate) const URL_VARIABLE: &str = "FOLDBACK_LLAMA_URL";
@@ -117,11 +117,7 @@ pub(crate) fn run(options: &Options) -> Result<(), Failure> {
 
 /// What is installed and written stays here.
 fn folder() -> Result<PathBuf, Failure> {
-    let metadata = metadata("Cargo.toml")?;
-    let target = metadata["target_directory"].as_str();
-    let target =
-        target.ok_or_else(|| Failure::Failed("cargo metadata names no target directory".to_owned()))?;
-    let folder = Path::new(target).join("llama");
+    let folder = target_folder()?.join("llama");
     fs::create_dir_all(&folder).map_err(|error| Failure::Failed(format!("{}: {error}", folder.display())))?;
     Ok(folder)
 }

@@ -5,16 +5,20 @@
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a command-line program reports by printing")]
 
 mod cargo;
+mod dependencies;
 mod edges;
 mod fuzz;
 mod generate;
-mod kill;
 mod llama;
 mod mutate;
 mod postgres;
 mod purity;
+mod runner;
 mod sessions;
+mod soak;
+mod sources;
 mod suite;
+mod tools;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -25,34 +29,21 @@ const USAGE: &str = "\
 usage: cargo xtask <command>
 
 commands:
-  test                            everything that must pass before a merge; the one command to run
-  edges                           only the rules: which crate may use which, what core may contain
+  quick                           while working: format, rules, lints, tests that need no server
+  test                            everything that must pass before a merge
+  soak [--hours N] [filter]       everything that takes long, with new random cases each round (default 1)
+  edges                           only the rules: which crate may use which, what sources may contain
   fuzz [--seconds N] [target]     fuzz one target or all, N seconds each (default 20)
   fuzz --repeatable [target]      the same inputs each time, as `test` does
-  props --cases N                 the property tests with N cases each
   postgres COMMAND…               a PostgreSQL server of our own, and a command beside it
-  kill --rounds N --store STORE   end writers at random moments; STORE is sqlite or postgres
-  workers [--seconds N]           three processes on one PostgreSQL, ended at random (default 60)
-  appends [--seconds N]           appends beside pgbench on one PostgreSQL, N seconds each turn (default 5)
-  generate --megabytes N FILE     a Claude Code session of that size, the same each time
-  sessions [--megabytes N]        the command line on such a session, beside Python's json
-  faults [--runs N] [--seed S] [--first I]
-                                  compactions against servers that fail in every way (default 10000 runs,
-                                  from the first; --first I --runs 1 is run I alone)
   llama [--model NAME] [--context N] [--port N]
                                   a llama.cpp server on loopback, until enter is pressed; the model is
                                   parrot, which says one sentence, or smollm2
+  appends [--seconds N]           appends beside pgbench on one PostgreSQL, N seconds each turn (default 5)
+  generate --megabytes N FILE     a Claude Code session of that size, the same each time
+  sessions [--megabytes N]        the command line on such a session, beside Python's json
   peers [filter…]                 compare with other compaction libraries (release build of benches/)
 ";
-
-/// Test targets that hold the property tests.
-const PROPERTY_TESTS: [&str; 3] = ["properties", "dialect", "splice"];
-
-/// Fault runs unless told otherwise.
-const FAULT_RUNS_DEFAULT: u32 = 10_000;
-
-/// What a compaction against a failing server may take beyond its deadline.
-const FAULT_GRACE_SECONDS: u32 = 5;
 
 /// Why a command did not do what was asked.
 #[derive(Debug, PartialEq, Eq)]
@@ -66,19 +57,17 @@ enum Failure {
 #[derive(Debug, PartialEq, Eq)]
 enum Command {
     Help,
+    Quick,
     Test,
+    Soak { hours: u32, filter: Option<String> },
     Edges,
     Fuzz { effort: Effort, target: Option<String> },
-    Props { cases: u32 },
     Postgres { words: Vec<String> },
-    Kill { rounds: u32, store: kill::Store },
-    Workers { seconds: u32 },
+    Llama(llama::Options),
     Appends { seconds: u32 },
-    Peers { filters: Vec<String> },
     Generate { megabytes: u32, path: PathBuf },
     Sessions { megabytes: u32 },
-    Faults { runs: u32, seed: u64, first: u64 },
-    Llama(llama::Options),
+    Peers { filters: Vec<String> },
 }
 
 fn main() -> ExitCode {
@@ -102,29 +91,16 @@ fn run(command: Command) -> Result<(), Failure> {
             print!("{USAGE}");
             Ok(())
         }
-        Command::Test => suite::run(),
+        Command::Quick => suite::run_quick(),
+        Command::Test => suite::run_test(),
+        Command::Soak { hours, filter } => soak::run(hours, filter.as_deref()),
         Command::Edges => edges::run(),
         Command::Fuzz { effort, target } => fuzz::run(effort, target.as_deref()),
-        Command::Props { cases } => cargo::run(
-            cargo::cargo(&["test", "--workspace", "--locked"])
-                .args(PROPERTY_TESTS.iter().flat_map(|target| ["--test", target]))
-                .env("PROPTEST_CASES", cases.to_string()),
-        ),
         Command::Postgres { words } => postgres::run(&words),
-        Command::Kill { rounds, store } => kill::run(rounds, store),
-        Command::Workers { seconds } => kill::run_workers(seconds),
-        Command::Appends { seconds } => kill::run_appends(seconds),
+        Command::Llama(options) => llama::run(&options),
+        Command::Appends { seconds } => postgres::run_appends(seconds),
         Command::Generate { megabytes, path } => generate::run(megabytes, &path),
         Command::Sessions { megabytes } => sessions::run(megabytes),
-        Command::Faults { runs, seed, first } => cargo::run(
-            cargo::cargo(&["test", "--release", "--locked", "--package", "foldback-backends"])
-                .args(["--test", "faults", "--", "--nocapture"])
-                .env("FOLDBACK_FAULT_RUNS", runs.to_string())
-                .env("FOLDBACK_FAULT_GRACE_SECONDS", FAULT_GRACE_SECONDS.to_string())
-                .env("FOLDBACK_FAULT_SEED", seed.to_string())
-                .env("FOLDBACK_FAULT_FIRST", first.to_string()),
-        ),
-        Command::Llama(options) => llama::run(&options),
         Command::Peers { filters } => cargo::run(
             cargo::cargo(&["run", "--release", "--manifest-path", "benches/Cargo.toml", "--"]).args(filters),
         ),
@@ -140,25 +116,17 @@ fn parse(arguments: &[String]) -> Result<Command, Failure> {
     }
     match (name.as_str(), rest) {
         ("help" | "--help" | "-h", []) => Ok(Command::Help),
+        ("quick", []) => Ok(Command::Quick),
         ("test", []) => Ok(Command::Test),
+        ("soak", rest) => parse_soak(rest),
         ("edges", []) => Ok(Command::Edges),
         ("fuzz", rest) => parse_fuzz(rest),
-        ("props", [flag, cases]) if flag == "--cases" => {
-            Ok(Command::Props { cases: positive(flag, Some(cases))? })
-        }
-        ("props", _) => Err(Failure::Misuse("props wants --cases and a number".to_owned())),
         ("generate", [flag, size, path]) if flag == "--megabytes" => {
             Ok(Command::Generate { megabytes: positive(flag, Some(size))?, path: path.into() })
         }
         ("generate", _) => Err(Failure::Misuse("generate wants --megabytes, a number and a file".to_owned())),
         ("postgres", words) => Ok(Command::Postgres { words: words.to_vec() }),
-        ("kill", rest) => kill::parse(rest).map(|(rounds, store)| Command::Kill { rounds, store }),
-        ("workers", []) => Ok(Command::Workers { seconds: kill::WORKER_SECONDS_DEFAULT }),
-        ("workers", [flag, seconds]) if flag == "--seconds" => {
-            Ok(Command::Workers { seconds: positive(flag, Some(seconds))? })
-        }
-        ("workers", _) => Err(Failure::Misuse("workers takes --seconds and a number".to_owned())),
-        ("appends", []) => Ok(Command::Appends { seconds: kill::APPEND_SECONDS_DEFAULT }),
+        ("appends", []) => Ok(Command::Appends { seconds: postgres::APPEND_SECONDS_DEFAULT }),
         ("appends", [flag, seconds]) if flag == "--seconds" => {
             Ok(Command::Appends { seconds: positive(flag, Some(seconds))? })
         }
@@ -168,13 +136,26 @@ fn parse(arguments: &[String]) -> Result<Command, Failure> {
             Ok(Command::Sessions { megabytes: positive(flag, Some(size))? })
         }
         ("sessions", _) => Err(Failure::Misuse("sessions takes --megabytes and a number".to_owned())),
-        ("faults", rest) => parse_faults(rest),
         ("llama", rest) => parse_llama(rest),
         ("peers", filters) => Ok(Command::Peers { filters: filters.to_vec() }),
-        ("help" | "--help" | "-h" | "test" | "edges", [extra, ..]) => {
+        ("help" | "--help" | "-h" | "quick" | "test" | "edges", [extra, ..]) => {
             Err(Failure::Misuse(format!("{name} takes no argument, but was given {extra}")))
         }
         _ => Err(Failure::Misuse(format!("there is no command {name}"))),
+    }
+}
+
+fn parse_soak(arguments: &[String]) -> Result<Command, Failure> {
+    let (hours, rest) = match arguments {
+        [flag, rest @ ..] if flag == "--hours" => {
+            (positive(flag, rest.first())?, rest.get(1..).unwrap_or_default())
+        }
+        rest => (soak::HOURS_DEFAULT, rest),
+    };
+    match rest {
+        [] => Ok(Command::Soak { hours, filter: None }),
+        [filter] if !filter.starts_with('-') => Ok(Command::Soak { hours, filter: Some(filter.clone()) }),
+        _ => Err(Failure::Misuse("soak takes --hours and a number, and then one filter".to_owned())),
     }
 }
 
@@ -195,23 +176,6 @@ fn parse_fuzz(arguments: &[String]) -> Result<Command, Failure> {
         }
     }
     Ok(Command::Fuzz { effort, target })
-}
-
-fn parse_faults(arguments: &[String]) -> Result<Command, Failure> {
-    let (mut runs, mut seed, mut first) = (FAULT_RUNS_DEFAULT, 0, 0);
-    let whole = |flag: &str, value: Option<&String>| {
-        let number = value.and_then(|value| value.parse().ok());
-        number.ok_or_else(|| Failure::Misuse(format!("{flag} wants a whole number")))
-    };
-    for pair in arguments.chunks(2) {
-        match (pair[0].as_str(), pair.get(1)) {
-            ("--runs", value) => runs = positive("--runs", value)?,
-            ("--seed", value) => seed = whole("--seed", value)?,
-            ("--first", value) => first = whole("--first", value)?,
-            (other, _) => return Err(Failure::Misuse(format!("faults has no option {other}"))),
-        }
-    }
-    Ok(Command::Faults { runs, seed, first })
 }
 
 fn parse_llama(arguments: &[String]) -> Result<Command, Failure> {
@@ -250,33 +214,34 @@ mod tests {
         assert_eq!(parse_line("fuzz native --seconds 3"), Ok(Command::Fuzz { effort, target }));
         let repeatable = Command::Fuzz { effort: Effort::Repeatable, target: None };
         assert_eq!(parse_line("fuzz --repeatable"), Ok(repeatable));
-        assert_eq!(parse_line("props --cases 9"), Ok(Command::Props { cases: 9 }));
+        assert_eq!(parse_line("soak"), Ok(Command::Soak { hours: 1, filter: None }));
+        let killing = Command::Soak { hours: 3, filter: Some("kill".to_owned()) };
+        assert_eq!(parse_line("soak --hours 3 kill"), Ok(killing));
         assert_eq!(parse_line("peers codex"), Ok(Command::Peers { filters: vec!["codex".to_owned()] }));
         assert_eq!(parse_line("appends --seconds 2"), Ok(Command::Appends { seconds: 2 }));
         assert_eq!(parse_line("fuzz --help"), Ok(Command::Help));
-        let faults = Command::Faults { runs: 10_000, seed: 7, first: 0 };
-        assert_eq!(parse_line("faults --seed 7"), Ok(faults));
-        let one = Command::Faults { runs: 1, seed: 0, first: 9 };
-        assert_eq!(parse_line("faults --first 9 --runs 1"), Ok(one));
         let smollm2 = llama::Options { model: "smollm2".to_owned(), context: 512, port: 0 };
         assert_eq!(parse_line("llama --model smollm2 --context 512"), Ok(Command::Llama(smollm2)));
     }
 
     #[test]
     fn misuse_is_told_apart_from_failure() {
-        for line in
-            ["", "tset", "test now", "props", "props --cases 0", "fuzz --seconds", "fuzz a b", "fuzz --fast"]
-                .into_iter()
-                .chain([
-                    "faults --runs",
-                    "faults --seed x",
-                    "faults --first",
-                    "faults 5",
-                    "llama --model",
-                    "llama --port 0",
-                ])
-                .chain(["kill", "workers 3", "appends 3"])
-        {
+        for line in [
+            "",
+            "tset",
+            "test now",
+            "quick now",
+            "soak --hours",
+            "soak --hours 0",
+            "soak a b",
+            "soak --long",
+            "fuzz --seconds",
+            "fuzz a b",
+            "fuzz --fast",
+            "llama --model",
+            "llama --port 0",
+            "appends 3",
+        ] {
             assert!(matches!(parse_line(line), Err(Failure::Misuse(_))), "{line}");
         }
     }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::Failure;
-use crate::cargo::{answers, read, root, run as run_command};
+use crate::cargo::{answers, cargo, read, root, run as run_command};
 
 /// Where the tests look for the server.
 pub(crate) const URL_VARIABLE: &str = "FOLDBACK_POSTGRES_URL";
@@ -63,11 +63,6 @@ impl Server {
         &self.url
     }
 
-    /// A program that comes with the server.
-    pub(crate) fn path_of(&self, name: &str) -> PathBuf {
-        self.programs.join(name)
-    }
-
     fn program(&self, name: &str) -> Command {
         let program = self.programs.join(name);
         let mut command = if self.is_root {
@@ -103,6 +98,18 @@ pub(crate) fn run(words: &[String]) -> Result<(), Failure> {
     };
     let server = Server::start()?;
     run_command(Command::new(program).args(arguments).env(URL_VARIABLE, server.url()))
+}
+
+/// How long a side appends at a time, beside pgbench.
+pub(crate) const APPEND_SECONDS_DEFAULT: u32 = 5;
+
+/// Runs the example of foldback-store that appends beside pgbench, on the same server and in turns.
+pub(crate) fn run_appends(seconds: u32) -> Result<(), Failure> {
+    let server = Server::start()?;
+    let arguments = ["run", "--release", "--package", "foldback-store", "--example", "appends", "--"];
+    let mut command = cargo(&arguments);
+    command.arg(seconds.to_string()).env(URL_VARIABLE, server.url());
+    run_command(command.env("PGBENCH", server.programs.join("pgbench")))
 }
 
 fn programs() -> Result<PathBuf, Failure> {

@@ -4,10 +4,9 @@
 //! A dependency list cannot see the standard library, so the sources are read. Comments and
 //! literals are left out; grouped imports are taken apart.
 
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use crate::Failure;
+use crate::{Failure, sources};
 
 /// Paths that are forbidden with everything below them; importing a module above one of them
 /// (`use std::time;`) is forbidden too, since it hides what is used.
@@ -30,25 +29,8 @@ const FORBIDDEN_MACROS: &[&str] = &["dbg", "eprint", "eprintln", "print", "print
 
 /// One line for each forbidden name in the Rust files under `folder`.
 pub(crate) fn impure_sources(root: &Path, folder: &str) -> Result<Vec<String>, Failure> {
-    let failed =
-        |path: &Path, error: &std::io::Error| Failure::Failed(format!("{}: {error}", path.display()));
-    let mut folders = vec![root.join(folder)];
-    let mut files: Vec<PathBuf> = Vec::new();
-    while let Some(folder) = folders.pop() {
-        for entry in fs::read_dir(&folder).map_err(|error| failed(&folder, &error))? {
-            let path = entry.map_err(|error| failed(&folder, &error))?.path();
-            if path.is_dir() {
-                folders.push(path);
-            } else if path.extension().is_some_and(|extension| extension == "rs") {
-                files.push(path);
-            }
-        }
-    }
-    files.sort();
     let mut impure = Vec::new();
-    for file in files {
-        let source = fs::read_to_string(&file).map_err(|error| failed(&file, &error))?;
-        let shown = file.strip_prefix(root).unwrap_or(&file).display().to_string();
+    for (shown, source) in sources::read_below(root, folder)? {
         let complain = |(line, name): (usize, String)| {
             format!("{shown}:{line}: {name} (A1: core does no I/O and reads no clock)")
         };

@@ -1,11 +1,11 @@
 //! `cargo xtask sessions`: the command line on a large session, beside Python's `json` on the same
 //! lines. Everything runs in turns, several times, so that what else the machine does hits all alike.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::cargo::{answers, cargo, metadata, run as run_command};
+use crate::cargo::{answers, cargo, run as run_command, target_folder};
 use crate::{Failure, generate};
 
 /// What the comparison is made on unless told otherwise.
@@ -28,9 +28,7 @@ struct Case {
 /// Generates a session, runs the commands on it and prints one line for each.
 pub(crate) fn run(megabytes: u32) -> Result<(), Failure> {
     run_command(&mut cargo(&["build", "--release", "--locked", "--package", "foldback-cli"]))?;
-    let target = metadata("Cargo.toml")?["target_directory"].as_str().map(PathBuf::from);
-    let target =
-        target.ok_or_else(|| Failure::Failed("cargo metadata names no target directory".to_owned()))?;
+    let target = target_folder()?;
     let file = target.join(format!("session-{megabytes}mb.jsonl"));
     generate::run(megabytes, &file)?;
     let foldback = target.join("release/foldback");

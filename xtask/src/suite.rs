@@ -1,116 +1,140 @@
-//! `cargo xtask test`: everything that must pass, in one command, from a fresh checkout.
+//! `cargo xtask test` and `cargo xtask quick`: steps in order, and a table of them at the end.
 
-use std::process::Command;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use crate::cargo::{answers, cargo, complaint, read, root, run as run_command};
+use crate::cargo::{cargo, run as run_command};
 use crate::fuzz::{self, Effort};
-use crate::llama::{self, Llama};
-use crate::postgres::{self, Server};
-use crate::{Failure, edges};
+use crate::runner::{self, EVERYTHING, Search, Servers};
+use crate::{Failure, dependencies, edges, tools};
 
 /// Workspaces of their own: what they need, a normal build should not pay for.
 const EXCLUDED: [&str; 2] = ["benches/Cargo.toml", "fuzz/Cargo.toml"];
 
-type Step = (&'static str, fn() -> Result<(), Failure>);
+/// Cases that a cheap property draws. More are drawn by `cargo xtask soak`.
+const CASES_QUICK: u32 = 256;
+const CASES_TEST: u32 = 1_000;
+
+/// What a step has to say for itself.
+#[derive(Debug, Default)]
+struct Done {
+    test_count: Option<u64>,
+    left_out: Option<String>,
+}
+
+type Step = (&'static str, fn() -> Result<Done, Failure>);
 
 /// Cheap steps first: a missing semicolon should not wait for a fuzzer.
-const STEPS: [Step; 9] = [
-    ("tools", install_components),
+const TEST: [Step; 11] = [
+    ("tools", || {
+        tools::ensure_basics()?;
+        fuzz::compiler().map(|_| Done::default())
+    }),
     ("format", check_format),
-    ("rules", edges::run),
-    ("lints", || {
-        let arguments = ["clippy", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"];
-        run_command(&mut cargo(&arguments))
+    ("rules", || edges::run().map(|()| Done::default())),
+    ("dependencies", || dependencies::check().map(|left_out| Done { left_out, ..Done::default() })),
+    ("lints", lint),
+    ("build", || runner::build().map(|()| Done::default())),
+    ("tests", || {
+        let servers = Servers::start()?;
+        let (count, left_out) = runner::run_all(&servers, Search::fresh(CASES_TEST), "default", None)?;
+        Ok(Done { test_count: Some(count), left_out })
     }),
-    ("tests", run_tests),
+    ("doc tests", || {
+        runner::run_doc_tests().map(|count| Done { test_count: Some(count), ..Done::default() })
+    }),
+    ("examples", || runner::run_examples().map(|count| Done { test_count: Some(count), ..Done::default() })),
     ("docs", || {
-        let mut command = cargo(&["doc", "--workspace", "--no-deps", "--locked"]);
-        run_command(command.env("RUSTDOCFLAGS", "-D warnings"))
+        let mut command = cargo(&["doc", "--no-deps"]);
+        run_command(command.args(EVERYTHING).env("RUSTDOCFLAGS", "-D warnings")).map(|()| Done::default())
     }),
-    ("first command", run_first_command),
-    ("examples", run_examples),
-    ("fuzz", || fuzz::run(Effort::Repeatable, None)),
+    ("fuzz", || fuzz::run(Effort::Repeatable, None).map(|()| Done::default())),
 ];
 
-/// Runs the steps in order and stops at the first that fails.
-pub(crate) fn run() -> Result<(), Failure> {
-    let started = Instant::now();
-    let mut durations = Vec::new();
-    for (name, step) in STEPS {
-        eprintln!("\n=== {name} ===");
-        let step_started = Instant::now();
-        step().map_err(|failure| match failure {
-            Failure::Misuse(reason) | Failure::Failed(reason) => {
-                Failure::Failed(format!("step `{name}` failed: {reason}"))
-            }
-        })?;
-        let duration = format!("{name} {:.1} s", step_started.elapsed().as_secs_f64());
-        eprintln!("=== {duration}, passed ===");
-        durations.push(duration);
-    }
-    eprintln!("\nall passed in {:.1} s ({})", started.elapsed().as_secs_f64(), durations.join(", "));
-    Ok(())
+const QUICK: [Step; 6] = [
+    ("tools", || tools::ensure_basics().map(|()| Done::default())),
+    ("format", check_format),
+    ("rules", || edges::run().map(|()| Done::default())),
+    ("lints", lint),
+    ("build", || runner::build().map(|()| Done::default())),
+    ("tests", || {
+        let (count, left_out) = runner::run_alone(Search::fresh(CASES_QUICK))?;
+        Ok(Done { test_count: Some(count), left_out: Some(left_out) })
+    }),
+];
+
+/// Everything that guards a merge.
+pub(crate) fn run_test() -> Result<(), Failure> {
+    run(&TEST)
 }
 
-/// rustfmt and clippy are parts of the toolchain that a minimal installation leaves out.
-fn install_components() -> Result<(), Failure> {
-    for (subcommand, component) in [("fmt", "rustfmt"), ("clippy", "clippy")] {
-        if !answers(&mut cargo(&[subcommand, "--version"])) {
-            eprintln!("installing {component}");
-            run_command(Command::new("rustup").args(["component", "add", component])).map_err(|_| {
-                Failure::Failed(format!("{component} is missing; install it with your Rust toolchain"))
-            })?;
+/// What one runs while working: no servers, no fuzzers.
+pub(crate) fn run_quick() -> Result<(), Failure> {
+    run(&QUICK)
+}
+
+/// Runs the steps in order and stops at the first that fails. The table is printed either way.
+fn run(steps: &[Step]) -> Result<(), Failure> {
+    let mut rows = Vec::new();
+    let mut failure = None;
+    for (name, step) in steps {
+        eprintln!("\n=== {name} ===");
+        let started = Instant::now();
+        let done = step();
+        let row = (*name, started.elapsed(), done.as_ref().ok().and_then(|done| done.test_count));
+        rows.push(row);
+        match done {
+            Ok(Done { left_out, .. }) => left_out.iter().for_each(|told| eprintln!("left out: {told}")),
+            Err(Failure::Misuse(reason) | Failure::Failed(reason)) => {
+                failure = Some(Failure::Failed(format!("step `{name}` failed: {reason}")));
+                break;
+            }
         }
     }
-    fuzz::compiler().map(|_| ())
+    print!("\n{}", table(&rows));
+    failure.map_or(Ok(()), Err)
 }
 
-fn check_format() -> Result<(), Failure> {
+/// Each step, its time and how many tests it ran.
+fn table(rows: &[(&str, Duration, Option<u64>)]) -> String {
+    let line = |name: &str, time: Duration, count: Option<u64>| {
+        let count = count.map(|count| count.to_string()).unwrap_or_default();
+        format!("{name:<14}{:>9.1} s{count:>8}\n", time.as_secs_f64())
+    };
+    let time = rows.iter().map(|(_, time, _)| *time).sum();
+    let count = rows.iter().filter_map(|(_, _, count)| *count).sum();
+    let lines: String = rows.iter().map(|&(name, time, count)| line(name, time, count)).collect();
+    format!("step               time   tests\n{lines}{}", line("all", time, Some(count)))
+}
+
+fn check_format() -> Result<Done, Failure> {
     run_command(&mut cargo(&["fmt", "--all", "--check"]))?;
-    for manifest in EXCLUDED.into_iter().filter(|manifest| root().join(manifest).exists()) {
+    for manifest in EXCLUDED {
         run_command(&mut cargo(&["fmt", "--check", "--manifest-path", manifest]))?;
     }
-    Ok(())
+    Ok(Done::default())
 }
 
-/// All tests, with the servers that they need.
-fn run_tests() -> Result<(), Failure> {
-    let llama = Llama::start(&llama::Options::default())?;
-    eprintln!("a llama.cpp server runs at {} until the tests are over", llama.url());
-    let server = Server::start()?;
-    run_command(
-        cargo(&["test", "--workspace", "--locked"])
-            .env(llama::URL_VARIABLE, llama.url())
-            .env(postgres::URL_VARIABLE, server.url()),
-    )?;
-    // Features that nothing in the workspace turns on.
-    for package in ["foldback-backends", "foldback-loop"] {
-        let telemetry = ["test", "--package", package, "--features", "otel", "--lib", "--test", "telemetry"];
-        run_command(cargo(&telemetry).arg("--locked"))?;
+/// Clippy on everything, and on what is left of the facade without its features.
+fn lint() -> Result<Done, Failure> {
+    let deny = ["--", "-D", "warnings"];
+    run_command(cargo(&["clippy", "--all-targets", "--quiet"]).args(EVERYTHING).args(deny))?;
+    let bare = ["clippy", "--package", "foldback", "--no-default-features", "--locked", "--quiet"];
+    run_command(cargo(&bare).args(deny))?;
+    Ok(Done::default())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_table_adds_up_times_and_tests() {
+        let rows =
+            [("format", Duration::from_millis(1_500), None), ("tests", Duration::from_secs(90), Some(12))];
+        let expected = "step               time   tests\n\
+                        format              1.5 s        \n\
+                        tests              90.0 s      12\n\
+                        all                91.5 s      12\n";
+        assert_eq!(table(&rows), expected);
     }
-    Ok(())
-}
-
-/// Runs the README's first command; what it prints is what the README says it prints.
-fn run_first_command() -> Result<(), Failure> {
-    let arguments = ["run", "--locked", "--quiet", "--package", "foldback-cli", "--", "compact"];
-    let session =
-        ["crates/foldback/examples/session.jsonl", "--target", "4000", "-o", "target/compacted.jsonl"];
-    let printed = complaint(cargo(&arguments).args(session))?;
-    let readme = root().join("README.md");
-    let told = std::fs::read_to_string(&readme)
-        .map_err(|error| Failure::Failed(format!("{}: {error}", readme.display())))?;
-    if told.contains(printed.trim()) {
-        return Ok(());
-    }
-    let hint = "README.md shows another output of its first command; paste what it prints now";
-    Err(Failure::Failed(format!("{hint}:\n{printed}")))
-}
-
-/// Runs the examples of the library and of the agent loop.
-fn run_examples() -> Result<(), Failure> {
-    read(&mut cargo(&["run", "--locked", "--quiet", "--package", "foldback-loop", "--example", "agent"]))?;
-    read(&mut cargo(&["run", "--locked", "--quiet", "--package", "foldback", "--example", "fold"]))
-        .map(|_| ())
 }

@@ -55,7 +55,7 @@ pub fn session_files(folder: &Path) -> Vec<PathBuf> {
             let has = |ending: &&str| path.extension().is_some_and(|found| found == *ending);
             match path.is_dir() {
                 true => folders.push(path),
-                false if ENDINGS.iter().any(|ending| has(&ending)) => files.push(path),
+                false if ENDINGS.iter().any(has) => files.push(path),
                 false => {}
             }
         }

@@ -10,6 +10,7 @@ mod long;
 mod mistakes;
 mod orders;
 mod policies;
+mod readme;
 mod reports;
 mod searching;
 mod sessions;
@@ -27,11 +28,11 @@ const SESSION: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../foldback/examples
 fn foldback(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_foldback"));
     command.args(arguments).stdin(Stdio::null());
-    // What the machine has configured is not under test.
-    for variable in ["BACKEND", "CONFIG", "COUNTER", "MODEL", "POLICY", "STORE", "TARGET", "WINDOW"] {
-        command.env_remove(format!("FOLDBACK_{variable}"));
+    // What the machine has configured is not under test: variables, and files in this folder or above.
+    for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("FOLDBACK_")) {
+        command.env_remove(name);
     }
-    command.env("XDG_CONFIG_HOME", "/nonexistent").env("XDG_DATA_HOME", "/nonexistent");
+    command.current_dir("/").env("XDG_CONFIG_HOME", "/nonexistent").env("XDG_DATA_HOME", "/nonexistent");
     command
 }
 

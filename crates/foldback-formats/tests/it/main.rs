@@ -1,5 +1,10 @@
 //! What the crate promises, from outside.
-#![allow(clippy::unwrap_used, reason = "a failed test says where")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "a failed test says where; figures are printed"
+)]
 
 mod conformance;
 mod conversions;

@@ -1,0 +1,41 @@
+//! `cargo xtask soak`: everything that takes long, with new random cases each round. A failure says how
+//! to repeat it.
+
+use std::time::{Duration, Instant};
+
+use crate::Failure;
+use crate::fuzz::{self, Effort};
+use crate::runner::{self, Search, Servers};
+use crate::tools;
+
+/// How long a soak takes unless told otherwise.
+pub(crate) const HOURS_DEFAULT: u32 = 1;
+
+/// Cases of a cheap property in one round; killed writers, failing servers and workers follow it.
+const CASES: u32 = 4_000;
+
+/// Seconds for each fuzz target in one round.
+const FUZZ_SECONDS: u32 = 120;
+
+/// Runs rounds until the time is over; the last one is finished. With a filter, only the tests whose
+/// names contain it, and no fuzzer.
+pub(crate) fn run(hours: u32, filter: Option<&str>) -> Result<(), Failure> {
+    tools::ensure_basics()?;
+    runner::build()?;
+    let until = Instant::now() + Duration::from_secs(u64::from(hours) * 60 * 60);
+    let servers = Servers::start()?;
+    for round in 1.. {
+        let search = Search::fresh(CASES);
+        eprintln!("\n=== round {round}, {search} ===");
+        let (count, left_out) = runner::run_all(&servers, search, "soak", filter)?;
+        left_out.iter().for_each(|told| eprintln!("left out: {told}"));
+        if filter.is_none() {
+            fuzz::run(Effort::Seconds(FUZZ_SECONDS), None)?;
+        }
+        eprintln!("round {round}: {count} tests passed");
+        if Instant::now() >= until {
+            break;
+        }
+    }
+    Ok(())
+}

@@ -45,6 +45,9 @@ commands:
   peers [filter…]                 compare with other compaction libraries (release build of benches/)
 ";
 
+/// A soak that is longer than a month was a slip.
+const HOURS_MAX: f64 = 720.0;
+
 /// Why a command did not do what was asked.
 #[derive(Debug, PartialEq, Eq)]
 enum Failure {
@@ -54,12 +57,12 @@ enum Failure {
     Failed(String),
 }
 
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, PartialEq)]
 enum Command {
     Help,
     Quick,
     Test,
-    Soak { hours: u32, filter: Option<String> },
+    Soak { hours: f64, filter: Option<String> },
     Edges,
     Fuzz { effort: Effort, target: Option<String> },
     Postgres { words: Vec<String> },
@@ -148,7 +151,12 @@ fn parse(arguments: &[String]) -> Result<Command, Failure> {
 fn parse_soak(arguments: &[String]) -> Result<Command, Failure> {
     let (hours, rest) = match arguments {
         [flag, rest @ ..] if flag == "--hours" => {
-            (positive(flag, rest.first())?, rest.get(1..).unwrap_or_default())
+            let hours = rest
+                .first()
+                .and_then(|hours| hours.parse().ok())
+                .filter(|hours| (0.0..=HOURS_MAX).contains(hours));
+            let wanted = || Failure::Misuse(format!("--hours wants a number from 0 to {HOURS_MAX}"));
+            (hours.ok_or_else(wanted)?, rest.get(1..).unwrap_or_default())
         }
         rest => (soak::HOURS_DEFAULT, rest),
     };
@@ -214,9 +222,9 @@ mod tests {
         assert_eq!(parse_line("fuzz native --seconds 3"), Ok(Command::Fuzz { effort, target }));
         let repeatable = Command::Fuzz { effort: Effort::Repeatable, target: None };
         assert_eq!(parse_line("fuzz --repeatable"), Ok(repeatable));
-        assert_eq!(parse_line("soak"), Ok(Command::Soak { hours: 1, filter: None }));
-        let killing = Command::Soak { hours: 3, filter: Some("kill".to_owned()) };
-        assert_eq!(parse_line("soak --hours 3 kill"), Ok(killing));
+        assert_eq!(parse_line("soak"), Ok(Command::Soak { hours: 1.0, filter: None }));
+        let killing = Command::Soak { hours: 0.5, filter: Some("kill".to_owned()) };
+        assert_eq!(parse_line("soak --hours 0.5 kill"), Ok(killing));
         assert_eq!(parse_line("peers codex"), Ok(Command::Peers { filters: vec!["codex".to_owned()] }));
         assert_eq!(parse_line("appends --seconds 2"), Ok(Command::Appends { seconds: 2 }));
         assert_eq!(parse_line("fuzz --help"), Ok(Command::Help));
@@ -232,7 +240,7 @@ mod tests {
             "test now",
             "quick now",
             "soak --hours",
-            "soak --hours 0",
+            "soak --hours -1",
             "soak a b",
             "soak --long",
             "fuzz --seconds",

@@ -92,9 +92,7 @@ pub(crate) fn run_all(
         command.args(["--filterset", &format!("not {NEEDS_SESSIONS}")]);
     }
     let count = run(&mut command, search)?;
-    let told = format!(
-        "the tests on recorded sessions are left out: set {SESSIONS_VARIABLE} to a folder of session files"
-    );
+    let told = format!("tests on recorded sessions; {SESSIONS_VARIABLE} names a folder of them");
     Ok((count, (!has_sessions).then_some(told)))
 }
 

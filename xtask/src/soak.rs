@@ -9,7 +9,7 @@ use crate::runner::{self, Search, Servers};
 use crate::tools;
 
 /// How long a soak takes unless told otherwise.
-pub(crate) const HOURS_DEFAULT: u32 = 1;
+pub(crate) const HOURS_DEFAULT: f64 = 1.0;
 
 /// Cases of a cheap property in one round; killed writers, failing servers and workers follow it.
 const CASES: u32 = 4_000;
@@ -19,10 +19,10 @@ const FUZZ_SECONDS: u32 = 120;
 
 /// Runs rounds until the time is over; the last one is finished. With a filter, only the tests whose
 /// names contain it, and no fuzzer.
-pub(crate) fn run(hours: u32, filter: Option<&str>) -> Result<(), Failure> {
+pub(crate) fn run(hours: f64, filter: Option<&str>) -> Result<(), Failure> {
     tools::ensure_basics()?;
     runner::build()?;
-    let until = Instant::now() + Duration::from_secs(u64::from(hours) * 60 * 60);
+    let until = Instant::now() + Duration::from_secs_f64(hours * 60.0 * 60.0);
     let servers = Servers::start()?;
     for round in 1.. {
         let search = Search::fresh(CASES);

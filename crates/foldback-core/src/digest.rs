@@ -347,12 +347,6 @@ mod tests {
     }
 
     #[test]
-    fn the_same_items_give_the_same_digest() {
-        let items = session(30);
-        assert_eq!(written(&items, 700), written(&items, 700));
-    }
-
-    #[test]
     fn a_digest_of_a_digest_keeps_the_users_words_and_the_files() {
         let mut text = written(&session(30), 900).unwrap();
         for round in 0..5 {

@@ -181,6 +181,9 @@ macro_rules! built_in {
         }
 
         impl StrategyConfig {
+            /// How many built-in strategies there are: a list of that length has no room for a gap.
+            pub const COUNT: usize = [$(stringify!($variant)),*].len();
+
             fn strategy(&self) -> &dyn Strategy {
                 match self {
                     $(Self::$variant(strategy) => strategy,)*
@@ -342,11 +345,13 @@ mod drop_empty_items {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
 
-    #[test]
-    fn every_strategy_is_configured_under_its_own_id() {
-        let built_in: [StrategyConfig; 19] = [
+    /// Every built-in strategy.
+    pub(super) fn built_in() -> [StrategyConfig; StrategyConfig::COUNT] {
+        [
             DropReasoningStrategy::new().into(),
             DropFailedToolResultsStrategy::new().into(),
             SupersedeStrategy::new().into(),
@@ -366,8 +371,14 @@ mod tests {
             DropMiddleStrategy::default().into(),
             DefaultCompaction::new().into(),
             LadderStrategy::new().into(),
-        ];
-        for strategy in built_in {
+        ]
+    }
+
+    #[test]
+    fn every_strategy_is_configured_under_its_own_id() {
+        let ids: BTreeSet<String> = built_in().iter().map(|strategy| strategy.id().to_owned()).collect();
+        assert_eq!(ids.len(), StrategyConfig::COUNT, "each stands there once");
+        for strategy in built_in() {
             let written = serde_json::to_value(&strategy).unwrap();
             assert_eq!(written["strategy"], strategy.id());
             assert_eq!(serde_json::from_value::<StrategyConfig>(written).unwrap(), strategy);

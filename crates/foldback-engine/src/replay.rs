@@ -8,7 +8,6 @@
 mod equal;
 mod kept;
 mod lines;
-mod losses;
 pub mod measure;
 pub mod recall;
 pub mod run;
@@ -18,9 +17,9 @@ use std::sync::Arc;
 use foldback_core::{Budget, Strategy, Trigger};
 
 pub use equal::EqualTokensStrategy;
+pub use foldback_core::ledger::Losses;
 pub use kept::{Keepsakes, Kept, Share};
 pub use lines::History;
-pub use losses::{Losses, losses};
 pub use measure::{Measured, Measurement, Spread, measure};
 pub use recall::{Needs, Recall, Tally};
 pub use run::{Replay, Run, replay};

@@ -116,8 +116,8 @@ pub enum Outcome {
     Ok,
     /// It failed.
     Failed,
-    /// It answered with an image.
-    Image,
+    /// It answered with more than text.
+    Showing(Shown),
     /// It was never answered.
     Silent,
     /// Its id had been used before.
@@ -126,13 +126,56 @@ pub enum Outcome {
     Twice,
 }
 
+/// What is shown beside text.
+#[derive(Clone, Copy, Debug)]
+pub enum Shown {
+    /// An image, in the request.
+    Image,
+    /// An image, at an address.
+    Linked,
+    /// A document.
+    File,
+    /// JSON.
+    Structured,
+    /// Something that the reader did not understand.
+    Opaque,
+}
+
+impl Shown {
+    fn part(self) -> ResultPart {
+        match self {
+            Self::Image => ResultPart::Media(image(Blob::Base64("iVBORw0KGgo=".into()))),
+            Self::Linked => ResultPart::Media(image(Blob::Url("https://example.com/image.png".into()))),
+            Self::File => ResultPart::File(File {
+                name: Some("notes.txt".into()),
+                media_type: "text/plain".into(),
+                data: Blob::Text(Words::English(40).text()),
+            }),
+            Self::Structured => {
+                ResultPart::Structured(Json::from_value(&serde_json::json!({"lines": [1, 2]})))
+            }
+            Self::Opaque => ResultPart::Opaque(opaque()),
+        }
+    }
+}
+
+fn shown() -> impl Generator<Value = Shown> {
+    prop_oneof![
+        4 => Just(Shown::Image),
+        1 => Just(Shown::Linked),
+        2 => Just(Shown::File),
+        1 => Just(Shown::Structured),
+        1 => Just(Shown::Opaque),
+    ]
+}
+
 /// One step of a conversation.
 #[derive(Clone, Debug)]
 pub enum Step {
     /// An item of a kind other than assistant and tool, with text.
     Speak(ItemKind, Words),
-    /// A user item with an image, and perhaps a document.
-    Show(Words, bool),
+    /// A user item with something to look at.
+    Show(Words, Vec<Shown>),
     /// An assistant item: thinking (perhaps sealed) and text.
     Reply(Option<bool>, Words),
     /// A round of parallel calls, perhaps with thinking and text before them.
@@ -151,12 +194,15 @@ pub enum Step {
 const PIN_REACH: u8 = 5;
 
 fn call(odd: bool) -> impl Generator<Value = Call> {
+    let usual = prop_oneof![
+        10 => Just(Outcome::Ok),
+        3 => Just(Outcome::Failed),
+        1 => shown().prop_map(Outcome::Showing),
+    ];
     let outcome = match odd {
-        false => prop_oneof![10 => Just(Outcome::Ok), 3 => Just(Outcome::Failed), 1 => Just(Outcome::Image)]
-            .boxed(),
+        false => usual.boxed(),
         true => prop_oneof![
-            8 => Just(Outcome::Ok),
-            2 => Just(Outcome::Failed),
+            10 => usual,
             1 => Just(Outcome::Silent),
             1 => Just(Outcome::RepeatedId),
             1 => Just(Outcome::Twice),
@@ -173,28 +219,30 @@ fn call(odd: bool) -> impl Generator<Value = Call> {
 }
 
 fn layout(odd: bool) -> impl Generator<Value = Layout> {
+    let usual = prop_oneof![6 => Just(Layout::Usual), 2 => Just(Layout::OneToolItem)];
     match odd {
-        false => prop_oneof![6 => Just(Layout::Usual), 2 => Just(Layout::OneToolItem)].boxed(),
+        false => usual.boxed(),
         true => prop_oneof![
-            Just(Layout::Usual),
-            Just(Layout::SplitCalls),
-            Just(Layout::Reversed),
-            Just(Layout::Interrupted),
-            Just(Layout::Late)
+            2 => usual,
+            1 => Just(Layout::SplitCalls),
+            1 => Just(Layout::Reversed),
+            1 => Just(Layout::Interrupted),
+            1 => Just(Layout::Late),
         ]
         .boxed(),
     }
 }
 
 fn step(odd: bool) -> impl Generator<Value = Step> {
-    let kinds = [ItemKind::Context, ItemKind::Notification, ItemKind::System, ItemKind::Developer];
+    let has_step = |kind: &ItemKind| matches!(kind, ItemKind::User | ItemKind::Assistant | ItemKind::Tool);
+    let kinds: Vec<ItemKind> = ItemKind::ALL.into_iter().filter(|kind| !has_step(kind)).collect();
     let instructions = [ItemKind::System, ItemKind::Developer];
     let said = || if odd { words().boxed() } else { spoken().boxed() };
     let thinking = || prop::option::weighted(0.3, any::<bool>());
     let usual = prop_oneof![
         4 => said().prop_map(|words| Step::Speak(ItemKind::User, words)),
-        1 => (prop::sample::select(kinds.to_vec()), said()).prop_map(|(kind, words)| Step::Speak(kind, words)),
-        1 => (said(), any::<bool>()).prop_map(|(words, file)| Step::Show(words, file)),
+        1 => (prop::sample::select(kinds), said()).prop_map(|(kind, words)| Step::Speak(kind, words)),
+        1 => (said(), prop::collection::vec(shown(), 1..3)).prop_map(|(words, shown)| Step::Show(words, shown)),
         3 => (thinking(), said()).prop_map(|(thinking, words)| Step::Reply(thinking, words)),
         8 => (thinking(), prop::option::of(said()), prop::collection::vec(call(odd), 1..4), layout(odd))
             .prop_map(|(thinking, words, calls, layout)| Step::Round(thinking, words, calls, layout)),
@@ -288,17 +336,15 @@ impl Kitchen {
     fn cook(&mut self, step: &Step) {
         match step {
             Step::Speak(kind, words) => self.push(*kind, vec![Part::Text(words.text())]),
-            Step::Show(words, with_file) => {
-                let mut parts = vec![Part::Text(words.text()), Part::Media(image())];
-                if *with_file {
-                    let data = Blob::Text(Words::English(40).text());
-                    parts.push(Part::File(File {
-                        name: Some("notes.txt".into()),
-                        media_type: "text/plain".into(),
-                        data,
-                    }));
-                }
-                self.push(ItemKind::User, parts);
+            Step::Show(words, shown) => {
+                let shown = shown.iter().map(|shown| match shown.part() {
+                    ResultPart::Text(text) => Part::Text(text),
+                    ResultPart::Media(media) => Part::Media(media),
+                    ResultPart::File(file) => Part::File(file),
+                    ResultPart::Structured(json) => Part::Structured(json),
+                    ResultPart::Opaque(opaque) => Part::Opaque(opaque),
+                });
+                self.push(ItemKind::User, std::iter::once(Part::Text(words.text())).chain(shown).collect());
             }
             Step::Reply(thinking, words) => {
                 let mut parts: Vec<Part> = thinking.map(reasoning).into_iter().collect();
@@ -311,9 +357,7 @@ impl Kitchen {
                 self.push(ItemKind::Tool, vec![Part::ToolResult(result)]);
             }
             Step::Odd(kind, is_opaque) => {
-                let json = Json::from_value(&serde_json::json!({"type": "server_tool", "n": 1}));
-                let opaque = Part::Opaque(Opaque { source: "test/server_tool".into(), json });
-                self.push(*kind, if *is_opaque { vec![opaque] } else { Vec::new() });
+                self.push(*kind, if *is_opaque { vec![Part::Opaque(opaque())] } else { Vec::new() });
             }
             Step::Thought(sealed, between, words) => {
                 self.push(ItemKind::Assistant, vec![reasoning(*sealed)]);
@@ -389,8 +433,8 @@ impl Kitchen {
                 result.is_error = true;
                 vec![result]
             }
-            Outcome::Image => {
-                result.content.push(ResultPart::Media(image()));
+            Outcome::Showing(shown) => {
+                result.content.push(shown.part());
                 vec![result]
             }
             Outcome::Silent => Vec::new(),
@@ -400,12 +444,13 @@ impl Kitchen {
     }
 }
 
-fn image() -> Media {
-    Media {
-        media_type: "image/png".into(),
-        data: Blob::Base64("iVBORw0KGgo=".into()),
-        pixels: Some((1_024, 768)),
-    }
+fn image(data: Blob) -> Media {
+    Media { media_type: "image/png".into(), data, pixels: Some((1_024, 768)) }
+}
+
+fn opaque() -> Opaque {
+    let json = Json::from_value(&serde_json::json!({"type": "server_tool", "n": 1}));
+    Opaque { source: "test/server_tool".into(), json }
 }
 
 fn reasoning(sealed: bool) -> Part {
@@ -415,4 +460,57 @@ fn reasoning(sealed: bool) -> Part {
         signature,
         ..Reasoning::default()
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use proptest::strategy::ValueTree;
+    use proptest::test_runner::TestRunner;
+
+    use super::*;
+
+    /// Recipes that are drawn before every kind of part must have come up.
+    const DRAWN_MAX: usize = 2_000;
+
+    /// A new variant stops the build here: add it to a step, and to the numbers below.
+    fn part_number(part: &Part) -> usize {
+        match part {
+            Part::Text(_) => 0,
+            Part::Reasoning(_) => 1,
+            Part::ToolCall(_) => 2,
+            Part::ToolResult(_) => 3,
+            Part::Media(_) => 4,
+            Part::File(_) => 5,
+            Part::Structured(_) => 6,
+            Part::Opaque(_) => 7,
+        }
+    }
+
+    fn result_part_number(part: &ResultPart) -> usize {
+        match part {
+            ResultPart::Text(_) => 8,
+            ResultPart::Media(_) => 9,
+            ResultPart::File(_) => 10,
+            ResultPart::Structured(_) => 11,
+            ResultPart::Opaque(_) => 12,
+        }
+    }
+
+    #[test]
+    fn recipes_lead_to_every_kind_of_part() {
+        let mut runner = TestRunner::deterministic();
+        let mut seen = BTreeSet::new();
+        for _ in 0..DRAWN_MAX {
+            let recipe = recipe().new_tree(&mut runner).expect("a recipe can be drawn").current();
+            for part in recipe.items().iter().flat_map(|item| &item.parts) {
+                seen.insert(part_number(part));
+                if let Part::ToolResult(result) = part {
+                    seen.extend(result.content.iter().map(result_part_number));
+                }
+            }
+        }
+        assert!(seen.iter().copied().eq(0..13), "{seen:?}");
+    }
 }

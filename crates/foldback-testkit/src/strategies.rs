@@ -41,7 +41,8 @@ pub fn strategy() -> impl Generator<Value = StrategyConfig> {
     ]
 }
 
-fn folding() -> impl Generator<Value = StrategyConfig> {
+/// One random strategy that folds, and needs no budget for it.
+pub fn folding() -> impl Generator<Value = StrategyConfig> {
     let summary = 20u64..3_000;
     prop_oneof![
         (0usize..12, kinds(), summary.clone()).prop_map(|(n, kinds, tokens)| {
@@ -110,4 +111,28 @@ pub fn pipeline() -> impl Generator<Value = StrategyPipeline> {
 /// A preset.
 pub fn policy() -> impl Generator<Value = Policy> {
     prop::sample::select(Policy::all().collect::<Vec<_>>())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use proptest::strategy::ValueTree;
+    use proptest::test_runner::TestRunner;
+
+    use super::*;
+
+    /// Strategies that are drawn before each of them must have come up.
+    const DRAWN_MAX: usize = 5_000;
+
+    #[test]
+    fn every_built_in_strategy_is_drawn() {
+        let mut runner = TestRunner::deterministic();
+        let mut ids = BTreeSet::new();
+        for _ in 0..DRAWN_MAX {
+            let drawn = strategy().new_tree(&mut runner).expect("a strategy can be drawn").current();
+            ids.insert(Strategy::id(&drawn).to_owned());
+        }
+        assert_eq!(ids.len(), StrategyConfig::COUNT, "{ids:?}");
+    }
 }

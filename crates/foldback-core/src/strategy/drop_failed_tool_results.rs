@@ -145,6 +145,16 @@ mod tests {
         items[3] = Item::tool("t2", ToolResult::error("c2", "no such file"));
         let view = compact(items, &DropFailedToolResultsStrategy::new().keep_newest_failure());
         assert_eq!(ids(&view), ["u", "a", "t2", "b"]);
+
+        let round = |number: usize| {
+            let call = format!("c{number}");
+            let asks =
+                Item::assistant(format!("a{number}"), vec![Part::call(call.as_str(), "edit", &json!({}))]);
+            [asks, Item::tool(format!("t{number}"), ToolResult::error(call, "no such line"))]
+        };
+        let items = (0..3).flat_map(round).chain([Item::user("newest", "go on")]).collect();
+        let view = compact(items, &DropFailedToolResultsStrategy::new().keep_newest_failure());
+        assert_eq!(ids(&view), ["a2", "t2", "newest"], "of several rounds, too");
     }
 
     #[test]

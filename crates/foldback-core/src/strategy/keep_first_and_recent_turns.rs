@@ -82,13 +82,6 @@ mod tests {
         compacted.view.items().map(|item| label(item)).collect()
     }
 
-    /// The defect of phi-core: under 12 turns, messages are loaded twice.
-    #[test]
-    fn fewer_turns_than_are_kept_are_neither_doubled_nor_folded() {
-        let transcript = turns(5);
-        assert_eq!(ids(&transcript, &KeepFirstAndRecentTurnsStrategy::default()).len(), 10);
-    }
-
     /// The defect of phi-core: `keep_first_turns = 0` still keeps a turn.
     #[test]
     fn keeping_no_first_turn_keeps_none() {

@@ -55,22 +55,24 @@ pub(super) use asks_for_a_summary;
 #[cfg(test)]
 mod tests {
     use crate::strategy::StrategyConfig;
+    use crate::strategy::tests::built_in;
     use serde_json::{Value, json};
 
-    /// Folding strategies with what must not be left out of their configurations.
-    fn folding() -> [Value; 5] {
-        let clamp = json!({"percent": 25, "tokens_min": 2_000, "tokens_max": 8_000});
-        [
-            json!({"strategy": "summarize-older", "n": 8}),
-            json!({"strategy": "preserve-user-messages"}),
-            json!({"strategy": "preserve-recent-fraction"}),
-            json!({"strategy": "preserve-recent-turns", "turns_max": 2, "clamp": clamp, "clamp_on": "each_turn"}),
-            json!({"strategy": "keep-first-and-recent-turns"}),
-        ]
+    /// The configurations of folding strategies, without these options.
+    fn folding() -> Vec<Value> {
+        let configs = built_in().map(|strategy| serde_json::to_value(strategy).unwrap());
+        let folds = configs.into_iter().filter(|config| config.get("summary_tokens_max").is_some());
+        let without = |mut config: Value| {
+            let fields = config.as_object_mut().unwrap();
+            fields.retain(|name, _| name != "summary_tokens_max" && name != "focus");
+            config
+        };
+        folds.map(without).collect()
     }
 
     #[test]
     fn every_folding_strategy_takes_the_options_beside_its_own() {
+        assert!(folding().len() >= 6, "{:?}", folding());
         for mut config in folding() {
             let plain: StrategyConfig = serde_json::from_value(config.clone()).unwrap();
             let written = serde_json::to_value(&plain).unwrap();

@@ -122,19 +122,11 @@ fn a_floor_summary_that_was_recorded_is_taken_in_line_by_line() {
 }
 
 #[test]
-fn an_empty_or_inflated_or_disguised_summary_is_refused() {
+fn a_summary_that_acts_and_a_missing_one_are_refused() {
     let transcript = rounds(30);
     let plan = fold(&transcript, 300);
-    let request = plan.requests().next().unwrap();
-    let refuse = |item: Item| plan.apply(vec![vec![item]]).map(|_| ()).unwrap_err();
-    assert!(matches!(refuse(request.item(" \n", "model")), SummaryError::Empty { .. }));
-    let long = request.item("word ".repeat(2_000), "model");
-    assert!(matches!(refuse(long), SummaryError::Inflated { .. }));
     let acting = Item::new("s", ItemKind::Context, vec![Part::call("x", "rm", &json!({}))]);
-    assert!(matches!(refuse(acting), SummaryError::WrongPart { .. }));
-    let disguised = Item::user("s", "I asked for all of this");
-    assert!(matches!(refuse(disguised), SummaryError::WrongKind { .. }));
-    assert!(matches!(plan.apply(vec![Vec::new()]), Err(SummaryError::Empty { .. })));
+    assert!(matches!(plan.apply(vec![vec![acting]]), Err(SummaryError::WrongPart { .. })));
     assert!(matches!(plan.apply(Vec::new()), Err(SummaryError::Count { expected: 1, given: 0 })));
 }
 

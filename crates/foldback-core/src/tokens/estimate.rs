@@ -5,7 +5,7 @@
 //! text instead (see `table`): one pass, integers only, so every platform gives the same answer,
 //! and no vocabulary to load.
 //!
-//! Measured against exact `o200k_base` counts (`cargo test -p foldback-core --test estimate_error
+//! Measured against exact `o200k_base` counts (`cargo test -p foldback-core estimate_error
 //! -- --nocapture` prints the table):
 //!
 //! | text | bytes/4 | seen: mean error | held out: mean error | worst real/estimate |

@@ -131,13 +131,18 @@ mod tests {
             (EventKind::CompactionCompleted, StructuralEvent::CompactionCompleted),
             (EventKind::AskedByUser, StructuralEvent::AskedByUser),
             (EventKind::RequestRejectedForLength, StructuralEvent::RequestRejectedForLength),
+            (
+                EventKind::ModelSwitched,
+                StructuralEvent::ModelSwitched { window_before: Tokens(200), window_after: Tokens(100) },
+            ),
         ];
         let transcript = Transcript::default();
         for (awaited, _) in kinds {
             for (kind, event) in kinds {
                 let events = [event];
-                let context =
-                    TriggerContext::new(&transcript, MutationPoint::AfterTurnEnded).with_events(&events);
+                let context = TriggerContext::new(&transcript, MutationPoint::AfterTurnEnded)
+                    .with_events(&events)
+                    .with_tokens(TokenBounds::exact(Tokens(150)));
                 let fired = StructuralTrigger::on(awaited).fires(&context).is_some();
                 assert_eq!(fired, awaited == kind, "{awaited:?} on {event:?}");
             }

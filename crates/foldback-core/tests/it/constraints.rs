@@ -65,9 +65,10 @@ fn message(number: usize, rule: &str) -> String {
 
 fn session(group: usize) -> Transcript {
     let mut dice = Dice(group as u64 + 1);
-    let mut at: Vec<(usize, usize)> = (0..GROUP).map(|rule| (1 + dice.below(ROUNDS - 1), rule)).collect();
-    at.sort_unstable();
     let rules = rules(group);
+    let mut at: Vec<(usize, usize)> =
+        (0..rules.len()).map(|rule| (1 + dice.below(ROUNDS - 1), rule)).collect();
+    at.sort_unstable();
     let mut transcript = Transcript::default();
     transcript.push(Item::text("s", ItemKind::System, "You are a coding agent."));
     transcript.push(Item::user("task", "Port every handler to the new state type, one after the other."));
@@ -103,7 +104,7 @@ fn assert_kept(view: &View, group: usize, when: &str) {
 
 #[test]
 fn every_rule_survives_at_a_tenth_and_after_five_compactions() {
-    for group in 0..LIST.lines().count() / GROUP {
+    for group in 0..LIST.lines().count().div_ceil(GROUP) {
         let mut transcript = session(group);
         let total = transcript.tokens();
         assert!((80_000..130_000).contains(&total.0), "{total}");
@@ -122,7 +123,7 @@ fn every_rule_survives_at_a_tenth_and_after_five_compactions() {
 
 #[test]
 fn every_rule_survives_where_a_host_takes_each_view_as_its_new_history() {
-    for group in 0..LIST.lines().count() / GROUP {
+    for group in 0..LIST.lines().count().div_ceil(GROUP) {
         let mut transcript = session(group);
         let target = Tokens(transcript.tokens().0 / 10);
         for round in 0..COMPACTIONS {

@@ -13,14 +13,17 @@ mod codex;
 mod field;
 mod phi;
 
+use std::collections::BTreeSet;
+
 use foldback_core::{Strategy, *};
 use serde_json::json;
 
 /// Every built-in strategy, set to hide as much as it can.
-fn every_strategy() -> Vec<StrategyConfig> {
-    vec![
+fn every_strategy() -> [StrategyConfig; StrategyConfig::COUNT] {
+    let every: [StrategyConfig; StrategyConfig::COUNT] = [
         DropReasoningStrategy::new().into(),
         DropFailedToolResultsStrategy::new().into(),
+        SupersedeStrategy::new().into(),
         KeepRecentStrategy::new(0).into(),
         SummarizeOlderStrategy::new(0).into(),
         PreserveUserMessagesStrategy::new().tokens_max(Tokens(0)).into(),
@@ -37,7 +40,10 @@ fn every_strategy() -> Vec<StrategyConfig> {
         DropMiddleStrategy::new(0, 0).into(),
         DefaultCompaction::new().keep_first_turns(0).keep_recent_turns(0).into(),
         LadderStrategy::new().into(),
-    ]
+    ];
+    let ids: BTreeSet<&str> = every.iter().map(|strategy| strategy.id()).collect();
+    assert_eq!(ids.len(), StrategyConfig::COUNT, "each stands here once");
+    every
 }
 
 fn budget(target: u64) -> Budget {

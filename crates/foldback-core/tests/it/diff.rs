@@ -142,12 +142,6 @@ proptest! {
 }
 
 #[test]
-fn the_same_items_are_no_change() {
-    let view = view();
-    assert!(diff(&view, &items(&view)).unwrap().plan.is_empty());
-}
-
-#[test]
 fn a_part_that_changed_is_a_rewrite_that_recalls_the_recorded_part() {
     let view = view();
     let mut given = items(&view);

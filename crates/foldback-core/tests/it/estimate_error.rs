@@ -1,6 +1,6 @@
 //! How far the estimating counter is from exact `o200k_base` counts, by kind of text.
 //!
-//! `cargo test -p foldback-core --test estimate_error -- --nocapture` prints the table that the
+//! `cargo test -p foldback-core estimate_error -- --nocapture` prints the table that the
 //! counter's documentation quotes. The weights were corrected by hand after a look at the seen
 //! texts, so only the held-out ones say how far a new text may be off: do not tune to those.
 

@@ -2,11 +2,10 @@
 
 use std::sync::Arc;
 
-use foldback_core::strategy::TailClamp;
 use foldback_core::{Strategy, *};
 use foldback_testkit::recipe::recipe;
+use foldback_testkit::strategies;
 use proptest::prelude::*;
-use proptest::strategy::Strategy as Generator;
 use proptest::test_runner::TestCaseError;
 
 /// Eight turns of one tool round each, instructions before them and a pin among them.
@@ -50,31 +49,6 @@ fn loads_the_view(view: &View) -> Result<(), TestCaseError> {
     let loaded = splice_again.load(&transcript).expect("the transcript only grew");
     prop_assert!(loaded.iter().eq(grown.items()), "after more was said");
     Ok(())
-}
-
-fn folding() -> impl Generator<Value = StrategyConfig> {
-    let summary = 40u64..1_000;
-    prop_oneof![
-        (0usize..8, any::<bool>(), summary.clone()).prop_map(|(n, preserve, tokens)| {
-            let strategy = SummarizeOlderStrategy::new(n).summary_tokens_max(Tokens(tokens));
-            if preserve { strategy.preserve_kind(ItemKind::System).into() } else { strategy.into() }
-        }),
-        (0u64..2_000, summary.clone()).prop_map(|(tokens, summary)| {
-            let strategy = PreserveUserMessagesStrategy::new().tokens_max(Tokens(tokens));
-            strategy.summary_tokens_max(Tokens(summary)).into()
-        }),
-        (0u32..=10, summary.clone()).prop_map(|(tenths, summary)| {
-            let strategy = PreserveRecentFractionStrategy::new(f64::from(tenths) / 10.0);
-            strategy.expect("tenths are fractions").summary_tokens_max(Tokens(summary)).into()
-        }),
-        (0usize..4, 0u64..2_000, summary.clone()).prop_map(|(turns, tokens, summary)| {
-            let clamp = TailClamp::new(25, Tokens(tokens / 2), Tokens(tokens)).expect("half is less");
-            PreserveRecentTurnsStrategy::new(turns).clamp(clamp).summary_tokens_max(Tokens(summary)).into()
-        }),
-        (0usize..4, 0usize..4, summary).prop_map(|(first, recent, tokens)| {
-            KeepFirstAndRecentTurnsStrategy::new(first, recent).summary_tokens_max(Tokens(tokens)).into()
-        }),
-    ]
 }
 
 #[test]
@@ -203,7 +177,7 @@ proptest! {
 
     #[test]
     fn one_loader_shows_what_any_folding_strategy_left(
-        recipe in recipe(), strategies in prop::collection::vec(folding(), 1..4),
+        recipe in recipe(), strategies in prop::collection::vec(strategies::folding(), 1..4),
     ) {
         let items: Vec<Arc<Item>> = recipe.items().into_iter().map(Arc::new).collect();
         let share = items.len().div_ceil(strategies.len()).max(1);

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use foldback_core::cost::Call;
+use foldback_core::ledger::Losses;
 use foldback_core::trigger::LastCompaction;
 use foldback_core::{
     CompactionReason, Cost, Dialect, Entry, FactKind, Fate, ItemKind, Ledger, MutationPoint, Overlay, Prices,
@@ -13,7 +14,6 @@ use foldback_core::{
 
 use super::kept::{Keepsakes, Kept};
 use super::lines::History;
-use super::losses::Losses;
 use super::recall::{Needs, Recall};
 use super::{ReplayPolicy, Writer};
 use crate::executor::{Execution, Outcome, compact};

@@ -1,5 +1,7 @@
 //! What a compaction tells `tracing`: names, sizes and times in the fields of its spans, no contents.
 
+use std::time::Duration;
+
 use async_trait::async_trait;
 use foldback_core::{
     CompactionReason, Item, ItemKind, SummarizeOlderStrategy, Tokens, Transcript, Usage, View,
@@ -103,12 +105,18 @@ async fn the_span_of_a_call_says_who_was_asked_and_what_was_used() {
     );
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn the_span_of_a_call_that_came_to_nothing_says_what_kind_of_failure_it_was() {
     for (error, kind) in [
         (BackendError::Unauthorized { status: 403 }, "403"),
         (BackendError::Rejected { status: 422, message: SECRET.to_owned() }, "422"),
         (BackendError::Unavailable { why: SECRET.to_owned() }, "unavailable"),
+        (BackendError::Connection { why: SECRET.to_owned() }, "connection"),
+        (BackendError::Malformed { why: SECRET.to_owned() }, "malformed"),
+        (BackendError::Timeout { after: Duration::from_secs(1) }, "timeout"),
+        (BackendError::Overflow { limit: None }, "context_overflow"),
+        (BackendError::RateLimited { retry_after: None }, "429"),
+        (BackendError::Server { status: 529, retry_after: None }, "529"),
     ] {
         let (spans, result) = compacted_by(Model(Some(error))).await;
         let span = spans.named("foldback.summary_call");

@@ -71,15 +71,6 @@ fn a_fresh_result_is_shortened_only_when_nothing_else_helps() {
 }
 
 #[test]
-fn what_cannot_fit_names_what_is_in_the_way() {
-    let mut transcript = session(5, 20);
-    transcript.push(Item::user("wall", "a wall of text ".repeat(2_000)));
-    let Err(PlanError::BudgetInfeasible(infeasible)) = climb(&transcript, 1_000) else { panic!("it fits") };
-    assert_eq!(infeasible.kernel[0].id.as_str(), "wall");
-    assert!(infeasible.to_string().contains("wall"), "{infeasible}");
-}
-
-#[test]
 fn a_task_that_nobody_followed_up_is_shortened_once_work_on_it_began() {
     let task = || Item::user("task", "a wall of text ".repeat(2_000));
     let mut transcript = Transcript::default();

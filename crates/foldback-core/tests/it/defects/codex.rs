@@ -161,25 +161,3 @@ fn every_result_can_be_cleared_be_their_number_odd_or_even() {
         }
     }
 }
-
-/// goose: hiding one of several parallel calls orphans its siblings.
-#[test]
-fn parallel_calls_are_hidden_together_or_not_at_all() {
-    for transcript in [session(3, 2), session_in_flight(2, 3)] {
-        let before = View::of(&transcript);
-        for n in 0..=transcript.len() {
-            for strategy in
-                [StrategyConfig::from(SummarizeOlderStrategy::new(n)), KeepRecentStrategy::new(n).into()]
-            {
-                let after = plan(&before, &strategy, None).unwrap().apply_floor().view;
-                let fates = after.fates();
-                for index in 0..transcript.len() {
-                    let whole = transcript
-                        .unit_members(index)
-                        .all(|m| fates[m].is_visible() == fates[index].is_visible());
-                    assert!(whole, "{} tears the unit of item {index}", strategy.describe());
-                }
-            }
-        }
-    }
-}

@@ -24,9 +24,10 @@ fn nothing_is_shown_twice_however_few_turns_there_are() {
     }
 }
 
-/// phi-core: summarising by message index leaves orphan tool results.
+/// phi-core: summarising by message index leaves orphan tool results. goose: hiding one of several
+/// parallel calls orphans its siblings.
 #[test]
-fn no_result_is_left_without_its_call_wherever_the_cut_falls() {
+fn calls_and_results_stay_together_wherever_the_cut_falls() {
     for transcript in [session(3, 2), session_in_flight(2, 3)] {
         let before = View::of(&transcript);
         for n in 0..=transcript.len() {
@@ -36,6 +37,13 @@ fn no_result_is_left_without_its_call_wherever_the_cut_falls() {
                 let after = plan(&before, &strategy, None).unwrap().apply_floor().view;
                 let violations = dialect::check(after.items(), None);
                 assert_eq!(violations, [], "{}\n{}", strategy.describe(), after.shape());
+                let fates = after.fates();
+                for index in 0..transcript.len() {
+                    let whole = transcript
+                        .unit_members(index)
+                        .all(|m| fates[m].is_visible() == fates[index].is_visible());
+                    assert!(whole, "{} tears the unit of item {index}", strategy.describe());
+                }
             }
         }
     }

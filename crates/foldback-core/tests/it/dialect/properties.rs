@@ -17,7 +17,7 @@ fn words() -> impl Strategy<Value = String> {
         4 => id().prop_map(|id| format!("={id}")),
         1 => id().prop_map(|id| format!("={id}/i")),
         3 => Just(".".to_owned()),
-        3 => prop::sample::select(vec!["_", "0", "r", "q", "i", "b"]).prop_map(str::to_owned),
+        3 => prop::sample::select(vec!["_", "0", "r", "q", "i", "b", "f", "j", "o"]).prop_map(str::to_owned),
     ];
     let any_item = (prop::sample::select(vec!["s", "d", "u", "a", "t", "c", "n", "a", "u!", "c!"]), {
         prop::collection::vec(any_part, 0..4)
@@ -29,6 +29,12 @@ fn words() -> impl Strategy<Value = String> {
         prop::sample::select(vec!["u", "a", "c", "s", "u:", "t:", "a:r", "t"]).prop_map(str::to_owned);
     let word = prop_oneof![3 => calls, 4 => results, 3 => plain, 2 => any_item];
     prop::collection::vec(word, 0..14).prop_map(|words| words.join(" "))
+}
+
+/// Items of such words, or of a conversation.
+fn listed() -> impl Strategy<Value = Vec<Arc<Item>>> {
+    let conversation = recipe::recipe().prop_map(|recipe| recipe.items().into_iter().map(Arc::new).collect());
+    prop_oneof![words().prop_map(|text| items(&text)), conversation]
 }
 
 /// Items that no violation names, in order.
@@ -78,8 +84,7 @@ proptest! {
     }
 
     #[test]
-    fn a_repaired_list_is_valid_and_stays_as_it_is(text in words()) {
-        let items = items(&text);
+    fn a_repaired_list_is_valid_and_stays_as_it_is(items in listed()) {
         for dialect in EVERY {
             let repaired = repair(&items, dialect);
             let left = check(&repaired.items, dialect);
@@ -91,8 +96,7 @@ proptest! {
     }
 
     #[test]
-    fn items_that_no_violation_names_stay_as_they_are(text in words()) {
-        let items = items(&text);
+    fn items_that_no_violation_names_stay_as_they_are(items in listed()) {
         for dialect in EVERY {
             let violations = check(&items, dialect);
             let named: HashSet<ItemId> = violations.iter().map(|v| v.item_id.clone()).collect();

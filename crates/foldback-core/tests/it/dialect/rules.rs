@@ -7,8 +7,8 @@ use foldback_core::Rule::{
     MisplacedPart, ReasoningLast, ResultNotAdjacent, ResultOrder, ResultWithoutCall, UnansweredCall,
 };
 use foldback_core::dialect::{
-    ANTHROPIC_IMAGE_BYTES_MAX, ANTHROPIC_IMAGE_COUNT_MAX, Dialect, GEMINI_INLINE_BYTES_MAX,
-    OPENAI_IMAGE_COUNT_MAX,
+    ANTHROPIC_IMAGE_BYTES_MAX, ANTHROPIC_IMAGE_COUNT_MAX, ANTHROPIC_INLINE_BYTES_MAX, Dialect,
+    GEMINI_IMAGE_COUNT_MAX, GEMINI_INLINE_BYTES_MAX, OPENAI_IMAGE_COUNT_MAX, OPENAI_INLINE_BYTES_MAX,
 };
 use foldback_core::{Item, ItemKind, Part, Transcript, check, repair};
 
@@ -198,18 +198,31 @@ fn where_there_are_too_many_images_the_oldest_are_named() {
         assert_eq!(named, [0, 1]);
         assert!(check(&items[2..], dialect).is_empty());
     };
-    over(ANTHROPIC_IMAGE_COUNT_MAX, ANTHROPIC);
-    over(OPENAI_IMAGE_COUNT_MAX, CHAT);
-    over(OPENAI_IMAGE_COUNT_MAX, RESPONSES);
+    for dialect in Dialect::ALL {
+        let count_max = match dialect {
+            Dialect::Anthropic => ANTHROPIC_IMAGE_COUNT_MAX,
+            Dialect::OpenaiChat | Dialect::OpenaiResponses => OPENAI_IMAGE_COUNT_MAX,
+            Dialect::Gemini => GEMINI_IMAGE_COUNT_MAX,
+        };
+        over(count_max, Some(dialect));
+    }
 }
 
 #[test]
 fn inline_data_stays_within_the_request() {
-    let half = with_image(GEMINI_INLINE_BYTES_MAX / 2);
-    assert!(check(&[half.clone(), half.clone()], GEMINI).is_empty());
-    let violations = check(&[half.clone(), with_image(1), half], GEMINI);
-    assert_eq!(violations.len(), 1);
-    assert_eq!((violations[0].item_index, violations[0].rule), (0, MediaOverLimit));
+    for dialect in Dialect::ALL {
+        let bytes_max = match dialect {
+            Dialect::Anthropic => ANTHROPIC_INLINE_BYTES_MAX,
+            Dialect::OpenaiChat | Dialect::OpenaiResponses => OPENAI_INLINE_BYTES_MAX,
+            Dialect::Gemini => GEMINI_INLINE_BYTES_MAX,
+        };
+        // Small enough that no single one is too large for Anthropic.
+        let eighths = vec![with_image(bytes_max / 8); 8];
+        assert!(check(&eighths, Some(dialect)).is_empty(), "{dialect:?}");
+        let over: Vec<_> = eighths.iter().cloned().chain([with_image(8)]).collect();
+        let named: Vec<_> = check(&over, Some(dialect)).iter().map(|v| (v.item_index, v.rule)).collect();
+        assert_eq!(named, [(0, MediaOverLimit)], "{dialect:?}");
+    }
 }
 
 #[test]

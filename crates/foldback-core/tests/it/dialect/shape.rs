@@ -3,14 +3,15 @@
 //! A word is an item: its kind (`s`ystem, `d`eveloper, `u`ser, `a`ssistant, `t`ool, `c`ontext,
 //! `n`otification), then its parts. Parts are `.` text, `_` blank text, `0` empty text, `+x` call,
 //! `=x` result, `=x/i` result with an image, `r` sealed reasoning, `q` reasoning, `i` image, `b`
-//! image of a rare type. Without a colon there is one text; with nothing behind it there are no
+//! image of a rare type, `f` file, `j` JSON, `o` something not understood. Without a colon there is one text; with nothing behind it there are no
 //! parts. `!` behind the kind is a cache marker.
 
 use std::sync::Arc;
 
 use foldback_core::dialect::Dialect;
 use foldback_core::{
-    Blob, Item, ItemKind, Media, Part, Reasoning, ResultPart, Rule, ToolResult, check, check_request, repair,
+    Blob, File, Item, ItemKind, Json, Media, Opaque, Part, Reasoning, ResultPart, Rule, ToolResult, check,
+    check_request, repair,
 };
 use serde_json::json;
 
@@ -19,7 +20,8 @@ pub(crate) const ANTHROPIC: Option<Dialect> = Some(Dialect::Anthropic);
 pub(crate) const CHAT: Option<Dialect> = Some(Dialect::OpenaiChat);
 pub(crate) const RESPONSES: Option<Dialect> = Some(Dialect::OpenaiResponses);
 pub(crate) const GEMINI: Option<Dialect> = Some(Dialect::Gemini);
-pub(crate) const EVERY: [Option<Dialect>; 5] = [COMMON, ANTHROPIC, CHAT, RESPONSES, GEMINI];
+pub(crate) const EVERY: [Option<Dialect>; Dialect::ALL.len() + 1] =
+    [COMMON, ANTHROPIC, CHAT, RESPONSES, GEMINI];
 
 pub(crate) fn items(shape: &str) -> Vec<Arc<Item>> {
     shape.split_whitespace().enumerate().map(|(index, word)| Arc::new(item(index, word))).collect()
@@ -51,6 +53,13 @@ fn part(word: &str) -> Part {
         "r" => Part::Reasoning(Reasoning { signature: Some("sealed".into()), ..Reasoning::default() }),
         "i" => Part::Media(image("image/png", 8)),
         "b" => Part::Media(image("image/bmp", 8)),
+        "f" => Part::File(File {
+            name: Some("notes.txt".into()),
+            media_type: "text/plain".into(),
+            data: Blob::Text("notes".into()),
+        }),
+        "j" => Part::Structured(Json::from_value(&json!({"n": 1}))),
+        "o" => Part::Opaque(Opaque { source: "test".into(), json: Json::from_value(&json!({"n": 1})) }),
         _ => match (word.strip_prefix('+'), word.strip_prefix('=')) {
             (Some(id), _) => Part::call(id, "run", &json!({})),
             (_, Some(answer)) => Part::ToolResult(result(answer)),

@@ -22,17 +22,24 @@ fn assert_fires_at(name: &str, room: Room, level: u64) {
 #[test]
 fn each_preset_fires_where_its_system_does() {
     let room = |thousands: u64| Room::new(Tokens(thousands * 1_000));
-    assert_fires_at("ladder", room(100), 85_000);
-    assert_fires_at("phi", room(100).overhead(Tokens(4_000)), 81_001);
-    assert_fires_at("codex", room(200), 180_000);
-    assert_fires_at("gemini", room(1_000), 500_000);
-    assert_fires_at("opencode", room(200).output_max(Tokens(64_000)), 180_000);
-    assert_fires_at("opencode", room(200).output_max(Tokens(8_000)), 192_000);
-    assert_fires_at("goose", room(100), 80_000);
-    assert_fires_at("anthropic-edit", room(200), 100_000);
-    assert_fires_at("lcm", room(100), 75_000);
-    assert_fires_at("openhands", room(100), 100_000);
-    assert_fires_at("truncate", room(100), 100_000);
+    let levels = [
+        ("ladder", room(100), 85_000),
+        ("phi", room(100).overhead(Tokens(4_000)), 81_001),
+        ("codex", room(200), 180_000),
+        ("gemini", room(1_000), 500_000),
+        ("opencode", room(200).output_max(Tokens(64_000)), 180_000),
+        ("opencode", room(200).output_max(Tokens(8_000)), 192_000),
+        ("goose", room(100), 80_000),
+        ("anthropic-edit", room(200), 100_000),
+        ("lcm", room(100), 75_000),
+        ("openhands", room(100), 100_000),
+        ("truncate", room(100), 100_000),
+    ];
+    levels.iter().for_each(|&(name, room, level)| assert_fires_at(name, room, level));
+    for policy in Policy::all() {
+        let is_listed = levels.iter().any(|(name, ..)| *name == policy.name());
+        assert!(is_listed || policy.name() == "agentkit", "{} goes by tokens at no level", policy.name());
+    }
 }
 
 #[test]

@@ -259,24 +259,3 @@ async fn cancelling_at_any_point_ends_the_asking_at_once() {
         assert!(matches!(filled, Err(CompactionError::Cancelled)), "on event {number}");
     }
 }
-
-#[test]
-fn a_fill_can_be_sent_to_another_thread() {
-    fn is_send<T: Send>(_: &T) {}
-    let transcript = session(3);
-    let plan = fold(&transcript, 200);
-    let backend = Scripted::new([Reply::Hang]);
-    let asking = Asking {
-        backend: &backend,
-        limits: &SummaryLimits::default(),
-        guard: &BackendGuard::default(),
-        cancellation: &CancellationToken::new(),
-        session_id: &"session".into(),
-        turn_id: None,
-        reason: None,
-        metadata: &Metadata::new(),
-        emit: &|_| (),
-        seed: 7,
-    };
-    is_send(&fill(&plan, &asking));
-}

@@ -21,6 +21,10 @@ fn reply() -> impl Generator<Value = Reply> {
         Just(BackendError::Overflow { limit: Some(Tokens(3_000)) }),
         Just(BackendError::Connection { why: "refused".to_owned() }),
         Just(BackendError::Malformed { why: "no JSON".to_owned() }),
+        Just(BackendError::Timeout { after: Duration::from_secs(9) }),
+        Just(BackendError::Unauthorized { status: 401 }),
+        Just(BackendError::Rejected { status: 422, message: "no".to_owned() }),
+        Just(BackendError::Unavailable { why: "too much was spent".to_owned() }),
     ];
     prop_oneof![
         4 => Just(Reply::Say(GOOD)),
@@ -28,6 +32,7 @@ fn reply() -> impl Generator<Value = Reply> {
         1 => Just(Reply::Say("I cannot help with that.")),
         1 => (1usize..200).prop_map(Reply::Long),
         1 => Just(Reply::Finish(GOOD, FinishReason::Length)),
+        1 => Just(Reply::Finish(GOOD, FinishReason::ContentFilter)),
         1 => Just(Reply::Hang),
         1 => (1u64..100).prop_map(|secs| Reply::After(Duration::from_secs(secs), Box::new(Reply::Say(GOOD)))),
         2 => failure.prop_map(Reply::Fail),

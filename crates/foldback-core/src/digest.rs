@@ -347,6 +347,32 @@ mod tests {
     }
 
     #[test]
+    fn no_secret_is_told_whoever_wrote_it_down() {
+        // Put together here, so that no scanner takes this file for a leak.
+        let token = ["gh", "p_", &"aB3dE7fG1hJ9".repeat(3)].concat();
+        let command = format!("curl -H 'X-Token: {token}' https://example.com/push");
+        let mut items = session(6);
+        items.extend([
+            Item::user("said", format!("Always push with the token {token}, never by hand.")),
+            Item::assistant(
+                "noted",
+                vec![
+                    Part::text(format!("The decision is to push with {token} from src/push.rs.")),
+                    Part::call("c", "Bash", &json!({"command": command})),
+                ],
+            ),
+            Item::tool("failed", ToolResult::error("c", format!("error: {token} was refused by the server"))),
+            Item::user("next", "Go on."),
+        ]);
+        for tokens_max in [250, 900, 6_000] {
+            let text = written(&items, tokens_max).unwrap();
+            assert!(!text.contains(&token[..12]), "{tokens_max}: {text}");
+        }
+        let text = written(&items, 6_000).unwrap();
+        assert!(text.contains("Always push with the token") && text.contains("never by hand"), "{text}");
+    }
+
+    #[test]
     fn a_digest_of_a_digest_keeps_the_users_words_and_the_files() {
         let mut text = written(&session(30), 900).unwrap();
         for round in 0..5 {

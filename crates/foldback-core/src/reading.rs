@@ -80,15 +80,16 @@ fn joined<'t>(mut texts: impl Iterator<Item = Cow<'t, str>>) -> Cow<'t, str> {
     all
 }
 
-/// The longest start of a text within so many bytes, at the end of a character.
+/// The beginning of a text, cut between words: half a name means nothing, and half a key is a secret that
+/// nothing recognises. One word that is longer than `bytes_max` is cut inside.
 pub(crate) fn clipped(text: &str, bytes_max: usize) -> &str {
     if text.len() <= bytes_max {
         return text;
     }
-    let mut end = bytes_max;
-    while !text.is_char_boundary(end) {
-        end -= 1;
-    }
+    let bytes = text.as_bytes();
+    let is_word = |at: usize| bytes[at].is_ascii_alphanumeric() || matches!(bytes[at], b'_' | b'-');
+    let is_between = |end: &usize| text.is_char_boundary(*end) && !(is_word(*end - 1) && is_word(*end));
+    let end = (1..=bytes_max).rev().find(is_between).unwrap_or_else(|| text.floor_char_boundary(bytes_max));
     text[..end].trim_end()
 }
 
@@ -97,6 +98,16 @@ mod tests {
     use super::*;
     use crate::part::ToolResult;
     use serde_json::json;
+
+    #[test]
+    fn a_clipped_text_ends_between_words_where_it_has_several() {
+        assert_eq!(clipped("read src/parser.rs", 18), "read src/parser.rs");
+        assert_eq!(clipped("push with ghp_0123456789", 16), "push with");
+        assert_eq!(clipped("https://example.com/?key=abc-def", 28), "https://example.com/?key=");
+        assert_eq!(clipped("单词之间没有空格", 7), "单词");
+        assert_eq!(clipped("antidisestablishmentarianism", 4), "anti");
+        assert_eq!(clipped("ab", 0), "");
+    }
 
     #[test]
     fn a_tools_input_is_read_without_its_escapes() {

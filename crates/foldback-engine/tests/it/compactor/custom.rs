@@ -99,6 +99,20 @@ async fn what_would_be_invalid_larger_or_unfounded_is_refused_and_the_view_stand
     assert!(view.overlay().blocks().is_empty());
 }
 
+/// T2: the last look before a commit. Dropping a prompt breaks no pair, but a rule of this provider.
+#[tokio::test]
+async fn what_the_provider_would_reject_is_not_committed() {
+    let without_first_prompt: fn(Vec<Arc<Item>>) -> Vec<Arc<Item>> = |mut items| {
+        items.remove(1);
+        items
+    };
+    let asked = request(&session(4)).with_dialect(Dialect::Anthropic);
+    let refused = built(Custom(without_first_prompt)).compact(asked, &CompactionContext::default()).await;
+    let refused = refused.map(|result| result.transcript.shape());
+    let Err(CompactionError::Invalid { violations, .. }) = refused else { panic!("{refused:?}") };
+    assert_eq!(violations[0].rule, Rule::FirstRole, "{violations:?}");
+}
+
 /// T8 and the first promise: whoever made the view, what is handed out fits.
 #[tokio::test]
 async fn what_a_custom_strategy_leaves_above_the_window_is_brought_to_the_target() {

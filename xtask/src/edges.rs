@@ -19,12 +19,11 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("foldback-backends", &["foldback-core", "foldback-engine", "foldback-formats"]),
     ("foldback-store", &["foldback-core", "foldback-engine"]),
     ("foldback-loop", &["foldback-backends", "foldback-core", "foldback-engine", "foldback-formats"]),
-    ("foldback-server", &["foldback-core", "foldback-engine", "foldback-formats"]),
+    ("foldback-server", &["foldback-core", "foldback-engine"]),
     ("foldback", LIBRARIES),
     (
         "foldback-cli",
         &[
-            "foldback",
             "foldback-backends",
             "foldback-core",
             "foldback-engine",
@@ -46,8 +45,6 @@ const LIBRARIES: &[&str] = &[
     "foldback-engine",
     "foldback-formats",
     "foldback-loop",
-    "foldback-server",
-    "foldback-store",
     "foldback-tokens",
 ];
 
@@ -98,7 +95,9 @@ pub(crate) fn run() -> Result<(), Failure> {
 
 /// Every rule that the workspace breaks, one line each.
 fn broken_rules() -> Result<Vec<String>, Failure> {
-    let mut broken = forbidden_edges(&cargo::metadata("Cargo.toml")?);
+    let metadata = cargo::metadata("Cargo.toml")?;
+    let mut broken = forbidden_edges(&metadata);
+    broken.extend(unused_edges(&metadata));
     broken.extend(forbidden_in_core(&core_tree()?));
     broken.extend(purity::impure_sources(&cargo::root(), "crates/foldback-core/src")?);
     broken.extend(sources::careless_tests(&cargo::root())?);
@@ -146,6 +145,23 @@ fn forbidden_edges(metadata: &Value) -> Vec<String> {
     broken
 }
 
+/// What the table allows and no crate does: whoever begins to should decide it anew.
+fn unused_edges(metadata: &Value) -> Vec<String> {
+    let packages = || metadata["packages"].as_array().into_iter().flatten();
+    let mut unused = Vec::new();
+    for (user, allowed) in MAY_USE {
+        let Some(package) = packages().find(|package| package["name"] == *user) else {
+            unused.push(format!("{user} has a row in the table of crates and is none"));
+            continue;
+        };
+        let uses = || package["dependencies"].as_array().into_iter().flatten();
+        let is_unused = |name: &&&str| !uses().any(|dependency| dependency["name"] == **name);
+        let complain = |name: &&str| format!("{user} may use {name} and does not");
+        unused.extend(allowed.iter().filter(is_unused).map(complain));
+    }
+    unused
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::json;
@@ -187,6 +203,17 @@ mod tests {
     fn a_crate_without_a_row_is_found() {
         let metadata = json!({"packages": [{"name": "foldback-util", "dependencies": []}]});
         assert_eq!(forbidden_edges(&metadata), ["foldback-util has no row in the table of crates"]);
+    }
+
+    #[test]
+    fn a_row_that_no_crate_needs_is_found() {
+        let unused = unused_edges(&workspace("serde", &json!(null)));
+        let of = |user: &str| -> Vec<&String> {
+            unused.iter().filter(|line| line.starts_with(&format!("{user} "))).collect()
+        };
+        assert!(of("foldback-core").is_empty() && of("foldback-engine").is_empty(), "{unused:?}");
+        assert_eq!(of("foldback-testkit"), ["foldback-testkit may use foldback-engine and does not"]);
+        assert_eq!(of("foldback-tokens"), ["foldback-tokens has a row in the table of crates and is none"]);
     }
 
     #[test]

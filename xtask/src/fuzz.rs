@@ -219,6 +219,16 @@ mod tests {
     }
 
     #[test]
+    fn every_file_of_a_target_is_one_in_the_manifest() {
+        let targets = targets().unwrap();
+        for file in fs::read_dir(root().join("fuzz/fuzz_targets")).unwrap() {
+            let path = file.unwrap().path();
+            let is_target = targets.iter().any(|name| path.file_stem().is_some_and(|stem| stem == &**name));
+            assert!(is_target, "{} is never run", path.display());
+        }
+    }
+
+    #[test]
     fn findings_are_shown_and_coverage_is_not() {
         assert!(!is_worth_showing("#123\tNEW    cov: 10 ft: 11 corp: 2/3b exec/s: 0 rss: 30Mb"));
         assert!(!is_worth_showing("INFO: Seed: 1"));

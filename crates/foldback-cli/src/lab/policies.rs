@@ -124,12 +124,6 @@ mod tests {
     }
 
     #[test]
-    fn a_mistyped_name_is_told_the_others() {
-        let what = told(chosen(&["laddr"]).err());
-        assert!(what.contains("did you mean ladder?") && what.contains("truncate"), "{what}");
-    }
-
-    #[test]
     fn a_file_must_not_borrow_the_name_of_another_policy() {
         let folder = tempfile::tempdir().unwrap_or_else(|error| panic!("{error}"));
         let path = folder.path().join("own.toml");

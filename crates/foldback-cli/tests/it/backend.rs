@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
+use foldback_backends::Protocol;
 use foldback_testkit::needs;
 use foldback_testkit::server::{Answer, Request, Said, Server, Spoken, required};
 
@@ -23,7 +24,12 @@ fn summarizing() -> (String, Arc<Mutex<Vec<Request>>>) {
 
 #[test]
 fn a_model_writes_the_summary_and_the_report_says_what_it_took() {
-    for protocol in ["openai", "responses", "anthropic"] {
+    for protocol in Protocol::ALL {
+        let protocol = match protocol {
+            Protocol::OpenAiChat => "openai",
+            Protocol::OpenAiResponses => "responses",
+            Protocol::Anthropic => "anthropic",
+        };
         let (url, requests) = summarizing();
         let folder = folder();
         let out = at(&folder, "out.jsonl");

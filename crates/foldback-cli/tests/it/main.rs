@@ -4,6 +4,7 @@
 
 mod backend;
 mod chat;
+mod commands;
 mod history;
 mod lab;
 mod long;
@@ -145,14 +146,6 @@ fn kept_items_and_items_outside_the_range_stay_as_they_were() {
 }
 
 #[test]
-fn a_target_that_cannot_be_reached_names_what_cannot_shrink() {
-    let output = run(&["compact", SESSION, "--target", "10", "-q"]);
-    assert_eq!(code(&output), 4);
-    assert!(output.stdout.is_empty());
-    assert!(text(&output.stderr).contains("the items that cannot shrink cost"), "{}", text(&output.stderr));
-}
-
-#[test]
 fn mistakes_are_told_with_a_suggestion() {
     let missing = run(&["stats", &SESSION.replace("session.jsonl", "sesion.jsonl")]);
     assert_eq!(code(&missing), 3);
@@ -275,32 +268,6 @@ fn check_finds_what_a_provider_would_reject_and_fix_repairs_it() {
 }
 
 #[test]
-fn convert_says_what_is_lost_and_strict_refuses() {
-    let folder = folder();
-    let path = at(&folder, "thinking.jsonl");
-    let items = r#"{"id":"u","kind":"user","parts":[{"text":"hi"}]}
-{"id":"a","kind":"assistant","parts":[{"reasoning":{"text":"hm","signature":"s"}},{"text":"hello"}]}
-"#;
-    std::fs::write(&path, items).unwrap();
-    let output = run(&["convert", &path, "--to", "openai-chat"]);
-    assert_eq!(code(&output), 0);
-    assert!(
-        text(&output.stderr).contains("thinking.jsonl:2: not the same in openai-chat: reasoning"),
-        "{}",
-        text(&output.stderr)
-    );
-    let body: Value = serde_json::from_slice(&output.stdout).unwrap();
-    assert!(body.to_string().contains("hello"));
-    assert_eq!(code(&run(&["convert", &path, "--to", "openai-chat", "--strict"])), 5);
-    let kept = run(&["convert", &path, "--to", "native", "--strict"]);
-    assert_eq!(code(&kept), 0);
-    let parts = |text: &str| -> Vec<Value> {
-        text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap()["parts"].clone()).collect()
-    };
-    assert_eq!(parts(&text(&kept.stdout)), parts(items));
-}
-
-#[test]
 fn diff_shows_what_a_compaction_changed() {
     let folder = folder();
     let out = at(&folder, "out.jsonl");
@@ -377,33 +344,6 @@ fn shells_and_manuals_are_served() {
     assert!(text(&run(&["man", "compact"]).stdout).contains("target"));
     assert_eq!(code(&run(&["man", "compct"])), 2);
     assert!(text(&run(&["--version"]).stdout).starts_with("foldback 0."));
-}
-
-#[test]
-fn every_fixture_goes_through_every_command() {
-    let folder = folder();
-    for path in files_below(&fixtures()) {
-        let path = path.display().to_string();
-        let stats = json(&run(&["stats", &path, "--json", "-q"]));
-        let target = (stats["tokens_view"].as_u64().unwrap() / 2).max(1).to_string();
-        let out = at(&folder, "out");
-        let output = run(&["compact", &path, "--target", &target, "-o", &out, "-q"]);
-        if code(&output) == 4 {
-            continue;
-        }
-        assert_eq!(code(&output), 0, "{path}: {}", text(&output.stderr));
-        let after = json(&run(&["stats", &out, "--json", "-q"]));
-        let tokens = after["tokens_view"].as_u64().unwrap();
-        assert!(tokens <= target.parse().unwrap(), "{path}: {tokens} of {target}");
-        for command in ["show", "diff"] {
-            assert!([0, 1].contains(&code(&run(&[command, &out, "-q"]))), "{command} {path}");
-        }
-        let dialect = stats["dialect"].as_str().unwrap_or("anthropic");
-        let checked = run(&["check", &out, "--for", dialect]);
-        if stats["dialect"].is_string() {
-            assert_eq!(code(&checked), 0, "{path}: {}", text(&checked.stdout));
-        }
-    }
 }
 
 fn files_below(folder: &Path) -> Vec<PathBuf> {

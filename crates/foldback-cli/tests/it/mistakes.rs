@@ -39,13 +39,16 @@ fn a_wrong_value_in_the_environment_is_blamed_on_its_variable() {
     let cases = [
         ("FOLDBACK_TARGET", "soon", "40%"),
         ("FOLDBACK_WINDOW", "wide", "128k"),
-        ("FOLDBACK_POLICY", "laddr", "ladder"),
+        ("FOLDBACK_POLICY", "laddr", "no such policy; did you mean ladder?"),
         ("FOLDBACK_COUNTER", "words", "o200k, cl100k, estimate"),
     ];
     for (variable, value, allowed) in cases {
-        let output = foldback(&["compact", SESSION, "--dry-run"]).env(variable, value).output().unwrap();
-        assert_refused(&output, &[variable, value, allowed]);
-        assert!(!text(&output.stderr).contains("--help"), "{}", text(&output.stderr));
+        let wrong = format!("the environment variable {variable} is {value}: ");
+        for arguments in [&["compact", SESSION, "--dry-run"][..], &["explain", SESSION]] {
+            let output = foldback(arguments).env(variable, value).output().unwrap();
+            assert_refused(&output, &[&wrong, allowed]);
+            assert!(!text(&output.stderr).contains("--help"), "{}", text(&output.stderr));
+        }
         let unset = foldback(&["compact", SESSION, "--dry-run"]).env(variable, "").output().unwrap();
         assert_eq!(code(&unset), 0, "what is empty is not set: {}", text(&unset.stderr));
     }

@@ -38,6 +38,10 @@ fn a_printed_policy_is_a_file_that_compacts_the_same() {
         assert_eq!(explained.status.code(), Some(0));
         let explained = text(&explained.stdout);
         let (_, toml) = explained.split_once("# as a file for --policy FILE.toml\n").unwrap();
+        // One that aims at a size, and one that does not: a unit test reads every preset again.
+        if !["ladder", "goose"].contains(&name) {
+            continue;
+        }
         let file = folder.path().join(format!("{name}.toml"));
         std::fs::write(&file, toml).unwrap();
         let with = |policy: &str| {

@@ -70,23 +70,39 @@ fn what_cannot_shrink_is_named_by_its_line_kind_and_size() {
     let path = at(&folder, "large.jsonl");
     let session = line("opaque-id-1", "system", "Be brief.") + &line("opaque-id-2", "user", &words(4_000));
     std::fs::write(&path, session).unwrap();
-    let told = text(&run(&["compact", &path, "--target", "2000"]).stderr);
+    let output = run(&["compact", &path, "--target", "2000", "-q"]);
+    let told = text(&output.stderr);
+    assert_eq!((code(&output), output.stdout.len()), (4, 0), "{told}");
+    assert!(told.contains("the items that cannot shrink cost"), "{told}");
     assert!(told.contains(&format!("  {path}:2: user item 1, 5,3")), "{told}");
     assert!(told.contains("tokens at its smallest") && told.contains("hint: raise the target"), "{told}");
     assert!(!told.contains("opaque-id"), "{told}");
 }
 
 #[test]
-fn a_loss_is_named_by_its_line_kind_and_size() {
+fn a_loss_is_named_by_its_line_kind_and_size_and_strict_refuses_it() {
     let folder = folder();
-    let path = at(&folder, "thinking.jsonl");
+    let (path, out) = (at(&folder, "thinking.jsonl"), at(&folder, "out.json"));
     let thought = r#"{"id":"opaque-id","kind":"assistant","parts":[{"reasoning":{"text":"hm","signature":"s"}},{"text":"hello"}]}"#;
-    std::fs::write(&path, line("u", "user", "hi") + thought + "\n").unwrap();
-    let out = at(&folder, "out.json");
+    let session = line("u", "user", "hi") + thought + "\n";
+    std::fs::write(&path, &session).unwrap();
+    let output = run(&["convert", &path, "--to", "openai-chat"]);
+    let told = text(&output.stderr);
+    assert_eq!(code(&output), 0, "{told}");
+    assert!(told.contains(&format!("{path}:2: not the same in openai-chat: reasoning")), "{told}");
+    let body: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert!(body.to_string().contains("hello"), "{body}");
     let report = json(&run(&["convert", &path, "--to", "openai-chat", "--json", "-o", &out]));
     let lost = report["losses"][0].as_str().unwrap();
     assert!(lost.starts_with(&format!("{path}:2: reasoning")), "{lost}");
     assert!(lost.contains("(assistant item 1, about ") && !lost.contains("opaque-id"), "{lost}");
+    assert_eq!(code(&run(&["convert", &path, "--to", "openai-chat", "--strict"])), 5);
+    let kept = run(&["convert", &path, "--to", "native", "--strict"]);
+    assert_eq!(code(&kept), 0, "{}", text(&kept.stderr));
+    let parts = |text: &str| -> Vec<Value> {
+        text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap()["parts"].clone()).collect()
+    };
+    assert_eq!(parts(&text(&kept.stdout)), parts(&session));
 }
 
 #[test]

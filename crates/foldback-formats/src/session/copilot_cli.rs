@@ -323,6 +323,17 @@ mod tests {
         assert_eq!(again.conversations()[0].history().count(), 4);
     }
 
+    /// An item without parts is recorded and never sent, so a compaction need not write it.
+    #[test]
+    fn an_empty_notification_has_no_part_that_a_compaction_could_lose() {
+        let mut events = BEFORE.to_vec();
+        events.push(("system.notification", r#"{"content":""}"#));
+        let session = read(&events);
+        let empty: Vec<Arc<Item>> =
+            view(&session).into_iter().filter(|item| item.kind == ItemKind::Notification).collect();
+        assert!(matches!(&empty[..], [item] if item.parts.is_empty()), "{empty:?}");
+    }
+
     #[test]
     fn a_cleared_context_begins_anew_and_its_history_stays() {
         let mut events = BEFORE.to_vec();

@@ -1,9 +1,11 @@
 //! From one dialect to another and back: every part that both can hold is still there.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use foldback_core::{Dialect, Item, ItemKind, Part, ResultPart, repair};
 use foldback_formats::{Format, Session, write};
+use foldback_testkit::needs::session_files;
 use foldback_testkit::recipe;
 use proptest::prelude::*;
 
@@ -83,31 +85,27 @@ proptest! {
 
 #[test]
 fn items_of_a_body_that_are_written_anew_read_as_they_were() {
-    let bodies: [(Format, &[u8]); 8] = [
-        (Format::Anthropic, include_bytes!("../../fixtures/anthropic/request.json")),
-        (Format::Anthropic, include_bytes!("../../fixtures/anthropic/messages-in-flight.json")),
-        (Format::Gemini, include_bytes!("../../fixtures/gemini/request.json")),
-        (Format::Gemini, include_bytes!("../../fixtures/gemini/contents-with-snapshot.json")),
-        (Format::OpenaiChat, include_bytes!("../../fixtures/openai-chat/body.json")),
-        (Format::OpenaiChat, include_bytes!("../../fixtures/openai-chat/bare.json")),
-        (Format::OpenaiResponses, include_bytes!("../../fixtures/openai-responses/body.json")),
-        (Format::OpenaiResponses, include_bytes!("../../fixtures/openai-responses/bare.json")),
-    ];
-    for (format, body) in bodies {
+    let folders = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures");
+    let formats = Dialect::ALL.iter().map(|&dialect| Format::from(dialect));
+    let bodies = formats.flat_map(|format| {
+        session_files(&folders.join(format.as_str())).into_iter().map(move |path| (format, path))
+    });
+    for (format, path) in bodies {
+        let name = path.display();
         let items_of = |session: &Session| -> Vec<Arc<Item>> {
             let recorded = session.conversations()[0].recorded().iter();
             recorded.map(|recorded| Arc::new(Item::clone(&recorded.item))).collect()
         };
-        let session = Session::read(body.to_vec()).unwrap();
-        assert_eq!(session.format(), format);
+        let session = Session::read(std::fs::read(&path).unwrap()).unwrap();
+        assert_eq!(session.format(), format, "{name}");
         // Copies are not known to be what stands in the body.
         let items = items_of(&session);
         let written = write(format, &items, Some(&session)).unwrap();
-        assert_eq!(written.losses, [], "{format}");
+        assert_eq!(written.losses, [], "{name}");
         let again = items_of(&Session::read(written.to_bytes()).unwrap());
         let parts = |items: &[Arc<Item>]| -> Vec<(ItemKind, Part)> {
             items.iter().flat_map(|item| item.parts.iter().map(|part| (item.kind, part.clone()))).collect()
         };
-        assert_eq!(parts(&again), parts(&items), "{format}");
+        assert_eq!(parts(&again), parts(&items), "{name}");
     }
 }

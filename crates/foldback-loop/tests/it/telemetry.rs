@@ -71,11 +71,12 @@ fn assert_fields(span: &FieldValues, wanted: &[(&str, &str)]) {
 
 #[tokio::test]
 async fn a_turn_its_requests_and_its_tools_are_spans_of_the_conventions_and_say_no_content() {
-    for (protocol, spoken, provider) in [
-        (Protocol::OpenAiChat, Spoken::Chat, "openai"),
-        (Protocol::OpenAiResponses, Spoken::Responses, "openai"),
-        (Protocol::Anthropic, Spoken::Messages, "anthropic"),
-    ] {
+    for protocol in Protocol::ALL {
+        let (spoken, provider) = match protocol {
+            Protocol::OpenAiChat => (Spoken::Chat, "openai"),
+            Protocol::OpenAiResponses => (Spoken::Responses, "openai"),
+            Protocol::Anthropic => (Spoken::Messages, "anthropic"),
+        };
         let spans = turn(protocol, spoken).await;
         let requests = spans.all_named("chat");
         assert_eq!(requests.len(), 4, "{spans:?}");

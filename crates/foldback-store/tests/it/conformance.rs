@@ -1,6 +1,6 @@
 //! What every store promises, asked of each of them.
 
-mod cases;
+pub(crate) mod cases;
 mod damage;
 mod finding;
 mod model;
@@ -56,6 +56,8 @@ macro_rules! every_case {
             of_two_writers_one_wins_and_nothing_is_lost,
             search_finds_folded_and_live_content,
             sessions_are_listed_by_their_last_change,
+            switching_loops_changes_which_is_current_and_nothing_else,
+            the_notes_of_a_loop_are_replaced_and_those_of_others_stay,
             undo_after_undo_restores_every_earlier_view,
         );
     };

@@ -9,5 +9,6 @@
 mod conformance;
 mod encrypted;
 mod kill;
+mod old;
 mod stored_session;
 mod undo_repairs;

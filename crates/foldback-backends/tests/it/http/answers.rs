@@ -44,12 +44,12 @@ async fn whole_answers_are_read_whether_they_were_asked_for_or_not() {
 
 #[tokio::test]
 async fn requests_go_where_and_how_the_protocol_says() {
-    let of_protocol = [
-        (Protocol::OpenAiChat, "/v1/chat/completions"),
-        (Protocol::OpenAiResponses, "/v1/responses"),
-        (Protocol::Anthropic, "/v1/messages"),
-    ];
-    for (protocol, path) in of_protocol {
+    for protocol in Protocol::ALL {
+        let path = match protocol {
+            Protocol::OpenAiChat => "/v1/chat/completions",
+            Protocol::OpenAiResponses => "/v1/responses",
+            Protocol::Anthropic => "/v1/messages",
+        };
         let server = Server::start(move |_| Answer::events(hello(protocol))).await;
         for base in [server.url(), format!("{}/v1", server.url()), format!("{}/v1/", server.url())] {
             let endpoint = Endpoint::new(&base).unwrap().key(foldback_backends::Key::new(SECRET));

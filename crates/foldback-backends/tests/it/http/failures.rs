@@ -21,13 +21,24 @@ fn error(kind: &str, message: &str) -> Value {
 
 #[tokio::test]
 async fn overflow_is_recognised_in_every_protocol() {
-    let chat = json!({"error":{"code":400,"type":"exceed_context_size_error","n_ctx":4096,
-        "message":"the request exceeds the available context size, try increasing it"}});
-    let responses = json!({"error":{"type":"invalid_request_error","code":"context_length_exceeded",
-        "message":"Your input exceeds the context window of this model."}});
-    let messages = error("invalid_request_error", "prompt is too long: 214331 tokens > 200000 maximum");
-    let limits = [Some(Tokens(4_096)), None, Some(Tokens(200_000))];
-    for ((protocol, body), limit) in Protocol::ALL.into_iter().zip([chat, responses, messages]).zip(limits) {
+    for protocol in Protocol::ALL {
+        let (body, limit) = match protocol {
+            Protocol::OpenAiChat => {
+                let message = "the request exceeds the available context size, try increasing it";
+                let kind = "exceed_context_size_error";
+                let error = json!({"code": 400, "type": kind, "n_ctx": 4096, "message": message});
+                (json!({"error": error}), Some(Tokens(4_096)))
+            }
+            Protocol::OpenAiResponses => {
+                let message = "Your input exceeds the context window of this model.";
+                let (kind, code) = ("invalid_request_error", "context_length_exceeded");
+                (json!({"error": {"type": kind, "code": code, "message": message}}), None)
+            }
+            Protocol::Anthropic => {
+                let message = "prompt is too long: 214331 tokens > 200000 maximum";
+                (error("invalid_request_error", message), Some(Tokens(200_000)))
+            }
+        };
         let refused = asked_once(protocol, Answer::status(400).json_body(&body)).await;
         assert_eq!(refused, Err(BackendError::Overflow { limit }), "{protocol}");
     }

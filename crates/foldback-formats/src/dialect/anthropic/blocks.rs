@@ -335,10 +335,13 @@ const IMAGE_AT_URL: &str = "image/*";
 /// The type of a document at an address: others are not fetched.
 const FILE_AT_URL: &str = "application/pdf";
 
+/// An image. One of another type is not understood, and stays as it is (T5).
 fn media(source: &RawValue) -> Option<Media> {
     let source: Source<'_> = serde_json::from_str(source.get()).ok()?;
     let (media_type, data) = match &*source.kind {
-        "base64" => (source.media_type?, Blob::Base64(source.data?)),
+        "base64" => {
+            (source.media_type.filter(|kind| kind.starts_with("image/"))?, Blob::Base64(source.data?))
+        }
         "url" => (Text::from(IMAGE_AT_URL), Blob::Url(source.url?)),
         _ => return None,
     };
@@ -379,6 +382,7 @@ mod tests {
             r#"{"type":"tool_result","tool_use_id":"t3","content":""}"#,
             r#"{"type":"tool_result","tool_use_id":"t4","content":[{"type":"tool_reference","tool_name":"Grep"}]}"#,
             r#"{"type":"image","source":{"type":"url","url":"https://example.com/a.png"}}"#,
+            r#"{"type":"image","source":{"type":"base64","media_type":"not an image","data":"aQ=="}}"#,
             r#"{"type":"document","source":{"type":"text","media_type":"text/plain","data":"x"},"title":"notes"}"#,
             r#"{"type":"document","source":{"type":"base64","media_type":"application/pdf","data":"JVBE"}}"#,
             r#"{"type":"server_tool_use","id":"s1","name":"web_search","input":{"query":"q"}}"#,

@@ -185,7 +185,8 @@ impl<'a> Event<'a> {
         let meaning = match &*self.kind {
             "system.message" => self.data().map(|data: SystemData| self.system(data)),
             "system.notification" => self.data().map(|SystemData { content, .. }| {
-                self.said(ItemKind::Notification, vec![Part::Text(content)], None)
+                let text = (!content.is_empty()).then_some(Part::Text(content));
+                self.said(ItemKind::Notification, text.into_iter().collect(), None)
             }),
             "user.message" => self.data().map(|data: UserData<'_>| self.user(data)),
             "assistant.message" => self.data().and_then(|data: AssistantData<'_>| self.assistant(data)),

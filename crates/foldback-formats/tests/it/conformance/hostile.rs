@@ -7,19 +7,20 @@ use std::sync::Arc;
 
 use foldback_core::{EstimatingCounter, Item};
 use foldback_formats::{Conversation, Format, Session, WrittenAs};
+use foldback_testkit::effort;
 
 use crate::conformance::{fixtures, parts_of};
 
-/// Changes made to each fixture.
-const CHANGE_COUNT: usize = 200;
+/// What a change costs, beside a case of a cheap property.
+const CHANGE_COST: u32 = 2;
 
 /// Fields of each fixture that get other values.
-const FIELD_COUNT_MAX: usize = 50;
+const FIELD_COUNT_MAX: usize = 25;
 
 /// Deeper than any stack.
 const NESTING: usize = 100_000;
 
-/// Small deterministic random numbers (xorshift).
+/// Small random numbers, the same from the same start (xorshift).
 struct Dice(u64);
 
 impl Dice {
@@ -33,16 +34,20 @@ impl Dice {
 
 /// Reads bytes in every way that a person could ask for, and looks at all that was read.
 fn look_at(format: Format, bytes: &[u8]) {
-    let read = [Session::read(bytes.to_vec()), Session::read_as(format, bytes.to_vec())];
-    for session in read.into_iter().flatten() {
+    let found = Session::read(bytes.to_vec());
+    let is_found = found.as_ref().is_ok_and(|session| session.format() == format);
+    let asked = (!is_found).then(|| Session::read_as(format, bytes.to_vec()));
+    for session in std::iter::once(found).chain(asked).flatten() {
         assert_eq!(session.bytes(), bytes);
         for conversation in session.conversations().iter().chain(session.branches()) {
             let transcript = conversation.transcript(Arc::new(EstimatingCounter), session.dialect());
             assert_eq!(conversation.history_of(&transcript).len(), conversation.history().count());
             let items: Vec<Arc<Item>> = conversation.view_of(&transcript).items().cloned().collect();
             if session.conversations().first().is_some_and(|first| std::ptr::eq(first, conversation)) {
-                let kept = items.into_iter().step_by(2).collect();
-                assert_added(&session, conversation, &session.arrange(kept));
+                let every_second = items.iter().step_by(2).cloned().collect();
+                for kept in [every_second, items] {
+                    assert_added(&session, conversation, &session.arrange(kept));
+                }
             }
         }
     }
@@ -52,7 +57,11 @@ fn look_at(format: Format, bytes: &[u8]) {
 /// model sees what it was told to see.
 fn assert_added(session: &Session, conversation: &Conversation, items: &[Arc<Item>]) {
     let written = session.compacted(conversation, items);
-    let WrittenAs::Appended(format) = written.written_as else { return };
+    let WrittenAs::Appended(format) = written.written_as else {
+        // To these something can be added whatever they hold.
+        assert!(![Format::Pi, Format::Opencode].contains(&session.format()));
+        return;
+    };
     let file = written.to_bytes();
     let told = || String::from_utf8_lossy(&file).into_owned();
     assert!(is_added_to(session.bytes(), &file, format), "{}", told());
@@ -103,10 +112,12 @@ fn changed(original: &[u8], dice: &mut Dice) -> Vec<u8> {
 
 #[test]
 fn a_fixture_that_was_cut_or_changed_is_read_or_refused() {
+    effort::tell();
+    // From 0 no other number follows.
+    let mut dice = Dice(effort::seed().max(1));
     for path in fixtures() {
         let original = std::fs::read(&path).unwrap();
-        let mut dice = Dice(0x9e37_79b9_7f4a_7c15);
-        for _ in 0..CHANGE_COUNT {
+        for _ in 0..effort::cases(CHANGE_COST) {
             let mut bytes = changed(&original, &mut dice);
             if dice.below(2) == 0 && !bytes.is_empty() {
                 bytes = changed(&bytes, &mut dice);

@@ -75,7 +75,7 @@ pub(crate) async fn fold(
     (store.commit(&at, &[Arc::clone(&block)]).await.unwrap(), block)
 }
 
-fn folded_handle(block: &CompactionBlock) -> Handle {
+pub(crate) fn folded_handle(block: &CompactionBlock) -> Handle {
     let mut handles = block.edits.iter().filter_map(|edit| match edit {
         foldback_core::Edit::Fold(fold) => Some(fold.handle.clone()),
         foldback_core::Edit::Drop(_) | foldback_core::Edit::Rewrite(_) => None,
@@ -205,6 +205,64 @@ pub(crate) async fn a_branch_shares_what_came_before_and_nothing_after(store: &d
     assert_eq!(early.context(), rounds(1));
     assert_eq!(store.head(&session, &main_loop()).await.unwrap().item_count, 16);
     assert_eq!(store.session(&session).await.unwrap().current_loop, "before-the-fold".into());
+}
+
+/// A second loop behind the first, which is the current one then.
+async fn second_loop(store: &dyn Store, version: Version) -> (Version, LoopId) {
+    let second: LoopId = "second".into();
+    let origin = Origin::After(main_loop());
+    let begun = NewLoop { id: second.clone(), origin, metadata: Metadata::new() };
+    (store.begin_loop(&session(), version, &begun).await.unwrap(), second)
+}
+
+pub(crate) async fn switching_loops_changes_which_is_current_and_nothing_else(
+    store: &dyn Store,
+    _: &HandClock,
+) {
+    let version = begun(store, &rounds(1)).await;
+    let (version, second) = second_loop(store, version).await;
+    let (session, first) = (session(), main_loop());
+    let loops = store.loops(&session).await.unwrap();
+    assert_eq!(store.session(&session).await.unwrap().current_loop, second);
+    let at = At { session: &session, loop_id: &first, version };
+    let switched = store.switch_loop(&at).await.unwrap();
+    assert_eq!(switched, Version(version.0 + 1));
+    let info = store.session(&session).await.unwrap();
+    assert_eq!((info.version, &info.current_loop), (switched, &first));
+    assert_eq!(store.loops(&session).await.unwrap(), loops);
+    assert_eq!(store.head(&session, &first).await.unwrap().context(), rounds(1));
+    let stale = store.switch_loop(&At { loop_id: &second, ..at }).await;
+    assert!(matches!(stale, Err(StoreError::Conflict { .. })), "{stale:?}");
+    let nowhere = store.switch_loop(&At { loop_id: &"other".into(), version: switched, ..at }).await;
+    assert_eq!(nowhere, Err(StoreError::NotFound { what: "loop", id: "other".to_owned() }));
+    assert_eq!(store.session(&session).await, Ok(info), "what was refused changed nothing");
+}
+
+pub(crate) async fn the_notes_of_a_loop_are_replaced_and_those_of_others_stay(
+    store: &dyn Store,
+    _: &HandClock,
+) {
+    let version = begun(store, &rounds(1)).await;
+    let (version, second) = second_loop(store, version).await;
+    let (session, first) = (session(), main_loop());
+    let notes = |name: &str| Metadata::from_iter([(name.to_owned(), "noted".into())]);
+    let own = notes("of the session");
+    let version = store.annotate(&session, version, &own).await.unwrap();
+    let noted = async || -> Vec<Metadata> {
+        store.loops(&session).await.unwrap().into_iter().map(|info| info.metadata).collect()
+    };
+    let at = At { session: &session, loop_id: &first, version };
+    let annotated = store.annotate_loop(&at, &notes("old")).await.unwrap();
+    assert_eq!(annotated, Version(version.0 + 1));
+    let version = store.annotate_loop(&At { version: annotated, ..at }, &notes("new")).await.unwrap();
+    assert_eq!(noted().await, [notes("new"), Metadata::new()]);
+    let stale = store.annotate_loop(&At { loop_id: &second, ..at }, &notes("late")).await;
+    assert!(matches!(stale, Err(StoreError::Conflict { .. })), "{stale:?}");
+    let nowhere = store.annotate_loop(&At { loop_id: &"other".into(), version, ..at }, &notes("lost")).await;
+    assert_eq!(nowhere, Err(StoreError::NotFound { what: "loop", id: "other".to_owned() }));
+    assert_eq!(noted().await, [notes("new"), Metadata::new()]);
+    let info = store.session(&session).await.unwrap();
+    assert_eq!((info.version, info.current_loop, info.metadata), (version, second, own));
 }
 
 pub(crate) async fn a_fold_is_recalled_as_it_was_recorded(store: &dyn Store, _: &HandClock) {

@@ -12,13 +12,7 @@ use foldback_store::{Access, SqliteOptions, SqliteStore};
 use rusqlite::Connection;
 
 use crate::conformance::sqlite::runtime;
-
-const SCHEMAS: [&str; 4] = [
-    include_str!("../../../src/sqlite/schema/1.sql"),
-    include_str!("../../../src/sqlite/schema/2.sql"),
-    include_str!("../../../src/sqlite/schema/3.sql"),
-    include_str!("../../../src/sqlite/schema/4.sql"),
-];
+use crate::old::{self, Held, SCHEMAS};
 
 /// How often a test looks whether the background has done something.
 const LOOKS_MAX: usize = 200_000;
@@ -50,64 +44,60 @@ async fn appended(path: &Path, items: &[Arc<Item>]) -> (SqliteStore, Version) {
     (store, version)
 }
 
-/// Copies a store into one as an earlier version made it.
-fn made_by(version: usize, newest: &Path, old: &Path) {
-    let db = Connection::open(old).unwrap();
-    SCHEMAS[..version].iter().for_each(|schema| db.execute_batch(schema).unwrap());
-    db.execute_batch("PRAGMA application_id = 0x666f6c64").unwrap();
-    db.pragma_update(None, "user_version", version as i64).unwrap();
-    db.execute("ATTACH ?1 AS newest", [newest.to_str().unwrap()]).unwrap();
-    for table in ["sessions", "loops", "packs", "bodies", "items"] {
-        db.execute_batch(&format!("INSERT INTO {table} SELECT * FROM newest.{table}")).unwrap();
-    }
-    if version == 4 {
-        db.execute_batch("INSERT INTO tail SELECT * FROM newest.tail").unwrap();
-    }
-    if version == 3 {
-        // That version changed the loop and the session with every append.
-        db.execute_batch(
-            "INSERT INTO tail SELECT id, count, hash, data FROM newest.tail;
-             UPDATE loops SET item_count = 3; UPDATE sessions SET version = 2",
-        )
-        .unwrap();
-    }
+/// A file as an earlier version made it, of what is in one of the newest.
+fn made_by(version: usize, newest: &Path, held: &Held, path: &Path) {
+    old::file(version, newest, path).unwrap();
+    let db = Connection::open(path).unwrap();
     if version == 2 {
         // Indexed as that version did it: word by word.
         let text = "INSERT INTO search (rowid, text) VALUES (1, '会话压缩之后仍然有效'), (2, 'sentence 1'), (3, 'x')";
         db.execute_batch(text).unwrap();
         db.execute_batch("UPDATE search_state SET indexed = 3").unwrap();
     }
+    if version == 3 {
+        // That version changed the loop and the session with every append.
+        db.execute("UPDATE loops SET item_count = ?1", [held.items.len() as i64]).unwrap();
+        db.execute("UPDATE sessions SET version = ?1", [held.version.0 as i64]).unwrap();
+    }
+    if version >= 3 {
+        let is_unsettled = "SELECT EXISTS (SELECT 1 FROM tail)";
+        assert!(db.query_row(is_unsettled, [], |row| row.get::<_, bool>(0)).unwrap(), "version {version}");
+    }
 }
 
 #[test]
 fn a_store_of_every_earlier_version_is_brought_up_to_date_with_all_it_holds() {
     let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("store.db");
+    let (settled, unsettled) = (folder.path().join("settled.db"), folder.path().join("unsettled.db"));
     runtime().block_on(async {
-        let mut said = items(3);
+        let mut said = items(12);
         said[0] = Arc::new(Item::user("chinese", "会话压缩之后仍然有效"));
-        let (newest, _) = appended(&path, &said).await;
-        newest.gc(&Retention::default()).await.unwrap();
-        let unsettled = folder.path().join("unsettled.db");
-        drop(appended(&unsettled, &said).await);
+        for path in [&settled, &unsettled] {
+            old::fill(&SqliteStore::open(path).await.unwrap(), &said).await;
+        }
+        SqliteStore::open(&settled).await.unwrap().gc(&Retention::default()).await.unwrap();
+        let newest = Connection::open(&settled).unwrap();
+        let newest: i64 = newest.query_row("PRAGMA user_version", [], |row| row.get(0)).unwrap();
+        assert_eq!(SCHEMAS.len() as i64 + 1, newest, "every version but the newest");
         for version in 1..=SCHEMAS.len() {
+            let newest = if version < 3 { &settled } else { &unsettled };
+            let held = Held::in_store(&SqliteStore::open(newest).await.unwrap()).await;
+            assert_eq!(held.items, said);
             let old = folder.path().join(format!("{version}.db"));
-            made_by(version, if version < 3 { &path } else { &unsettled }, &old);
+            made_by(version, newest, &held, &old);
             let store = SqliteStore::open(&old).await.unwrap();
-            let (session, loop_id) = ids();
-            assert_eq!(store.items(&session, &loop_id, 0..9).await.unwrap(), said);
-            assert_eq!(store.index(10).await, Ok(0));
+            assert_eq!(Held::in_store(&store).await, held, "version {version}");
+            assert_eq!(store.index(99).await, Ok(0));
             for text in ["sentence 2", "压缩"] {
                 let found = store.search(&SearchQuery::text(text)).await.unwrap();
                 assert_eq!((found.hits.len(), found.is_complete), (1, true), "{text} in version {version}");
             }
             assert_eq!(store.jobs().await, Ok(Vec::new()));
             assert!(store.verify(Repairs::None).await.unwrap().is_clean());
-            store
-                .append(&At { session: &session, loop_id: &loop_id, version: Version(2) }, &said)
-                .await
-                .unwrap();
-            assert_eq!(store.items(&session, &loop_id, 2..9).await.unwrap()[1..], said);
+            let (session, loop_id) = ids();
+            let at = At { session: &session, loop_id: &loop_id, version: held.version };
+            store.append(&at, &said).await.unwrap();
+            assert_eq!(store.items(&session, &loop_id, said.len()..99).await.unwrap(), said);
         }
     });
 }

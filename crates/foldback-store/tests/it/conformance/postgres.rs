@@ -12,6 +12,7 @@ use proptest::prelude::{prop, proptest};
 
 use crate::conformance::sqlite::runtime;
 use crate::conformance::{HandClock, cases, model};
+use crate::old::{self, Held, TAKEN_BACK};
 
 static SCHEMAS: AtomicU32 = AtomicU32::new(0);
 
@@ -193,29 +194,25 @@ fn a_store_of_a_newer_version_is_refused_and_left_alone() {
     });
 }
 
-/// Takes away what each version added, the newest first: what is left is what the one before made.
-const TAKEN_BACK: [&str; 4] = [
-    "DROP INDEX items_by_handle; UPDATE store_version SET version = 4",
-    "DROP TABLE tail; CREATE INDEX sessions_by_update ON sessions (updated_at);
-     ALTER TABLE search DROP COLUMN is_exact; UPDATE store_version SET version = 3",
-    "ALTER TABLE blocks DROP COLUMN is_joined; UPDATE store_version SET version = 2",
-    "DROP TABLE jobs, search; DROP INDEX bodies_to_index; ALTER TABLE bodies DROP COLUMN is_indexed;
-     UPDATE store_version SET version = 1",
-];
-
 #[test]
 #[ignore = "needs PostgreSQL"]
 fn a_store_of_every_earlier_version_is_brought_up_to_date_with_all_it_holds() {
-    let (session, loop_id): (SessionId, LoopId) = ("session".into(), "main".into());
-    let items = [Arc::new(Item::user("u", "hello")), Arc::new(Item::user("c", "会话压缩之后仍然有效"))];
+    let mut said: Vec<Arc<Item>> = (0..12)
+        .map(|number| Arc::new(Item::user(format!("u{number}"), format!("sentence {number} ").repeat(40))))
+        .collect();
+    said[0] = Arc::new(Item::user("chinese", "会话压缩之后仍然有效"));
     runtime().block_on(async {
         for steps in 1..=TAKEN_BACK.len() {
             let options = options(&HandClock::default());
             let store = PostgresStore::open_with(&needs::postgres(), options.clone()).await.unwrap();
-            let version = store.create(&NewSession::new(session.clone(), loop_id.clone())).await.unwrap();
-            store.append(&At { session: &session, loop_id: &loop_id, version }, &items).await.unwrap();
-            store.index(9).await.unwrap();
+            old::fill(&store, &said).await;
+            assert_eq!(store.index(99).await, Ok(0));
+            let held = Held::in_store(&store).await;
+            assert_eq!(held.items, said);
             let client = raw(&options).await;
+            let newest = client.query_one("SELECT version FROM store_version", &[]).await.unwrap();
+            let newest: i64 = newest.get(0);
+            assert_eq!(TAKEN_BACK.len() as i64 + 1, newest, "every version but the newest");
             if steps > 1 {
                 // Indexed as earlier versions did it, so that it is not found.
                 client.batch_execute("UPDATE search SET words = to_tsvector('simple', 'x')").await.unwrap();
@@ -229,9 +226,9 @@ fn a_store_of_every_earlier_version_is_brought_up_to_date_with_all_it_holds() {
                 [(); 3].map(|()| PostgresStore::open_with(&address, options.clone())),
             );
             let stores: Vec<PostgresStore> = opened.await.into_iter().map(Result::unwrap).collect();
-            assert_eq!(stores[2].items(&session, &loop_id, 0..9).await.unwrap(), items);
-            assert_eq!(stores[0].index(9).await, Ok(0));
-            for text in ["hello", "压缩"] {
+            assert_eq!(Held::in_store(&stores[2]).await, held, "{steps} versions back");
+            assert_eq!(stores[0].index(99).await, Ok(0));
+            for text in ["sentence 2", "压缩"] {
                 let found = stores[0].search(&SearchQuery::text(text)).await.unwrap();
                 assert_eq!(found.hits.len(), 1, "{text}, {steps} versions back");
             }

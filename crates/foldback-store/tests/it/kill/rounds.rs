@@ -25,6 +25,9 @@ const AIMS: [Operation; 5] =
 /// One in so many rounds must have ended a writer in the middle of each of these.
 const ROUNDS_PER_HIT: u32 = 20;
 
+/// Of so many rounds, one at least must have ended a writer in the middle of something.
+const ROUNDS_FOR_A_HIT: u32 = 10;
+
 /// The writer does it at most so many times before it is ended.
 const TIMES_MAX: u32 = 4;
 
@@ -104,6 +107,9 @@ pub(crate) async fn run(target: Target, rounds: u32) -> Result<(), Failure> {
         if count < rounds / ROUNDS_PER_HIT {
             return Err(format!("only {count} writers were ended in the middle of a {aim}"));
         }
+    }
+    if rounds >= ROUNDS_FOR_A_HIT && hits.keys().all(Option::is_none) {
+        return Err("no writer was ended in the middle of anything".to_owned());
     }
     if lines == 0 {
         Err("no writer lived long enough to be told anything".to_owned())

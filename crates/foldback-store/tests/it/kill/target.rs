@@ -1,6 +1,6 @@
 //! Where the writers write.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use foldback_engine::Store;
 use foldback_engine::store::Retention;
@@ -8,15 +8,7 @@ use foldback_store::{PostgresOptions, PostgresStore, SqliteStore};
 use foldback_testkit::needs;
 
 use super::Failure;
-
-/// The tables of the first version.
-const SQLITE_V1: &str = include_str!("../../../src/sqlite/schema/1.sql");
-
-/// Takes away what later versions added.
-const POSTGRES_BACK_TO_V1: &str =
-    "DROP INDEX items_by_handle; DROP TABLE tail; CREATE INDEX sessions_by_update ON sessions (updated_at);
-    ALTER TABLE blocks DROP COLUMN is_joined; DROP TABLE jobs, search; DROP INDEX bodies_to_index;
-    ALTER TABLE bodies DROP COLUMN is_indexed; UPDATE store_version SET version = 1";
+use crate::old::{self, TAKEN_BACK};
 
 /// A store that both processes can open.
 #[derive(Clone, Debug)]
@@ -82,7 +74,8 @@ impl Target {
             Self::Sqlite { path } => make_old_file(path).map_err(|error| error.to_string()),
             Self::Postgres { schema } => {
                 let client = connect(schema).await?;
-                client.batch_execute(POSTGRES_BACK_TO_V1).await.map_err(|error| error.to_string())
+                let taken_back = client.batch_execute(&TAKEN_BACK.join(";")).await;
+                taken_back.map_err(|error| error.to_string())
             }
         }
     }
@@ -103,19 +96,9 @@ pub(crate) async fn connect(schema: &str) -> Result<tokio_postgres::Client, Fail
     Ok(client)
 }
 
-fn make_old_file(path: &PathBuf) -> Result<(), Box<dyn std::error::Error>> {
+fn make_old_file(path: &Path) -> Result<(), Box<dyn std::error::Error>> {
     let old = path.with_extension("old");
-    let db = rusqlite::Connection::open(&old)?;
-    db.execute_batch("PRAGMA auto_vacuum = INCREMENTAL; PRAGMA journal_mode = WAL")?;
-    db.execute_batch(SQLITE_V1)?;
-    db.execute_batch("PRAGMA application_id = 0x666f6c64; PRAGMA user_version = 1")?;
-    db.execute("ATTACH ?1 AS newest", [path.to_string_lossy()])?;
-    for table in ["sessions", "loops", "packs", "bodies", "items", "handles", "originals"] {
-        db.execute_batch(&format!("INSERT INTO {table} SELECT * FROM newest.{table}"))?;
-    }
-    let blocks = "id, session, number, loop, parent, reach, stored_at, data, layout";
-    db.execute_batch(&format!("INSERT INTO blocks ({blocks}) SELECT {blocks} FROM newest.blocks"))?;
-    drop(db);
+    old::file(1, path, &old)?;
     for suffix in ["-wal", "-shm"] {
         let beside = PathBuf::from(format!("{}{suffix}", path.display()));
         if beside.exists() {

@@ -77,7 +77,8 @@ impl<'a> Source<'a> {
                 source.settings.push(line.text);
             }
             let id = record.id.map(|id| id.to_string());
-            if let Some(message) = record.message {
+            // Other records are read by their own fields, whatever else stands in them.
+            if let Some(message) = record.message.filter(|_| record.kind == "message") {
                 let item_id = id.clone().unwrap_or_else(|| format!("m{}", line.number));
                 source.messages.entry(item_id).and_modify(|one| *one = None).or_insert(Some(message));
                 if Fields::of(message).is_some_and(|fields| fields.get("api").is_some()) {

@@ -6,16 +6,14 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
-use async_trait::async_trait;
 use foldback_backends::{Endpoint, ModelClient, Protocol};
 use foldback_core::{Policy, Room, SessionId, Tokens};
 use foldback_engine::StrategyCompactor;
-use foldback_loop::{
-    Agent, AgentBuilderCompactorExt, AgentEvent, AgentLimits, RecallTool, Tool, ToolContext, ToolError,
-    ToolOutput,
-};
+use foldback_loop::{Agent, AgentBuilderCompactorExt, AgentEvent, AgentLimits, RecallTool};
 use foldback_testkit::server::{Answer, Request, Server};
 use serde_json::{Value, json};
+
+use crate::shell::Shell;
 
 const WINDOW: u64 = 16_384;
 const ANSWER_TOKENS_MAX: u64 = 1_024;
@@ -222,45 +220,20 @@ fn judge(messages: &[Value]) -> Result<(), String> {
     }
 }
 
-/// A tool whose outputs differ, some long, some failing, some in another script.
-#[derive(Debug)]
-struct Shell;
-
-#[async_trait]
-impl Tool for Shell {
-    fn name(&self) -> &str {
-        "shell"
+/// Its outputs differ: some are long, some fail, some are in another script.
+fn shell(input: &Value) -> Result<String, String> {
+    let round = input["round"].as_u64().unwrap_or_default();
+    if round % 17 == 3 {
+        return Err(format!("error[E0{}]: mismatched types in round {round}", 300 + round % 99));
     }
-
-    fn description(&self) -> &str {
-        "Runs a command and returns what it printed."
-    }
-
-    fn input_schema(&self) -> Value {
-        json!({
-            "type": "object",
-            "properties": {"command": {"type": "string"}, "round": {"type": "integer"}},
-            "required": ["command"]
-        })
-    }
-
-    async fn call(&self, input: Value, _context: ToolContext) -> Result<ToolOutput, ToolError> {
-        let round = input["round"].as_u64().unwrap_or_default();
-        if round % 17 == 3 {
-            return Err(ToolError::new(format!(
-                "error[E0{}]: mismatched types in round {round}",
-                300 + round % 99
-            )));
-        }
-        let line = match round % 5 {
-            0 => "移行中のモジュールを確認しました。テストは成功です。",
-            1 => "{\"level\":\"info\",\"target\":\"migrate\",\"rows\":1024,\"took_ms\":17}",
-            _ => "test parser::tests::accepts_trailing_commas ... ok",
-        };
-        let lines = if round % 41 == 7 { 300 } else { 6 + round % 24 };
-        let output: Vec<String> = (0..lines).map(|n| format!("{n:04} {line}")).collect();
-        Ok(output.join("\n").into())
-    }
+    let line = match round % 5 {
+        0 => "移行中のモジュールを確認しました。テストは成功です。",
+        1 => "{\"level\":\"info\",\"target\":\"migrate\",\"rows\":1024,\"took_ms\":17}",
+        _ => "test parser::tests::accepts_trailing_commas ... ok",
+    };
+    let lines = if round % 41 == 7 { 300 } else { 6 + round % 24 };
+    let output: Vec<String> = (0..lines).map(|n| format!("{n:04} {line}")).collect();
+    Ok(output.join("\n"))
 }
 
 #[tokio::test]
@@ -281,7 +254,7 @@ async fn two_thousand_rounds_stay_valid_within_the_window_and_true_to_the_first_
     let log = Arc::clone(&events);
     let agent = Agent::builder()
         .model(model)
-        .tool(Shell)
+        .tool(Shell::of_input(shell))
         .tool(RecallTool::new())
         .system("You migrate a code base, one module after the other.")
         .compactor(compactor)

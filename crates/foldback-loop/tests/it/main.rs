@@ -9,4 +9,5 @@
 mod agent;
 mod long_run;
 mod protocols;
+mod shell;
 mod telemetry;

@@ -10,16 +10,13 @@ mod server;
 
 use std::sync::{Arc, Mutex, OnceLock};
 
-use async_trait::async_trait;
 use foldback_backends::{Endpoint, Key, ModelClient, Protocol};
 use foldback_core::{MutationPoint, Policy, Room, SessionId, Tokens};
 use foldback_engine::StrategyCompactor;
-use foldback_loop::{
-    Agent, AgentBuilderCompactorExt, AgentEvent, AgentLimits, AgentSession, Tool, ToolContext, ToolError,
-    ToolOutput,
-};
+use foldback_loop::{Agent, AgentBuilderCompactorExt, AgentEvent, AgentLimits, AgentSession};
 use foldback_testkit::server::Server;
-use serde_json::{Value, json};
+
+use crate::shell::Shell;
 
 use self::server::{PERSON, ROUNDS_PER_TURN, Strict, WINDOW, Wire};
 
@@ -31,36 +28,20 @@ const INTERRUPTED_ROUND: u64 = 41;
 
 const CONSTRAINT: &str = "Never edit anything under generated/, not even to fix a typo.";
 
-/// A tool whose outputs differ, some long, some failing; during one of its calls the person speaks.
-#[derive(Debug)]
-struct Shell(Arc<OnceLock<AgentSession>>);
-
-#[async_trait]
-impl Tool for Shell {
-    fn name(&self) -> &str {
-        "shell"
-    }
-
-    fn description(&self) -> &str {
-        "Runs a command and returns what it printed."
-    }
-
-    fn input_schema(&self) -> Value {
-        json!({"type": "object", "properties": {"command": {"type": "string"}, "round": {"type": "integer"}}})
-    }
-
-    async fn call(&self, input: Value, _context: ToolContext) -> Result<ToolOutput, ToolError> {
+/// Its outputs differ: some are long, some fail. During one of its calls the person speaks.
+fn shell(speaking: Arc<OnceLock<AgentSession>>) -> Shell {
+    Shell::of_input(move |input| {
         let round = input["round"].as_u64().unwrap_or_default();
         if round == INTERRUPTED_ROUND {
-            self.0.get().unwrap().say(format!("{PERSON} the port is 48213.")).unwrap();
+            speaking.get().unwrap().say(format!("{PERSON} the port is 48213.")).unwrap();
         }
         if round % 17 == 3 {
-            return Err(ToolError::new(format!("error[E0308]: mismatched types in round {round}")));
+            return Err(format!("error[E0308]: mismatched types in round {round}"));
         }
         let lines = if round % 29 == 7 { 250 } else { 8 + round % 24 };
         let line = |n: u64| format!("{n:04} test parser::tests::case_{round}_{n} ... ok");
-        Ok((0..lines).map(line).collect::<Vec<_>>().join("\n").into())
-    }
+        Ok((0..lines).map(line).collect::<Vec<_>>().join("\n"))
+    })
 }
 
 /// What the loop did, beside what the server saw.
@@ -84,7 +65,7 @@ async fn run(protocol: Protocol, wire: Wire, is_streamed: bool) -> (Strict, Did,
     let speaking = Arc::new(OnceLock::new());
     let agent = Agent::builder()
         .model(client)
-        .tool(Shell(Arc::clone(&speaking)))
+        .tool(shell(Arc::clone(&speaking)))
         .system("You migrate a code base, one module after the other.")
         .compactor(StrategyCompactor::builder().policy(&policy, room).build().unwrap())
         .budget(policy.budget(room).unwrap())

@@ -1,40 +1,20 @@
 //! What a turn and its tools tell OpenTelemetry.
 
-use async_trait::async_trait;
 use foldback_backends::{Endpoint, Key, ModelClient, Protocol};
-use foldback_loop::{Agent, AgentLimits, Tool, ToolContext, ToolError, ToolOutput};
+use foldback_loop::{Agent, AgentLimits};
 use foldback_testkit::server::{Answer, Said, Server, Spoken};
 use foldback_testkit::spans::{FieldValues, Spans};
 use serde_json::{Value, json};
 use tracing::instrument::WithSubscriber;
 
+use crate::shell::Shell;
+
 const SECRET: &str = "sk-hunter2-hunter2-hunter2";
 const SAID: &str = "the colour of the parser is mauve";
 
-/// A tool that does what it is told to.
-#[derive(Debug)]
-struct Shell;
-
-#[async_trait]
-impl Tool for Shell {
-    fn name(&self) -> &str {
-        "shell"
-    }
-
-    fn description(&self) -> &str {
-        "Runs a command."
-    }
-
-    fn input_schema(&self) -> Value {
-        json!({"type": "object"})
-    }
-
-    async fn call(&self, input: Value, _context: ToolContext) -> Result<ToolOutput, ToolError> {
-        match input["command"].as_str() {
-            Some("fail") => Err(ToolError::new(SAID)),
-            _ => Ok(SAID.to_owned().into()),
-        }
-    }
+/// Does what it is told to.
+fn shell() -> Shell {
+    Shell::new(|command| if command == "fail" { Err(SAID.to_owned()) } else { Ok(SAID.to_owned()) })
 }
 
 /// A turn in which a tool works, one fails, and the model answers.
@@ -53,7 +33,7 @@ async fn turn(protocol: Protocol, spoken: Spoken) -> Spans {
     let endpoint = Endpoint::new(&server.url()).unwrap().key(Key::new(SECRET));
     let model = ModelClient::new(endpoint, protocol, "asked-for").unwrap();
     let limits = AgentLimits { retries_max: 0, ..AgentLimits::default() };
-    let agent = Agent::builder().model(model).tool(Shell).limits(limits).build().unwrap();
+    let agent = Agent::builder().model(model).tool(shell()).limits(limits).build().unwrap();
     let session = agent.session("session-7");
     let spans = Spans::default();
     session.send(SAID).with_subscriber(spans.clone()).await.unwrap();

@@ -1,4 +1,4 @@
-//! A scripted model, tools made of closures, and compactors over the engine's road.
+//! A scripted model, and compactors over the engine's road.
 
 use std::fmt;
 use std::sync::{Arc, Mutex};
@@ -12,11 +12,11 @@ use foldback_engine::{
     BackendError, CompactionContext, CompactionError, CompactionRequest, CompactionResult, Compactor,
     Execution, compact,
 };
-use foldback_loop::{
-    AgentEvent, Delta, Model, ModelAnswer, ModelRequest, OnDelta, Tool, ToolContext, ToolError, ToolOutput,
-};
-use serde_json::{Value, json};
+use foldback_loop::{AgentEvent, Delta, Model, ModelAnswer, ModelRequest, OnDelta};
+use serde_json::json;
 use tokio_util::sync::CancellationToken;
+
+pub(crate) use crate::shell::Shell;
 
 /// What the script does with a request.
 pub(crate) enum Reply {
@@ -109,49 +109,6 @@ impl Model for Script {
 /// One call of `shell`.
 pub(crate) fn call(id: &str, command: &str) -> Part {
     Part::call(id, "shell", &json!({ "command": command }))
-}
-
-type Does = dyn Fn(&str) -> Result<String, String> + Send + Sync;
-
-/// A tool `shell` that is a function.
-pub(crate) struct Shell(Box<Does>);
-
-impl Shell {
-    pub(crate) fn new(does: impl Fn(&str) -> Result<String, String> + Send + Sync + 'static) -> Self {
-        Self(Box::new(does))
-    }
-
-    /// Always answers the same.
-    pub(crate) fn saying(output: impl Into<String>) -> Self {
-        let output = output.into();
-        Self::new(move |_| Ok(output.clone()))
-    }
-}
-
-impl fmt::Debug for Shell {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Shell")
-    }
-}
-
-#[async_trait]
-impl Tool for Shell {
-    fn name(&self) -> &str {
-        "shell"
-    }
-
-    fn description(&self) -> &str {
-        "Runs a command."
-    }
-
-    fn input_schema(&self) -> Value {
-        json!({"type": "object", "properties": {"command": {"type": "string"}}})
-    }
-
-    async fn call(&self, input: Value, _context: ToolContext) -> Result<ToolOutput, ToolError> {
-        let command = input["command"].as_str().unwrap_or_default();
-        (self.0)(command).map(ToolOutput::from).map_err(ToolError::new)
-    }
 }
 
 type When = dyn Fn(&View, &TriggerContext<'_>) -> Option<CompactionReason> + Send + Sync;

@@ -140,13 +140,10 @@ fn hide(range: std::ops::Range<usize>) -> CompactionBlock {
     let reason = Reason::new("bench", "older");
     CompactionBlock {
         edits: vec![Edit::Drop(foldback_core::edit::Drop { range, reason })],
-        summaries: Vec::new(),
         strategy: "bench".into(),
-        cause: None,
         tokens_before: Tokens(1),
         tokens_after: Tokens(1),
-        created_at: None,
-        copies: None,
+        ..CompactionBlock::default()
     }
 }
 

@@ -18,6 +18,7 @@
 //! providers accept, [`tokens`] for counting, [`draft`] for the rules that hold whatever a strategy
 //! asks for.
 
+mod block;
 pub mod budget;
 mod chunked;
 pub mod cost;
@@ -52,6 +53,7 @@ pub mod turns;
 mod undo;
 pub mod view;
 
+pub use block::{BlockKind, CompactionBlock, Overlay};
 pub use budget::{Budget, BudgetBuilder, BudgetError, Level};
 pub use cost::{Cost, Prices};
 pub use dialect::{Dialect, Repair, RepairAction, Repaired, Rule, Violation, check, check_request, repair};
@@ -94,4 +96,4 @@ pub use trigger::{
     context_window_trigger, item_count_trigger,
 };
 pub use turns::{TurnMap, TurnRange, TurnRangeError, TurnRanges};
-pub use view::{CompactionBlock, Fate, Overlay, OverlayError, Recalled, View};
+pub use view::{Fate, OverlayError, Recalled, View};

@@ -1,8 +1,8 @@
 //! A plan: the edits of one compaction, to be inspected, applied or thrown away.
 
-use std::ops::Range;
 use std::sync::Arc;
 
+use crate::block::{BlockKind, CompactionBlock};
 use crate::budget::Budget;
 use crate::draft::Draft;
 use crate::edit::{Edit, Fold};
@@ -11,7 +11,7 @@ use crate::item::{Item, ItemKind};
 use crate::strategy::Strategy;
 use crate::summary::{FoldRequest, SummaryError};
 use crate::trigger::CompactionReason;
-use crate::view::{CompactionBlock, View};
+use crate::view::View;
 
 /// Plans a compaction of `view`. Pure: nothing changes until the plan is applied.
 pub fn plan(view: &View, strategy: &dyn Strategy, budget: Option<&Budget>) -> Result<Plan, PlanError> {
@@ -104,7 +104,7 @@ pub struct Plan {
     strategy: String,
     cause: Option<CompactionReason>,
     made_at: Option<Timestamp>,
-    copies: Option<Range<usize>>,
+    is_joined: bool,
 }
 
 impl Plan {
@@ -115,7 +115,16 @@ impl Plan {
         first_changed: Option<usize>,
         strategy: String,
     ) -> Self {
-        Self { view, edits, tokens_after, first_changed, strategy, cause: None, made_at: None, copies: None }
+        Self {
+            view,
+            edits,
+            tokens_after,
+            first_changed,
+            strategy,
+            cause: None,
+            made_at: None,
+            is_joined: false,
+        }
     }
 
     /// Records why the compaction is made (T9).
@@ -125,10 +134,10 @@ impl Plan {
         self
     }
 
-    /// Records that these items were repaired for the compaction, by the block below its own.
+    /// Records that the block below belongs to this compaction: it repaired what this one plans on.
     #[must_use]
-    pub fn with_copies(mut self, copies: Range<usize>) -> Self {
-        self.copies = Some(copies);
+    pub fn joined_to_repair(mut self) -> Self {
+        self.is_joined = true;
         self
     }
 
@@ -236,14 +245,17 @@ impl Plan {
         let meter = self.view.transcript().meter();
         let written: Tokens = summaries.iter().flatten().map(|item| meter.item(item).total).sum();
         let block = Arc::new(CompactionBlock {
-            edits: self.edits.clone(),
-            summaries,
+            kind: BlockKind::Compaction,
             strategy: self.strategy.as_str().into(),
             cause: self.cause.clone(),
+            created_at: self.made_at,
+            item_count: self.view.transcript().len(),
             tokens_before: self.tokens_before(),
             tokens_after: self.tokens_after.saturating_sub(self.summaries_max()) + written,
-            created_at: self.made_at,
-            copies: self.copies.clone(),
+            edits: self.edits.clone(),
+            summaries,
+            is_joined: self.is_joined,
+            copies: None,
         });
         if self.is_empty() {
             return Compacted { view: self.view.clone(), block };

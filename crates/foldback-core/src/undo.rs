@@ -3,8 +3,9 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use crate::block::{BlockKind, CompactionBlock, Overlay};
 use crate::edit::{Drop, Edit, Reason};
-use crate::view::{CompactionBlock, Overlay, OverlayError, View};
+use crate::view::{OverlayError, View};
 
 /// Who hides what was recorded for a compaction that is no longer in force.
 const UNDO: &str = "undo";
@@ -17,19 +18,18 @@ impl View {
     /// so they stay in it, and a block that is no compaction hides them.
     pub fn undo(&self) -> Option<(Self, Vec<Arc<CompactionBlock>>)> {
         let mut blocks = self.overlay().blocks().to_vec();
-        let newest_index = blocks.iter().rposition(|block| !block.is_undo())?;
-        let copies = blocks[newest_index].copies.clone();
-        let is_of_it = |block: &&Arc<CompactionBlock>| block.copies.is_some() && block.copies == copies;
-        let joined_count = blocks[..newest_index].iter().rev().take_while(is_of_it).count();
-        let mut taken_off: Vec<Arc<CompactionBlock>> =
-            blocks.drain(newest_index - joined_count..=newest_index).collect();
+        let newest_index = blocks.iter().rposition(|block| block.kind != BlockKind::Undo)?;
+        let joined_count = blocks[..=newest_index].iter().rev().take_while(|block| block.is_joined).count();
+        let first_index = newest_index.saturating_sub(joined_count);
+        let mut taken_off: Vec<Arc<CompactionBlock>> = blocks.drain(first_index..=newest_index).collect();
         taken_off.reverse();
+        let copies: Vec<Range<usize>> = taken_off.iter().filter_map(|block| block.copies.clone()).collect();
         let overlay = blocks.into_iter().fold(Overlay::default(), |overlay, block| overlay.with(block));
         let invariant = "blocks that were in force together are in force without the newest";
         let view = Self::through(self.transcript(), &overlay).expect(invariant);
-        let view = match copies.filter(|copies| !copies.is_empty()) {
-            None => view,
-            Some(copies) => view.hiding(&[copies]).expect("what was recorded for a block is recorded"),
+        let view = match copies.iter().all(Range::is_empty) {
+            true => view,
+            false => view.hiding(&copies).expect("what was recorded for a block is recorded"),
         };
         Some((view, taken_off))
     }
@@ -39,24 +39,14 @@ impl View {
         let reason = Reason::new(UNDO, "recorded for a compaction that was undone");
         let drop = |range: &Range<usize>| Edit::Drop(Drop { range: range.clone(), reason: reason.clone() });
         let mut block = CompactionBlock {
-            edits: copies.iter().map(drop).collect(),
-            summaries: Vec::new(),
+            kind: BlockKind::Undo,
             strategy: UNDO.into(),
-            cause: None,
+            item_count: self.transcript().len(),
             tokens_before: self.tokens(),
-            tokens_after: self.tokens(),
-            created_at: None,
-            copies: None,
+            edits: copies.iter().filter(|range| !range.is_empty()).map(drop).collect(),
+            ..CompactionBlock::default()
         };
         block.tokens_after = Self::through(self.transcript(), &self.overlay().with(block.clone()))?.tokens();
         Self::through(self.transcript(), &self.overlay().with(block))
-    }
-}
-
-impl CompactionBlock {
-    /// Whether it is no compaction, but hides what was recorded for one that was undone. It stays
-    /// when others are undone.
-    pub fn is_undo(&self) -> bool {
-        self.strategy.as_str() == UNDO
     }
 }

@@ -4,82 +4,14 @@ use std::collections::BTreeMap;
 use std::ops::{Deref, Range};
 use std::sync::Arc;
 
-use serde::{Deserialize, Serialize};
-
+use crate::block::{CompactionBlock, Overlay};
 use crate::edit::{Edit, Fold, Reason, Rewrite};
 use crate::handle::Handle;
-use crate::ids::{Text, Timestamp, Tokens};
 use crate::item::Item;
 use crate::part::Part;
 use crate::sequence::{Entry, Sequence};
 use crate::tokens::ItemTokens;
 use crate::transcript::Transcript;
-use crate::trigger::CompactionReason;
-
-/// The record of one compaction: its edits, its summaries, who, why, tokens before and after (T9).
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct CompactionBlock {
-    /// What was changed, in order.
-    pub edits: Vec<Edit>,
-    /// The summary items of each fold among the edits, in the same order.
-    pub summaries: Vec<Vec<Item>>,
-    /// Who: the strategy or pipeline that planned it.
-    pub strategy: Text,
-    /// Why it was made, where the host said.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub cause: Option<CompactionReason>,
-    /// What the view cost before.
-    pub tokens_before: Tokens,
-    /// What it costs with this block in force.
-    pub tokens_after: Tokens,
-    /// When it was made, where the host said.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub created_at: Option<Timestamp>,
-    /// Items that were recorded for this compaction, in place of others that it drops: repaired ones.
-    /// They mean something only while it is in force. Blocks that name the same ones belong to one
-    /// compaction.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub copies: Option<Range<usize>>,
-}
-
-/// The blocks in force, oldest first. Transcript + overlay = view.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Overlay {
-    blocks: Vec<Arc<CompactionBlock>>,
-}
-
-impl Overlay {
-    /// The same overlay with one more block in force.
-    #[must_use]
-    pub fn with(&self, block: impl Into<Arc<CompactionBlock>>) -> Self {
-        let mut blocks = self.blocks.clone();
-        blocks.push(block.into());
-        Self { blocks }
-    }
-
-    /// The overlay before its newest block, and that block. Where blocks may have had items repaired,
-    /// [`View::undo`] leads back to what was seen.
-    pub fn undo(&self) -> Option<(Self, Arc<CompactionBlock>)> {
-        let (newest, earlier) = self.blocks.split_last()?;
-        Some((Self { blocks: earlier.to_vec() }, Arc::clone(newest)))
-    }
-
-    /// The blocks, oldest first.
-    pub fn blocks(&self) -> &[Arc<CompactionBlock>] {
-        &self.blocks
-    }
-
-    fn edits(&self) -> impl DoubleEndedIterator<Item = &Edit> {
-        self.blocks.iter().flat_map(|block| &block.edits)
-    }
-}
-
-impl FromIterator<CompactionBlock> for Overlay {
-    fn from_iter<I: IntoIterator<Item = CompactionBlock>>(blocks: I) -> Self {
-        Self { blocks: blocks.into_iter().map(Arc::new).collect() }
-    }
-}
 
 /// An overlay that does not belong to its transcript.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -177,7 +109,7 @@ impl View {
 
     /// The transcript through an overlay. Costs what is visible plus the edits.
     pub fn through(transcript: &Transcript, overlay: &Overlay) -> Result<Self, OverlayError> {
-        if overlay.blocks.is_empty() {
+        if overlay.blocks().is_empty() {
             return Ok(Self::of(transcript));
         }
         let visible = Visible::compose(transcript, overlay)?;
@@ -285,7 +217,7 @@ impl<'o> Visible<'o> {
     fn compose(transcript: &Transcript, overlay: &'o Overlay) -> Result<Self, OverlayError> {
         let whole = 0..transcript.len();
         let mut visible = Self { ranges: vec![whole], summaries: Vec::new(), rewrites: BTreeMap::new() };
-        for (block_index, block) in overlay.blocks.iter().enumerate() {
+        for (block_index, block) in overlay.blocks().iter().enumerate() {
             check_block(transcript, block_index, block)?;
             visible.apply(block);
         }
@@ -474,13 +406,8 @@ mod tests {
         let reason = crate::edit::Reason::new("test", "because");
         let block = CompactionBlock {
             edits: vec![Edit::Drop(crate::edit::Drop { range: 0..2, reason })],
-            summaries: Vec::new(),
             strategy: "test".into(),
-            cause: None,
-            tokens_before: Tokens(10),
-            tokens_after: Tokens(5),
-            created_at: None,
-            copies: None,
+            ..CompactionBlock::default()
         };
         let refused = View::through(&transcript, &Overlay::default().with(block)).map(|view| view.len());
         assert!(matches!(refused, Err(OverlayError::OutOfRange { block_index: 0, .. })), "{refused:?}");

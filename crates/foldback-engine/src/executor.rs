@@ -91,8 +91,8 @@ fn planned(
     if let Some(now) = request.now {
         plan = plan.made_at(now);
     }
-    if let Some(copies) = &mended.copies {
-        plan = plan.with_copies(copies.clone());
+    if mended.is_recorded {
+        plan = plan.joined_to_repair();
     }
     if let Some(focus) = focus {
         plan = plan.focused_on(focus);

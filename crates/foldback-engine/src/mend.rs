@@ -6,11 +6,12 @@
 //! is dropped. The recorded items stay what they were (T1).
 
 use std::collections::HashMap;
-use std::ops::Range;
 use std::sync::Arc;
 
 use foldback_core::edit::{Drop, Edit};
-use foldback_core::{CompactionBlock, Dialect, Item, ItemTokens, Reason, Repair, View, check, repair};
+use foldback_core::{
+    BlockKind, CompactionBlock, Dialect, Item, ItemTokens, Reason, Repair, View, check, repair,
+};
 
 /// A view that its dialect accepts, and what had to be done for it.
 #[derive(Clone, Debug)]
@@ -19,8 +20,8 @@ pub struct Mended {
     pub view: View,
     /// What was repaired; empty where there was nothing to do.
     pub repairs: Vec<Repair>,
-    /// Where the repaired items are recorded, if a block puts them in place of others.
-    pub copies: Option<Range<usize>>,
+    /// Whether a block puts repaired items in place of others.
+    pub is_recorded: bool,
 }
 
 /// The view, repaired where `dialect` would reject it. Costs what is behind the first repair, and
@@ -28,14 +29,14 @@ pub struct Mended {
 pub fn mend(view: &View, dialect: Option<Dialect>) -> Mended {
     debug_assert!(!view.is_plain() || check(view.items(), dialect).is_empty(), "nothing was rejected");
     if view.is_plain() || check(view.items(), dialect).is_empty() {
-        return Mended { view: view.clone(), repairs: Vec::new(), copies: None };
+        return Mended { view: view.clone(), repairs: Vec::new(), is_recorded: false };
     }
     let items: Vec<Arc<Item>> = view.items().cloned().collect();
     let repaired = repair(&items, dialect);
     let is_same = |(before, after): &(&Arc<Item>, &Arc<Item>)| Arc::ptr_eq(before, after);
     let first = items.iter().zip(&repaired.items).take_while(is_same).count();
     if first == items.len() && first == repaired.items.len() {
-        return Mended { view: view.clone(), repairs: repaired.repairs, copies: None };
+        return Mended { view: view.clone(), repairs: repaired.repairs, is_recorded: false };
     }
     let mut transcript = view.transcript().clone();
     let recorded = transcript.len();
@@ -54,19 +55,18 @@ pub fn mend(view: &View, dialect: Option<Dialect>) -> Mended {
         true => vec![Edit::Drop(Drop { range: start..recorded, reason })],
         false => Vec::new(),
     };
-    let copies = Some(recorded..transcript.len());
     let block = CompactionBlock {
-        edits,
-        summaries: Vec::new(),
+        kind: BlockKind::Repair,
         strategy: "repair".into(),
-        cause: None,
+        item_count: transcript.len(),
         tokens_before: view.tokens(),
         tokens_after: view.tokens_of(0..first) + transcript.tokens_of(recorded..transcript.len()),
-        created_at: None,
-        copies: copies.clone(),
+        edits,
+        copies: Some(recorded..transcript.len()),
+        ..CompactionBlock::default()
     };
     let view =
         View::through(&transcript, &view.overlay().with(block)).expect("the block drops recorded items only");
     debug_assert!(view.items().eq(repaired.items.iter()), "the view shows the repaired items");
-    Mended { view, repairs: repaired.repairs, copies }
+    Mended { view, repairs: repaired.repairs, is_recorded: true }
 }

@@ -1,7 +1,6 @@
 //! Strategies in order, pure ones and a host's own.
 
 use std::fmt;
-use std::ops::Range;
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -137,7 +136,7 @@ async fn run_custom(
         strategy: strategy.describe(),
         reason: request.reason.clone(),
         now: context.clock.now(),
-        copies: mended.copies,
+        is_mended: mended.is_recorded,
     };
     let before = request.transcript.clone();
     let cancellation = context.cancellation.clone();
@@ -180,27 +179,21 @@ fn accept(
     executor::judge_view(after, strategy, dialect, None)
 }
 
-/// Who made a block, why and when (T9), and what was repaired for it.
+/// Who made a block, why and when (T9), and whether a repair below belongs to it.
 struct Signature {
     strategy: String,
     reason: CompactionReason,
     now: Timestamp,
-    copies: Option<Range<usize>>,
+    is_mended: bool,
 }
 
 impl Signature {
     /// The view with this under every block after the first `known` ones that does not say it.
     fn under(&self, view: View, known: usize) -> View {
-        let is_signed = |block: &CompactionBlock| {
-            block.cause.is_some() && block.strategy.as_str() != CUSTOM && self.copies.is_none()
-        };
         let blocks = view.overlay().blocks();
-        if blocks[known..].iter().all(|block| is_signed(block)) {
-            return view;
-        }
         let mut overlay = Overlay::default();
         for (index, block) in blocks.iter().enumerate() {
-            if index < known || is_signed(block) {
+            if index < known {
                 overlay = overlay.with(Arc::clone(block));
                 continue;
             }
@@ -210,7 +203,7 @@ impl Signature {
             }
             block.cause = block.cause.or_else(|| Some(self.reason.clone()));
             block.created_at = block.created_at.or(Some(self.now));
-            block.copies = block.copies.or_else(|| self.copies.clone());
+            block.is_joined |= index > known || self.is_mended;
             overlay = overlay.with(block);
         }
         View::through(view.transcript(), &overlay).expect("the same edits lie within the same transcript")

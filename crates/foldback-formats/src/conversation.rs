@@ -316,14 +316,14 @@ impl Conversation {
             tokens = tokens.saturating_sub(saved) + total(made.inserted.clone());
             counted = made.inserted.end;
             CompactionBlock {
-                edits,
-                summaries: Vec::new(),
+                kind: foldback_core::BlockKind::Imported,
                 strategy: made.by.clone(),
-                cause: None,
+                created_at: made.created_at,
+                item_count: made.inserted.end,
                 tokens_before,
                 tokens_after: tokens,
-                created_at: made.created_at,
-                copies: None,
+                edits,
+                ..CompactionBlock::default()
             }
         });
         let overlay: Overlay = blocks.collect();
@@ -346,14 +346,13 @@ impl Conversation {
         let dropped: Tokens = ranges.iter().map(|range| transcript.tokens_of(range.clone())).sum();
         let drop_range = |range| Edit::Drop(Drop { range, reason: reason.clone() });
         let overlay = Overlay::default().with(CompactionBlock {
-            edits: ranges.into_iter().map(drop_range).collect(),
-            summaries: Vec::new(),
+            kind: foldback_core::BlockKind::Undo,
             strategy: "history".into(),
-            cause: None,
+            item_count: transcript.len(),
             tokens_before: transcript.tokens(),
             tokens_after: transcript.tokens().saturating_sub(dropped),
-            created_at: None,
-            copies: None,
+            edits: ranges.into_iter().map(drop_range).collect(),
+            ..CompactionBlock::default()
         });
         View::through(transcript, &overlay).expect("what compactions put in lies within the conversation")
     }

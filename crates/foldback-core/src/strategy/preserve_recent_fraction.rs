@@ -7,12 +7,12 @@ use serde::{Deserialize, Deserializer, Serialize};
 
 use super::summary_options::{SummaryOptions, asks_for_a_summary};
 use super::{Strategy, scene, tail_start};
+use crate::block::CompactionBlock;
 use crate::budget::Budget;
 use crate::draft::Draft;
 use crate::edit::{Edit, Reason};
 use crate::ids::Tokens;
 use crate::sequence::Entry;
-use crate::view::CompactionBlock;
 
 const ID: &str = "preserve-recent-fraction";
 

@@ -81,7 +81,7 @@ mod tests {
     #[test]
     fn five_rounds_leave_one_summary_not_five() {
         let mut transcript = Transcript::default();
-        let mut overlay = crate::view::Overlay::default();
+        let mut overlay = crate::block::Overlay::default();
         let strategy = SummarizeOlderStrategy::new(4);
         for _ in 0..5 {
             talk(&mut transcript, 10);

@@ -58,13 +58,10 @@ fn a_block_for_more_items_than_there_are_is_refused() {
     let drop = foldback_core::edit::Drop { range: 1..3, reason: Reason::new("test", "because") };
     let block = CompactionBlock {
         edits: vec![Edit::Drop(drop)],
-        summaries: Vec::new(),
         strategy: "test".into(),
-        cause: None,
         tokens_before: foldback_core::Tokens(9),
         tokens_after: foldback_core::Tokens(1),
-        created_at: None,
-        copies: None,
+        ..CompactionBlock::default()
     };
     assert_eq!(Layout::check(&block, 3), Ok(()));
     assert!(matches!(Layout::check(&block, 2), Err(StoreError::InvalidBlock { .. })));

@@ -8,7 +8,7 @@ use std::cmp::Reverse;
 use std::ops::Range;
 use std::sync::Arc;
 
-use foldback_core::{CompactionBlock, Edit, LoopId, Metadata, Overlay, View};
+use foldback_core::{BlockKind, CompactionBlock, Edit, LoopId, Metadata, Overlay, View};
 use serde::{Deserialize, Serialize};
 
 use super::{StoredSession, find};
@@ -49,7 +49,7 @@ impl StoredSession {
         let mut newest_first: Vec<&StoredBlock> = in_force.collect();
         newest_first.sort_by_key(|stored| Reverse(stored.number));
         // What hides the repairs of earlier compactions stays: it is part of what takes its place.
-        let hiding = newest_first.iter().take_while(|stored| stored.block.is_undo()).count();
+        let hiding = newest_first.iter().take_while(|stored| stored.block.kind == BlockKind::Undo).count();
         let (hiding, compactions) = newest_first.split_at(hiding);
         if compactions.is_empty() {
             return Err(StoreError::NothingTo { action: "undo" });

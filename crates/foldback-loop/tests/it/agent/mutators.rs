@@ -48,13 +48,10 @@ where
 fn without(view: &View, range: std::ops::Range<usize>) -> View {
     let block = CompactionBlock {
         edits: vec![Edit::Drop(Drop { range, reason: Reason::new("test", "because") })],
-        summaries: Vec::new(),
         strategy: "test".into(),
-        cause: None,
         tokens_before: view.tokens(),
         tokens_after: view.tokens(),
-        created_at: None,
-        copies: None,
+        ..CompactionBlock::default()
     };
     View::through(view.transcript(), &view.overlay().with(block)).unwrap()
 }

@@ -252,7 +252,9 @@ async fn look(store: &dyn Store, told: &Told) -> Result<usize, Failure> {
 
 /// The notes, the items and the block of a revision are all there, or none of them is.
 fn look_at_revisions(info: &LoopInfo, blocks: &[StoredBlock]) -> Result<(), Failure> {
-    let own = blocks.iter().filter(|block| block.loop_id == info.id && block.block.is_undo());
+    let own = blocks
+        .iter()
+        .filter(|block| block.loop_id == info.id && block.block.kind == foldback_core::BlockKind::Undo);
     let hidden = own.map(|block| Layout::reach(&block.block)).max();
     let noted = info.metadata.get(REVISED_NOTE).and_then(|noted| noted.as_u64());
     match (hidden.map(|hidden| hidden as u64), noted) {

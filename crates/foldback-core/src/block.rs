@@ -1,0 +1,109 @@
+//! The record of a compaction, and the records in force.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use crate::edit::{Edit, Fold};
+use crate::ids::{Text, Timestamp, Tokens};
+use crate::item::Item;
+use crate::trigger::CompactionReason;
+
+/// What a block records.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum BlockKind {
+    /// A compaction that foldback made.
+    #[default]
+    Compaction,
+    /// Items were replaced by forms that the provider accepts, for the compaction above it.
+    Repair,
+    /// Items that were recorded for a compaction are hidden, because it was undone.
+    Undo,
+    /// A compaction that an agent made, read from its session file.
+    Imported,
+}
+
+/// The record of one compaction (T9): who made it, why, when, from what, what it changed, and the
+/// tokens before and after. It is made once and read by everyone: views, stores, session files, reports.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CompactionBlock {
+    /// What it records.
+    pub kind: BlockKind,
+    /// Who: the strategy or pipeline that planned it, or the agent that made it.
+    pub strategy: Text,
+    /// Why it was made, where the host said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cause: Option<CompactionReason>,
+    /// When it was made, where the host said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub created_at: Option<Timestamp>,
+    /// From what: how many items were recorded when it was made. It changes none behind them.
+    pub item_count: usize,
+    /// What the view cost before.
+    pub tokens_before: Tokens,
+    /// What it costs with this block in force.
+    pub tokens_after: Tokens,
+    /// What was changed, in order.
+    pub edits: Vec<Edit>,
+    /// The summary items of each fold among the edits, in the same order.
+    pub summaries: Vec<Vec<Item>>,
+    /// Whether it belongs to the same compaction as the block below it: both are undone together.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_joined: bool,
+    /// Of a repair: the items that were recorded in place of those that it drops. They mean something
+    /// only while it is in force.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub copies: Option<Range<usize>>,
+}
+
+impl CompactionBlock {
+    /// The folds among its edits, each with its summary.
+    pub fn folds(&self) -> impl Iterator<Item = (&Fold, &[Item])> {
+        let folds = self.edits.iter().filter_map(|edit| match edit {
+            Edit::Fold(fold) => Some(fold),
+            Edit::Drop(_) | Edit::Rewrite(_) => None,
+        });
+        folds.zip(self.summaries.iter().map(Vec::as_slice))
+    }
+}
+
+/// The blocks in force, oldest first. Transcript + overlay = view.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Overlay {
+    blocks: Vec<Arc<CompactionBlock>>,
+}
+
+impl Overlay {
+    /// The same overlay with one more block in force.
+    #[must_use]
+    pub fn with(&self, block: impl Into<Arc<CompactionBlock>>) -> Self {
+        let mut blocks = self.blocks.clone();
+        blocks.push(block.into());
+        Self { blocks }
+    }
+
+    /// The overlay before its newest block, and that block. Where blocks may have had items repaired,
+    /// [`View::undo`] leads back to what was seen.
+    pub fn undo(&self) -> Option<(Self, Arc<CompactionBlock>)> {
+        let (newest, earlier) = self.blocks.split_last()?;
+        Some((Self { blocks: earlier.to_vec() }, Arc::clone(newest)))
+    }
+
+    /// The blocks, oldest first.
+    pub fn blocks(&self) -> &[Arc<CompactionBlock>] {
+        &self.blocks
+    }
+
+    pub(crate) fn edits(&self) -> impl DoubleEndedIterator<Item = &Edit> {
+        self.blocks.iter().flat_map(|block| &block.edits)
+    }
+}
+
+impl FromIterator<CompactionBlock> for Overlay {
+    fn from_iter<I: IntoIterator<Item = CompactionBlock>>(blocks: I) -> Self {
+        Self { blocks: blocks.into_iter().map(Arc::new).collect() }
+    }
+}

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use foldback_core::{EstimatingCounter, Item, ItemKind, Part, TokenCounter, Transcript, View};
-use foldback_formats::{Conversation, Format, Session, WrittenAs, detect, write};
+use foldback_formats::{Conversation, Format, Sent, Session, WrittenAs, detect, write};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|bytes: &[u8]| {
@@ -30,7 +30,7 @@ fn look_at(session: &Session, bytes: &[u8]) {
         let view = conversation.view_of(&transcript);
         let history = conversation.history_of(&transcript);
         assert_eq!(history.len(), conversation.history().count());
-        let items: Vec<Arc<Item>> = view.items().cloned().collect();
+        let items = Sent::of(&view, conversation);
         for &format in Format::ALL.iter().filter(|format| format.is_writable()) {
             write(format, &items, Some(session)).expect("a format that can be written is");
         }
@@ -43,15 +43,16 @@ fn look_at(session: &Session, bytes: &[u8]) {
 /// Keeps every second item, which is enough of a compaction for a writer. What was said is all
 /// there when the file is read again, and the model sees what was kept.
 fn write_back(session: &Session, conversation: &Conversation) {
-    let items = conversation.view_of(&transcript(conversation)).items().step_by(2).cloned().collect();
-    let items = session.arrange(items);
-    let written = session.compacted(conversation, &items);
+    let view = conversation.view_of(&transcript(conversation));
+    let hidden: Vec<_> = view.iter().skip(1).step_by(2).map(|entry| entry.span()).collect();
+    let kept = view.hiding(&hidden).expect("what is seen is there");
+    let written = session.compacted(&session.committed(conversation, &kept, conversation.block_count()));
     if let WrittenAs::Appended(format) = written.written_as {
         let again = Session::read_as(format, written.to_bytes()).expect("what foldback writes, it reads");
         let main = again.conversations().first().expect("what was compacted is there");
         let (said, seen) = (history(main), main.view_of(&transcript(main)));
         assert_eq!(parts(said.items()), parts(history(conversation).items()), "what was said");
-        assert_eq!(parts(seen.items()), parts(items.iter()), "what the model sees");
+        assert_eq!(parts(seen.items()), parts(kept.items()), "what the model sees");
     }
 }
 

@@ -102,8 +102,8 @@ impl Overlay {
     }
 }
 
-impl FromIterator<CompactionBlock> for Overlay {
-    fn from_iter<I: IntoIterator<Item = CompactionBlock>>(blocks: I) -> Self {
-        Self { blocks: blocks.into_iter().map(Arc::new).collect() }
+impl<B: Into<Arc<CompactionBlock>>> FromIterator<B> for Overlay {
+    fn from_iter<I: IntoIterator<Item = B>>(blocks: I) -> Self {
+        Self { blocks: blocks.into_iter().map(Into::into).collect() }
     }
 }

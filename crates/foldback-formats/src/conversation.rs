@@ -1,21 +1,26 @@
 //! One conversation as a file records it: the items in order, and the compactions among them.
 //!
-//! A compaction that an agent made hides items and may put in others: a summary, and copies of
-//! what it kept. Both stay in the list, in the order of the file, so that the list is append-only
-//! like a transcript; an overlay of drops and rewrites over it is what the model saw last, and
-//! another one, which drops what compactions put in, is the history.
+//! Items are what was said. A compaction is a [`CompactionBlock`], whoever made it: foldback writes
+//! its own into the file ([`note`]), and an agent's is worked out from what the file shows afterwards
+//! ([`replace`](Conversation::replace)). So a conversation is a transcript and the blocks in force, as
+//! in a store, and copies that an agent needs to resume are not taken for something said again.
 
-mod held;
+mod metered;
+mod note;
+mod replace;
+mod sent;
 
-use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
 
 use foldback_core::edit::{Drop, Edit};
 use foldback_core::{
-    CompactionBlock, Dialect, Handle, Item, ItemKind, Overlay, Part, Reason, Rewrite, Text, Timestamp,
-    TokenCounter, Tokens, Transcript, TurnId, View,
+    BlockKind, CompactionBlock, Dialect, Handle, Item, ItemKind, Overlay, Part, Reason, Rewrite, Text,
+    Timestamp, TokenCounter, Tokens, Transcript, TurnId, View,
 };
+
+pub(crate) use note::{Extension, Note};
+pub use sent::Sent;
 
 /// Where something stands in a file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -40,62 +45,108 @@ pub struct Recorded {
     pub place: Place,
 }
 
-/// A compaction found in a file.
+/// A change of what the model sees, found in a file.
 #[derive(Clone, Debug)]
-pub struct Compaction {
+pub struct Step {
     /// Where the file has it.
     pub place: Place,
-    /// Who made it.
-    pub by: Text,
-    /// When.
-    pub created_at: Option<Timestamp>,
+    /// What it does.
+    pub action: StepAction,
+    /// The blocks that it puts in force; for an undo, those that it takes off, the newest first.
+    pub blocks: Vec<Arc<CompactionBlock>>,
     /// What the agent says the context held before.
     pub tokens_before: Option<Tokens>,
-    /// The items it put in: summaries and copies.
-    pub inserted: Range<usize>,
-    /// The items it hid.
-    pub hidden: Vec<Range<usize>>,
-    /// The parts it replaced.
-    pub cleared: Vec<Cleared>,
+    /// How many blocks stay in force, and what is put in force on them.
+    keeps: usize,
+    added: Vec<Arc<CompactionBlock>>,
+    /// How many items were recorded by then.
+    item_count: usize,
+}
+
+/// What a step does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StepAction {
+    /// Puts a compaction in force.
+    Compact,
+    /// Takes the newest compaction off.
+    Undo,
+    /// Puts the compaction in force again that was undone last.
+    Redo,
+}
+
+/// Who made a compaction, where and when.
+#[derive(Clone, Debug)]
+pub(crate) struct Made {
+    pub(crate) by: Text,
+    pub(crate) place: Place,
+    pub(crate) created_at: Option<Timestamp>,
+    /// What the agent says the context held before.
+    pub(crate) tokens_before: Option<Tokens>,
+}
+
+impl Made {
+    /// Made by `by`, recorded at `place`.
+    pub(crate) fn by(by: impl Into<Text>, place: Place) -> Self {
+        Self { by: by.into(), place, created_at: None, tokens_before: None }
+    }
 }
 
 /// A part that a compaction replaced or removed.
 #[derive(Clone, Debug)]
-pub struct Cleared {
+pub(crate) struct Cleared {
     /// The item's index.
-    pub item_index: usize,
+    pub(crate) item_index: usize,
     /// The part's index.
-    pub part_index: usize,
+    pub(crate) part_index: usize,
     /// What stands there now.
-    pub replacement: Option<Part>,
+    pub(crate) replacement: Option<Part>,
+}
+
+/// Something that the model sees.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Seen {
+    /// A recorded item, by its index.
+    Item(usize),
+    /// A summary that a compaction put in, by its number.
+    Summary(usize),
 }
 
 /// One entry of what the model sees after a compaction.
 #[expect(clippy::large_enum_variant, reason = "these lists live for a moment, and boxes would cost more")]
 #[derive(Clone, Debug)]
-pub enum Shown {
-    /// An item recorded before, by its index.
-    Kept(usize),
+pub(crate) enum Shown {
+    /// Something that was there before.
+    Kept(Seen),
     /// Something new, such as a summary, or an old item in another form.
     New(Item),
 }
 
-/// Items that all compactions of a conversation together may put in again. A record of a few bytes
-/// can ask for all that was said before it, so that a small file could fill any memory.
-const COPY_COUNT_MAX: usize = 1_000_000;
+/// A summary that a fold put in.
+#[derive(Clone, Debug)]
+struct Summary {
+    item: Arc<Item>,
+    /// The transcript indices that its fold covers; the first names it.
+    range: Range<usize>,
+    anchor: usize,
+    /// How many items the summary has beside this one.
+    is_alone: bool,
+}
 
-/// Entries that are looked at for all compactions of a conversation together: real sessions stay
-/// far below, and a file of nothing but compactions ends in seconds.
-const LOOK_COUNT_MAX: usize = 20_000_000;
+/// How many undos can be redone; older ones are forgotten.
+const UNDONE_MAX: usize = 64;
 
 /// One conversation as a file records it.
 #[derive(Clone, Debug, Default)]
 pub struct Conversation {
     name: Option<Text>,
     recorded: Vec<Recorded>,
-    compactions: Vec<Compaction>,
-    /// What the model sees: indices, in order.
-    visible: Vec<usize>,
+    steps: Vec<Step>,
+    in_force: Vec<Arc<CompactionBlock>>,
+    /// What was in force before each undo that can be redone, the newest last.
+    undone: Vec<Vec<Arc<CompactionBlock>>>,
+    /// What the model sees, in order.
+    visible: Vec<Seen>,
+    summaries: Vec<Summary>,
     turn: Option<TurnId>,
     turn_count: usize,
     copy_count: usize,
@@ -122,14 +173,10 @@ impl Conversation {
         self.name.as_deref()
     }
 
-    /// Appends an item of the history and gives its index. A user item begins a turn; items
-    /// without a turn of their own belong to the one that is running.
+    /// Appends an item and gives its index. A user item begins a turn; items without a turn of their
+    /// own belong to the one that is running.
     pub fn push(&mut self, item: impl Into<Arc<Item>>, place: Place) -> usize {
-        self.visible.push(self.recorded.len());
-        self.record(item.into(), place)
-    }
-
-    fn record(&mut self, mut item: Arc<Item>, place: Place) -> usize {
+        let mut item = item.into();
         if item.kind == ItemKind::User {
             self.turn_count += 1;
             self.turn = Some(format!("turn-{}", self.turn_count).into());
@@ -137,119 +184,170 @@ impl Conversation {
         if item.turn_id.is_none() && self.turn.is_some() {
             Arc::make_mut(&mut item).turn_id = self.turn.clone();
         }
+        self.record(item, place)
+    }
+
+    fn record(&mut self, item: Arc<Item>, place: Place) -> usize {
+        self.visible.push(Seen::Item(self.recorded.len()));
         self.recorded.push(Recorded { item, place });
         self.recorded.len() - 1
     }
 
     /// Adds parts to an item recorded before: one message of an API can be several records.
-    pub fn extend_item(&mut self, item_index: usize, parts: impl IntoIterator<Item = Part>) {
+    pub(crate) fn extend_item(&mut self, item_index: usize, parts: impl IntoIterator<Item = Part>) {
         if let Some(recorded) = self.recorded.get_mut(item_index) {
             Arc::make_mut(&mut recorded.item).parts.extend(parts);
         }
     }
 
     /// Changes what is recorded beside the parts of an item, such as usage that came later.
-    pub fn amend_item(&mut self, item_index: usize, amend: impl FnOnce(&mut Item)) {
+    pub(crate) fn amend_item(&mut self, item_index: usize, amend: impl FnOnce(&mut Item)) {
         if let Some(recorded) = self.recorded.get_mut(item_index) {
             amend(Arc::make_mut(&mut recorded.item));
         }
     }
 
-    /// Records a compaction after which the model sees exactly `shown`.
-    ///
-    /// Kept items stay where they are as long as they come first and in order; from the first new
-    /// entry on, the rest is put in again behind everything recorded so far, as copies that share
-    /// the item, because places in a transcript do not change.
-    ///
-    /// From the first compaction on that goes beyond what is followed ([`left_at`](Self::left_at)),
-    /// none hides or puts in anything: what was said stays visible.
-    pub fn replace(&mut self, mut compaction: Compaction, shown: impl IntoIterator<Item = Shown>) {
-        let mut shown = shown.into_iter().peekable();
-        self.look_count = self.look_count.saturating_add(self.visible.len());
-        if self.left_at.is_some() || self.look_count > LOOK_COUNT_MAX {
-            return self.leave(compaction);
-        }
-        let mut kept: Vec<usize> = Vec::new();
-        let in_order = |kept: &[usize], index: usize| kept.last().is_none_or(|&last| last < index);
-        while let Some(Shown::Kept(index)) = shown.peek() {
-            let index = *index;
-            // A kept item may have been hidden by an earlier compaction, and hidden is for good.
-            if !in_order(&kept, index) || self.visible.binary_search(&index).is_err() {
-                break;
-            }
-            kept.push(index);
-            shown.next();
-        }
-        let copies_left = COPY_COUNT_MAX - self.copy_count;
-        let mut copy_count = 0;
-        let mut rest = Vec::new();
-        for entry in shown {
-            copy_count += usize::from(matches!(entry, Shown::Kept(_)));
-            if copy_count > copies_left {
-                return self.leave(compaction);
-            }
-            rest.push(entry);
-        }
-        self.copy_count += copy_count;
-        let mut kept_next = kept.iter().peekable();
-        let hidden = self.visible.iter().filter(|index| kept_next.next_if_eq(index).is_none());
-        compaction.hidden = ranges(hidden.copied());
-        let inserted_start = self.recorded.len();
-        for entry in rest {
-            match entry {
-                Shown::Kept(index) => {
-                    if let Some(copy) = self.recorded.get(index).cloned() {
-                        self.recorded.push(copy);
-                    }
-                }
-                Shown::New(item) => {
-                    let turn = item.turn_id.clone();
-                    self.recorded.push(Recorded { item: Arc::new(item), place: compaction.place });
-                    self.turn = turn.or_else(|| self.turn.take());
-                }
-            }
-        }
-        compaction.inserted = inserted_start..self.recorded.len();
-        self.visible = kept;
-        self.visible.extend(compaction.inserted.clone());
-        self.compactions.push(compaction);
+    /// Records that parts of visible items were replaced, and nothing hidden.
+    pub(crate) fn clear(&mut self, made: Made, cleared: Vec<Cleared>) {
+        let reason = made.reason();
+        let rewrite = |part: Cleared| {
+            let item = &self.recorded.get(part.item_index)?.item;
+            let handle = Handle::of_part(part.item_index, &item.id, part.part_index);
+            let rewrite = Rewrite {
+                item_index: part.item_index,
+                part_index: part.part_index,
+                replacement: part.replacement,
+                tokens: 0,
+                handle,
+                reason: reason.clone(),
+            };
+            (part.part_index < item.parts.len()).then_some(Edit::Rewrite(rewrite))
+        };
+        let edits = cleared.into_iter().filter_map(rewrite).collect();
+        let block = self.imported(&made, edits, Vec::new());
+        self.commit(made.place, made.tokens_before, self.in_force.len(), vec![block.into()]);
     }
 
-    /// Records a compaction that hides nothing and puts in one item, and gives the item's index.
-    pub fn insert(&mut self, mut compaction: Compaction, item: Item) -> usize {
-        let index = self.recorded.len();
-        self.turn = item.turn_id.clone().or_else(|| self.turn.take());
-        self.recorded.push(Recorded { item: Arc::new(item), place: compaction.place });
-        self.visible.push(index);
-        compaction.inserted = index..index + 1;
-        self.compactions.push(compaction);
-        index
+    /// The block of a compaction that an agent made. Its tokens are counted when they are asked for.
+    fn imported(&self, made: &Made, edits: Vec<Edit>, summaries: Vec<Vec<Item>>) -> CompactionBlock {
+        CompactionBlock {
+            kind: BlockKind::Imported,
+            strategy: made.by.clone(),
+            created_at: made.created_at,
+            item_count: self.recorded.len(),
+            edits,
+            summaries,
+            ..CompactionBlock::default()
+        }
     }
 
-    fn leave(&mut self, mut compaction: Compaction) {
-        self.left_at.get_or_insert(compaction.place);
-        compaction.inserted = self.recorded.len()..self.recorded.len();
-        self.compactions.push(compaction);
+    /// Puts blocks in force on top of the first `keeps` that are.
+    fn commit(
+        &mut self,
+        place: Place,
+        tokens_before: Option<Tokens>,
+        keeps: usize,
+        added: Vec<Arc<CompactionBlock>>,
+    ) {
+        let is_undo_block = |block: &Arc<CompactionBlock>| block.kind == BlockKind::Undo;
+        let before = self.in_force.clone();
+        let taken_off = self.in_force.split_off(keeps.min(before.len()));
+        let keeps = self.in_force.len();
+        self.in_force.extend(added.iter().cloned());
+        let is_undo = !taken_off.is_empty() && added.iter().all(is_undo_block);
+        let action = match self.undone.last() {
+            Some(undone) if *undone == self.in_force => {
+                self.undone.pop();
+                StepAction::Redo
+            }
+            _ if is_undo => {
+                self.undone.push(before);
+                let forgotten = self.undone.len().saturating_sub(UNDONE_MAX);
+                self.undone.drain(..forgotten);
+                StepAction::Undo
+            }
+            _ => {
+                self.undone.clear();
+                StepAction::Compact
+            }
+        };
+        match taken_off.is_empty() {
+            true => added.iter().for_each(|block| self.apply(block)),
+            false => self.look_again(),
+        }
+        let told = if is_undo { taken_off.iter().rev() } else { added.iter().rev() };
+        let mut blocks: Vec<Arc<CompactionBlock>> = told.filter(|block| !is_undo_block(block)).cloned().collect();
+        if !is_undo {
+            blocks.reverse();
+        }
+        let item_count = self.recorded.len();
+        self.steps.push(Step { place, action, blocks, keeps, added, item_count, tokens_before });
+    }
+
+    /// Works out what is visible through the blocks in force.
+    fn look_again(&mut self) {
+        self.visible = (0..self.recorded.len()).map(Seen::Item).collect();
+        for block in self.in_force.clone() {
+            self.apply(&block);
+        }
+    }
+
+    /// Changes what is visible as a block says.
+    fn apply(&mut self, block: &CompactionBlock) {
+        let mut hidden: Vec<Range<usize>> = Vec::new();
+        for edit in &block.edits {
+            match edit {
+                Edit::Drop(drop) => hidden.push(drop.range.clone()),
+                Edit::Fold(fold) => hidden.extend(fold.folded()),
+                Edit::Rewrite(_) => {}
+            }
+        }
+        let hidden = united(hidden);
+        let summaries = &self.summaries;
+        self.visible.retain(|seen| match seen {
+            Seen::Item(index) => !covers(&hidden, *index),
+            Seen::Summary(number) => !covers(&hidden, summaries[*number].range.start),
+        });
+        for (fold, items) in block.folds() {
+            let at = self.visible.partition_point(|&seen| self.anchor(seen) <= fold.anchor);
+            let first = self.summaries.len();
+            self.summaries.extend(items.iter().map(|item| Summary {
+                item: Arc::new(item.clone()),
+                range: fold.range.clone(),
+                anchor: fold.anchor,
+                is_alone: items.len() == 1,
+            }));
+            self.visible.splice(at..at, (first..self.summaries.len()).map(Seen::Summary));
+        }
+    }
+
+    fn anchor(&self, seen: Seen) -> usize {
+        match seen {
+            Seen::Item(index) => index,
+            Seen::Summary(number) => self.summaries[number].anchor,
+        }
     }
 
     /// The first compaction that is recorded and not followed, because a file asked for more than
     /// any session does. A reader need not work out what later ones show.
-    pub fn left_at(&self) -> Option<Place> {
+    pub(crate) fn left_at(&self) -> Option<Place> {
         self.left_at
     }
 
-    /// Records that parts of visible items were replaced, and nothing hidden.
-    pub fn clear(&mut self, mut compaction: Compaction, cleared: Vec<Cleared>) {
-        compaction.inserted = self.recorded.len()..self.recorded.len();
-        compaction.cleared = cleared;
-        compaction.cleared.retain(|part| {
-            let recorded = self.recorded.get(part.item_index);
-            recorded.is_some_and(|recorded| part.part_index < recorded.item.parts.len())
-        });
-        self.compactions.push(compaction);
+    /// What the model saw last, before parts were replaced.
+    pub(crate) fn visible(&self) -> &[Seen] {
+        &self.visible
     }
 
-    /// How many items it has, those that compactions put in included.
+    /// The item behind something that the model sees, before parts were replaced.
+    pub(crate) fn item(&self, seen: Seen) -> Option<&Arc<Item>> {
+        match seen {
+            Seen::Item(index) => self.recorded.get(index).map(|recorded| &recorded.item),
+            Seen::Summary(number) => self.summaries.get(number).map(|summary| &summary.item),
+        }
+    }
+
+    /// How many items are recorded, those repaired for compactions included.
     pub fn len(&self) -> usize {
         self.recorded.len()
     }
@@ -259,37 +357,37 @@ impl Conversation {
         self.recorded.is_empty()
     }
 
-    /// All items in the order of the file, those that compactions put in included.
+    /// All recorded items in order, those that were recorded for compactions included.
     pub fn recorded(&self) -> &[Recorded] {
         &self.recorded
     }
 
-    /// The items of the history: what was said, without what compactions put in.
+    /// What changed what the model sees, in order.
+    pub fn steps(&self) -> &[Step] {
+        &self.steps
+    }
+
+    /// What a redo puts in force: the blocks that were in force before the last undo.
+    pub fn redo(&self) -> Option<Overlay> {
+        self.undone.last().map(|blocks| blocks.iter().cloned().collect())
+    }
+
+    /// How many blocks are in force.
+    pub fn block_count(&self) -> usize {
+        self.in_force.len()
+    }
+
+    /// The items of the history: what was said, without what was recorded for compactions.
     pub fn history(&self) -> impl Iterator<Item = &Recorded> {
-        // What compactions put in lies in their order.
-        let mut put_in = self.compactions.iter().map(|made| &made.inserted).peekable();
-        let mut is_said = move |index: usize| {
-            while put_in.next_if(|range| range.end <= index).is_some() {}
-            !put_in.peek().is_some_and(|range| range.contains(&index))
-        };
+        let copies = self.copies();
+        let is_said = move |index: usize| !covers(&copies, index);
         self.recorded.iter().enumerate().filter(move |(index, _)| is_said(*index)).map(|(_, item)| item)
     }
 
-    /// The indices of what the model saw last, before parts were replaced.
-    pub fn visible(&self) -> &[usize] {
-        &self.visible
-    }
-
-    /// The index of every item, by its address: what a compaction leaves as it was is the same item
-    /// still. Of several places that share an item, the last one counts.
-    pub fn indices(&self) -> HashMap<*const Item, usize> {
-        let addresses = self.recorded.iter().map(|recorded| Arc::as_ptr(&recorded.item));
-        addresses.enumerate().map(|(index, address)| (address, index)).collect()
-    }
-
-    /// The compactions in order.
-    pub fn compactions(&self) -> &[Compaction] {
-        &self.compactions
+    /// Where items stand that were recorded for compactions.
+    fn copies(&self) -> Vec<Range<usize>> {
+        let blocks = self.steps.iter().flat_map(|step| &step.blocks);
+        united(blocks.filter_map(|block| block.copies.clone()).filter(|copies| !copies.is_empty()).collect())
     }
 
     /// Everything as a transcript.
@@ -304,167 +402,66 @@ impl Conversation {
 
     /// What the model saw when `transcript`, the beginning of this conversation, was all there was.
     pub fn view_of(&self, transcript: &Transcript) -> View {
-        let in_force = self.compactions.iter().filter(|made| made.inserted.end <= transcript.len());
-        let mut visible = vec![true; transcript.len()];
-        let mut tokens = Tokens::ZERO;
-        let mut counted = 0;
-        let total = |range: Range<usize>| transcript.tokens_of(range);
-        let blocks = in_force.map(|made| {
-            tokens += total(counted..made.inserted.start);
-            let tokens_before = tokens;
-            let (edits, saved) = edits_of(made, transcript, &mut visible);
-            tokens = tokens.saturating_sub(saved) + total(made.inserted.clone());
-            counted = made.inserted.end;
-            CompactionBlock {
-                kind: foldback_core::BlockKind::Imported,
-                strategy: made.by.clone(),
-                created_at: made.created_at,
-                item_count: made.inserted.end,
-                tokens_before,
-                tokens_after: tokens,
-                edits,
-                ..CompactionBlock::default()
-            }
-        });
-        let overlay: Overlay = blocks.collect();
-        View::through(transcript, &overlay).expect("a conversation's compactions lie within it")
+        let steps = self.steps.iter().take_while(|step| step.item_count <= transcript.len());
+        self.view_after(steps.count(), transcript)
+    }
+
+    /// What the model saw after so many steps, in a transcript that has all items by then.
+    pub fn view_after(&self, step_count: usize, transcript: &Transcript) -> View {
+        let overlay: Overlay = self.blocks_after(step_count, transcript).into_iter().collect();
+        View::through(transcript, &overlay).expect("a conversation's blocks lie within it")
     }
 
     /// Everything that was said, as if nothing had been compacted.
     pub fn history_of(&self, transcript: &Transcript) -> View {
-        Self::without(self.compactions.iter().map(|made| made.inserted.clone()), transcript)
-    }
-
-    /// Everything but these ranges of what compactions put in.
-    fn without(inserted: impl Iterator<Item = Range<usize>>, transcript: &Transcript) -> View {
-        let reason = Reason::new("recorded", "put in by an earlier compaction, not said");
-        let ranges: Vec<Range<usize>> =
-            inserted.filter(|range| !range.is_empty() && range.end <= transcript.len()).collect();
+        let is_there = |range: &Range<usize>| range.end <= transcript.len();
+        let ranges: Vec<Range<usize>> = self.copies().into_iter().filter(is_there).collect();
+        let view = View::of(transcript);
         if ranges.is_empty() {
-            return View::of(transcript);
+            return view;
         }
-        let dropped: Tokens = ranges.iter().map(|range| transcript.tokens_of(range.clone())).sum();
-        let drop_range = |range| Edit::Drop(Drop { range, reason: reason.clone() });
-        let overlay = Overlay::default().with(CompactionBlock {
-            kind: foldback_core::BlockKind::Undo,
-            strategy: "history".into(),
-            item_count: transcript.len(),
-            tokens_before: transcript.tokens(),
-            tokens_after: transcript.tokens().saturating_sub(dropped),
-            edits: ranges.into_iter().map(drop_range).collect(),
-            ..CompactionBlock::default()
-        });
-        View::through(transcript, &overlay).expect("what compactions put in lies within the conversation")
+        view.hiding(&ranges).expect("what was recorded for compactions lies within the conversation")
     }
 }
 
-impl Compaction {
-    /// A compaction made by `by`, recorded at `place`.
-    pub fn new(by: impl Into<Text>, place: Place) -> Self {
-        Self {
-            place,
-            by: by.into(),
-            created_at: None,
-            tokens_before: None,
-            inserted: 0..0,
-            hidden: Vec::new(),
-            cleared: Vec::new(),
-        }
+impl Made {
+    fn reason(&self) -> Reason {
+        Reason::new("recorded", format!("compacted by {} (line {})", self.by, self.place.line))
     }
 }
 
-/// The edits of a recorded compaction, and the tokens they save.
-fn edits_of(made: &Compaction, transcript: &Transcript, visible: &mut [bool]) -> (Vec<Edit>, Tokens) {
-    let why: Text = format!("compacted by {} (line {})", made.by, made.place.line).into();
-    let reason = Reason::new("recorded", why);
-    let mut edits = Vec::new();
-    let mut saved = Tokens::ZERO;
-    for range in &made.hidden {
-        for index in range.clone() {
-            if std::mem::take(&mut visible[index]) {
-                saved += transcript.tokens_of(index..index + 1);
-            }
-        }
-        edits.push(Edit::Drop(Drop { range: range.clone(), reason: reason.clone() }));
-    }
-    for part in &made.cleared {
-        let Some(entry) = transcript.get(part.item_index) else { continue };
-        let tokens = part.replacement.as_ref().map_or(0, |part| transcript.meter().part(part));
-        let before = entry.tokens().parts.get(part.part_index).copied().unwrap_or(0);
-        if visible[part.item_index] {
-            saved += Tokens(u64::from(before.saturating_sub(tokens)));
-        }
-        edits.push(Edit::Rewrite(Rewrite {
-            item_index: part.item_index,
-            part_index: part.part_index,
-            replacement: part.replacement.clone(),
-            tokens,
-            handle: Handle::of_part(part.item_index, &entry.item().id, part.part_index),
-            reason: reason.clone(),
-        }));
-    }
-    (edits, saved)
+fn drop_of(range: Range<usize>, reason: &Reason) -> Edit {
+    Edit::Drop(Drop { range, reason: reason.clone() })
 }
 
-/// Ascending indices as ranges.
-fn ranges(indices: impl Iterator<Item = usize>) -> Vec<Range<usize>> {
-    let mut ranges: Vec<Range<usize>> = Vec::new();
-    for index in indices {
-        match ranges.last_mut() {
-            Some(range) if range.end == index => range.end += 1,
-            _ => ranges.push(index..index + 1),
+/// Whether an item can be the summary of a fold: text with the authority of context that says what it
+/// stands for.
+fn is_summary(item: &Item) -> bool {
+    item.kind == ItemKind::Context
+        && item.summary.is_some()
+        && item.parts.iter().all(|part| matches!(part, Part::Text(_) | Part::Structured(_)))
+}
+
+/// Ranges in order, those that touch as one.
+fn united(mut ranges: Vec<Range<usize>>) -> Vec<Range<usize>> {
+    ranges.sort_by_key(|range| range.start);
+    let mut united: Vec<Range<usize>> = Vec::with_capacity(ranges.len());
+    for range in ranges {
+        match united.last_mut() {
+            Some(last) if range.start <= last.end => last.end = last.end.max(range.end),
+            _ => united.push(range),
         }
     }
-    ranges
+    united
+}
+
+/// Whether one of these ranges, which are in order, holds an index.
+fn covers(ranges: &[Range<usize>], index: usize) -> bool {
+    let candidate = ranges.partition_point(|range| range.end <= index);
+    ranges.get(candidate).is_some_and(|range| range.contains(&index))
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use foldback_core::EstimatingCounter;
-
-    fn long(item_count: usize) -> Conversation {
-        let mut conversation = Conversation::new();
-        for number in 0..item_count {
-            conversation.push(Item::user(format!("m{number}"), "word"), Place::line(number + 1));
-        }
-        conversation
-    }
-
-    fn view(conversation: &Conversation) -> View {
-        conversation.view_of(&conversation.transcript(Arc::new(EstimatingCounter), None))
-    }
-
-    #[test]
-    fn thousands_of_compactions_take_time_that_grows_with_the_file() {
-        let mut conversation = long(5_000);
-        for number in 0..50_000 {
-            let summary = Item::text(format!("s{number}"), ItemKind::Context, "so far");
-            conversation.insert(Compaction::new("test", Place::line(1)), summary);
-        }
-        assert_eq!(conversation.history().count(), 5_000);
-        assert_eq!(view(&conversation).len(), 55_000);
-    }
-
-    #[test]
-    fn compactions_that_ask_for_too_many_copies_are_not_followed() {
-        let mut conversation = long(5_000);
-        for _ in 0..5_000 {
-            let summary = Item::text("s", ItemKind::Context, "so far");
-            let shown = std::iter::once(Shown::New(summary)).chain((0..5_000).map(Shown::Kept));
-            conversation.replace(Compaction::new("test", Place::line(7)), shown);
-        }
-        assert_eq!(conversation.left_at(), Some(Place::line(7)));
-        assert!(conversation.len() <= 5_000 + COPY_COUNT_MAX + COPY_COUNT_MAX / 5_000);
-        assert_eq!(conversation.history().count(), 5_000);
-        assert_eq!(view(&conversation).len(), 5_001, "what was visible then still is");
-    }
-
-    #[test]
-    fn one_compaction_that_shows_everything_many_times_is_not_followed() {
-        let mut conversation = long(10_000);
-        let shown = (0..10_000).flat_map(|_| (0..10_000).map(Shown::Kept));
-        conversation.replace(Compaction::new("test", Place::line(7)), shown);
-        assert_eq!((conversation.len(), view(&conversation).len()), (10_000, 10_000));
-    }
-}
+mod tests;
+#[cfg(test)]
+pub(crate) mod testing;

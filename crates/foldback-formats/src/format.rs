@@ -5,10 +5,10 @@ use std::ops::{Deref, Range};
 use std::str::FromStr;
 use std::sync::Arc;
 
-use foldback_core::{Dialect, Item, ItemId, Text};
+use foldback_core::{Dialect, ItemId, Text, View};
 use foldhash::HashMap;
 
-use crate::conversation::Conversation;
+use crate::conversation::{Conversation, Note, Sent};
 use crate::detect::{BEGINNING_BYTES, Fit, Probe, detect, detect_by_beginning};
 use crate::error::{Fault, FormatError, Problem};
 use crate::file_end::FileEnd;
@@ -168,23 +168,18 @@ pub(crate) trait Codec: Sync {
 
     /// A fresh file of these items. Where `like` is a session of the same format, everything in it
     /// that is not the conversation stays as it is.
-    fn write(&self, _items: &[Arc<Item>], _like: Option<&Session>) -> Option<(Vec<u8>, Vec<Loss>)> {
+    fn write(&self, _sent: &[Sent], _like: Option<&Session>) -> Option<(Vec<u8>, Vec<Loss>)> {
         None
     }
 
     /// The order in which the format's compaction record can show these items.
-    fn arrange(&self, items: Vec<Arc<Item>>) -> Vec<Arc<Item>> {
-        items
+    fn arrange(&self, sent: Vec<Sent>) -> Vec<Sent> {
+        sent
     }
 
-    /// A compaction record, after which the model sees exactly `items`. `None` where the format has
-    /// no such record.
-    fn append(
-        &self,
-        _session: &Session,
-        _conversation: &Conversation,
-        _items: &[Arc<Item>],
-    ) -> Option<Added> {
+    /// The record of a compaction, with what the agent needs to resume and foldback's note. `None` where
+    /// the format has no such record.
+    fn append(&self, _session: &Session, _committed: &Committed<'_>) -> Option<Added> {
         None
     }
 
@@ -194,11 +189,20 @@ pub(crate) trait Codec: Sync {
         &self,
         _contents: &Contents,
         _end: &FileEnd<'_>,
-        _conversation: &Conversation,
-        _items: &[Arc<Item>],
+        _committed: &Committed<'_>,
     ) -> Option<Vec<u8>> {
         None
     }
+}
+
+/// A compaction to be written: what the model sees after it, and the record of it.
+#[derive(Clone, Debug)]
+pub struct Committed<'a> {
+    /// Whose compaction it is.
+    pub conversation: &'a Conversation,
+    /// What the model sees now, in the order in which the session's format can show it.
+    pub sent: Vec<Sent>,
+    pub(crate) note: Note,
 }
 
 /// A record that was added to a session.
@@ -347,32 +351,37 @@ impl Contents {
         self.reading.sub_agent_of.as_ref()
     }
 
-    /// The order in which this session's compaction record can show these items: some agents
-    /// always show the summary first.
-    pub fn arrange(&self, items: Vec<Arc<Item>>) -> Vec<Arc<Item>> {
-        self.format.codec().arrange(items)
+    /// A compaction of one of the conversations that led to `view`, to be written. The first `keeps`
+    /// blocks of the view are those that stay in force of the conversation.
+    pub fn committed<'a>(
+        &self,
+        conversation: &'a Conversation,
+        view: &View,
+        keeps: usize,
+    ) -> Committed<'a> {
+        let sent = self.format.codec().arrange(Sent::of(view, conversation));
+        Committed { conversation, sent, note: Note::of(conversation, view, keeps) }
     }
 
     /// A fresh native file of these conversations, each with a compaction where there is one.
     pub fn compacted_native(
         &self,
-        conversations: &[(&Conversation, Option<&[Arc<Item>]>)],
+        conversations: &[(&Conversation, Option<&Committed<'_>>)],
     ) -> Written<'static> {
         let file = session::native::write_compacted(self.dialect(), conversations);
         Written::fresh(Format::Native, file, Vec::new())
     }
 
-    /// A long file with a compaction after which the model sees exactly `items`, of which only the end and
-    /// what is attached to the items are read: what is added goes behind it. `None` where the format cannot say from that what to add, or
+    /// A long file with a compaction, of which only the end and what is attached to the items are read:
+    /// what is added goes behind it. `None` where the format cannot say from that what to add, or
     /// the file cannot be read; [`Session::compacted`] works on all of its bytes.
     pub fn compacted_behind(
         &self,
         source: &dyn Source,
-        conversation: &Conversation,
-        items: &[Arc<Item>],
+        committed: &Committed<'_>,
     ) -> Option<Written<'static>> {
         let end = FileEnd::read(source, self.end()?.range.start).ok()?;
-        let added = self.format.codec().append_behind(self, &end, conversation, items)?;
+        let added = self.format.codec().append_behind(self, &end, committed)?;
         let written_as = WrittenAs::Appended(self.format);
         Some(Written { behind: Behind::File, added, written_as, losses: Vec::new() })
     }
@@ -415,11 +424,11 @@ impl Session {
         NewIds::for_file(&self.bytes)
     }
 
-    /// The session with a compaction after which the model sees exactly `items`: added to the
-    /// file where the format has a record for it, else a fresh file, in its own form or native.
-    pub fn compacted(&self, conversation: &Conversation, items: &[Arc<Item>]) -> Written<'_> {
+    /// The session with a compaction: added to the file where the format has a record for it, else a
+    /// fresh file, in its own form or native.
+    pub fn compacted(&self, committed: &Committed<'_>) -> Written<'_> {
         let codec = self.format.codec();
-        if let Some(added) = codec.append(self, conversation, items) {
+        if let Some(added) = codec.append(self, committed) {
             let (behind, added) = match added {
                 Added::Behind(records) => (Behind::Bytes(self.bytes()), records),
                 Added::Within(file) => (Behind::Nothing, file),
@@ -428,12 +437,12 @@ impl Session {
             return Written { behind, added, written_as, losses: Vec::new() };
         }
         let own = match self.conversations() {
-            [_] => codec.write(items, Some(self)),
+            [_] => codec.write(&committed.sent, Some(self)),
             _ => None,
         };
         match own {
             Some((file, losses)) => Written::fresh(self.format, file, losses),
-            None => self.compacted_native(&[(conversation, Some(items))]),
+            None => self.compacted_native(&[(committed.conversation, Some(committed))]),
         }
     }
 }
@@ -441,13 +450,13 @@ impl Session {
 /// A fresh file of these items.
 pub fn write(
     format: Format,
-    items: &[Arc<Item>],
+    sent: &[Sent],
     like: Option<&Session>,
 ) -> Result<Written<'static>, FormatError> {
     let like = like.filter(|session| session.format == format);
     let (file, losses) = format
         .codec()
-        .write(items, like)
+        .write(sent, like)
         .ok_or(FormatError::NotWritable { format, reason: "foldback only reads it" })?;
     Ok(Written::fresh(format, file, losses))
 }

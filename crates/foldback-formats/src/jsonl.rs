@@ -191,6 +191,11 @@ pub(crate) fn added(bytes: &[u8], records: impl IntoIterator<Item = String>) -> 
     added
 }
 
+/// JSON as a line: line breaks stand between its tokens only, because in strings they are escaped.
+pub(crate) fn one_line(json: String) -> String {
+    if json.contains(['\n', '\r']) { json.replace(['\n', '\r'], " ") } else { json }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -39,8 +39,8 @@ mod recording;
 mod rfc3339;
 mod session;
 
-pub use conversation::{Cleared, Compaction, Conversation, Place, Recorded, Shown};
+pub use conversation::{Conversation, Place, Recorded, Sent, Step, StepAction};
 pub use detect::detect;
 pub use error::{Fault, FormatError, Problem};
-pub use format::{Contents, Format, Loss, Session, SubAgentOf, Written, WrittenAs, write};
+pub use format::{Committed, Contents, Format, Loss, Session, SubAgentOf, Written, WrittenAs, write};
 pub use pieces::Source;

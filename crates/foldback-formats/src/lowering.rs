@@ -6,6 +6,7 @@
 
 use std::sync::Arc;
 
+use crate::conversation::Sent;
 use foldback_core::summary::WrittenFloor;
 use foldback_core::{Handle, Item, ItemKind, Part, SummaryOrigin, Text, Tokens};
 
@@ -91,7 +92,7 @@ pub(crate) fn found_summary(
 }
 
 /// The items with what the model said in one go as one item: some formats record every call apart.
-pub(crate) fn merged_rounds(items: &[Arc<Item>]) -> Vec<Arc<Item>> {
+pub(crate) fn merged_rounds(items: &[Sent]) -> Vec<Arc<Item>> {
     let mut merged: Vec<Arc<Item>> = Vec::with_capacity(items.len());
     for item in items.iter().filter(|item| !item.parts.is_empty()) {
         match merged.last_mut() {
@@ -101,7 +102,7 @@ pub(crate) fn merged_rounds(items: &[Arc<Item>]) -> Vec<Arc<Item>> {
                 last.usage = item.usage.or(last.usage);
                 last.finish_reason = item.finish_reason.or(last.finish_reason);
             }
-            _ => merged.push(Arc::clone(item)),
+            _ => merged.push(Arc::clone(&item.item)),
         }
     }
     merged

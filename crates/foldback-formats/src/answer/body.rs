@@ -7,6 +7,7 @@ use foldback_core::{Item, Json, Model, Part, Text, Tokens, ToolCall, ToolInput};
 use serde_json::{Value, json};
 
 use super::Protocol;
+use crate::conversation::Sent;
 use crate::fields::{Object, array};
 use crate::format::{Format, write};
 
@@ -78,7 +79,8 @@ pub fn request_body(protocol: Protocol, asked: &Asked<'_>) -> Vec<u8> {
         (Protocol::Anthropic, Caching::AsGiven) => None,
         (Protocol::OpenAiChat | Protocol::OpenAiResponses, _) => as_functions(asked.items, asked.tools),
     };
-    let written = write(format, changed.as_deref().unwrap_or(asked.items), None);
+    let sent = Sent::new(changed.as_deref().unwrap_or(asked.items).iter().cloned());
+    let written = write(format, &sent, None);
     let written = written.expect("requests of every protocol can be written").to_bytes();
     let said = String::from_utf8(written).expect("writers of requests write UTF-8");
     let said = said.trim().strip_prefix('{').and_then(|fields| fields.strip_suffix('}'));

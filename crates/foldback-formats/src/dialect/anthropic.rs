@@ -11,9 +11,8 @@ use foldback_core::{Dialect, Item, ItemKind, Json, Part};
 use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
-use std::sync::Arc;
 
-use crate::conversation::{Conversation, Place};
+use crate::conversation::{Conversation, Place, Sent};
 use crate::detect::{Fit, Probe};
 use crate::document::Document;
 use crate::error::FormatError;
@@ -98,11 +97,11 @@ impl Codec for Anthropic {
         true
     }
 
-    fn write(&self, items: &[Arc<Item>], like: Option<&Session>) -> Option<(Vec<u8>, Vec<Loss>)> {
+    fn write(&self, items: &[Sent], like: Option<&Session>) -> Option<(Vec<u8>, Vec<Loss>)> {
         Some(write::write(items, like))
     }
 
-    fn arrange(&self, items: Vec<Arc<Item>>) -> Vec<Arc<Item>> {
+    fn arrange(&self, items: Vec<Sent>) -> Vec<Sent> {
         write::arrange(items)
     }
 }

@@ -9,14 +9,13 @@ pub(crate) mod part;
 pub(crate) mod response;
 
 use std::collections::HashMap;
-use std::sync::Arc;
 
 use foldback_core::{Item, ItemKind, Json, Part};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use crate::conversation::{Conversation, Place};
+use crate::conversation::{Conversation, Place, Sent};
 use crate::detect::{Fit, Probe};
 use crate::document::Document;
 use crate::error::{FormatError, Problem};
@@ -101,7 +100,7 @@ impl Codec for Gemini {
             match read {
                 Ok((role, pieces)) => {
                     for item in messages.items(role, &format!("m{index}"), pieces) {
-                        content::record(&mut conversation, item, place);
+                        conversation.push(item, place);
                     }
                 }
                 Err(problem) => problems.push(problem),
@@ -116,7 +115,7 @@ impl Codec for Gemini {
         true
     }
 
-    fn write(&self, items: &[Arc<Item>], like: Option<&Session>) -> Option<(Vec<u8>, Vec<Loss>)> {
+    fn write(&self, items: &[Sent], like: Option<&Session>) -> Option<(Vec<u8>, Vec<Loss>)> {
         let items = arrange(items.to_vec());
         let mut losses = Vec::new();
         let messages = write_messages(&items, &mut losses);
@@ -136,7 +135,7 @@ impl Codec for Gemini {
         Some((bytes, losses))
     }
 
-    fn arrange(&self, items: Vec<Arc<Item>>) -> Vec<Arc<Item>> {
+    fn arrange(&self, items: Vec<Sent>) -> Vec<Sent> {
         arrange(items)
     }
 }
@@ -183,11 +182,11 @@ pub(crate) fn read_pieces(parts: &RawValue) -> Result<Vec<Piece>, serde_json::Er
 
 /// Instructions first, because they have a field of their own, and what happened during a round
 /// after its results, because they directly follow the calls.
-pub(crate) fn arrange(items: Vec<Arc<Item>>) -> Vec<Arc<Item>> {
+pub(crate) fn arrange(items: Vec<Sent>) -> Vec<Sent> {
     let (mut arranged, rest): (Vec<_>, Vec<_>) =
         items.into_iter().partition(|item| item.kind.is_instruction());
     let mut is_round_open = false;
-    let mut held: Vec<Arc<Item>> = Vec::new();
+    let mut held: Vec<Sent> = Vec::new();
     for item in rest {
         match item.kind {
             ItemKind::Context | ItemKind::Notification if is_round_open => held.push(item),
@@ -211,7 +210,7 @@ struct WrittenContent<'a> {
 
 /// The `contents`. Neighbouring answers become one message, and so do neighbouring results: calls
 /// and responses are matched message by message.
-fn write_messages(items: &[Arc<Item>], losses: &mut Vec<Loss>) -> String {
+fn write_messages(items: &[Sent], losses: &mut Vec<Loss>) -> String {
     let mut contents: Vec<(ItemKind, Vec<String>)> = Vec::new();
     let mut names: HashMap<&str, &str> = HashMap::new();
     for item in items.iter().filter(|item| !item.kind.is_instruction()) {
@@ -258,7 +257,7 @@ pub(crate) fn lost_beside_results(item: &Item) -> Vec<String> {
     lost.collect()
 }
 
-fn write_system<'a>(items: impl Iterator<Item = &'a Arc<Item>>, losses: &mut Vec<Loss>) -> Option<String> {
+fn write_system<'a>(items: impl Iterator<Item = &'a Sent>, losses: &mut Vec<Loss>) -> Option<String> {
     let mut entries = Vec::new();
     for item in items {
         for part in &item.parts {
@@ -301,6 +300,8 @@ fn written_into(bytes: &[u8], messages: &str, system: Instructions<'_>) -> Optio
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::Arc;
+    use crate::conversation::testing::sent;
     use foldback_core::{EstimatingCounter, ToolInput};
 
     fn read(body: &str) -> Session {
@@ -327,7 +328,7 @@ mod tests {
         assert_eq!(calls, results);
         assert_eq!(calls, ["m1-0", "m1-1", "m1-2"]);
         assert_eq!((first[2].kind, first[3].kind), (ItemKind::Tool, ItemKind::User));
-        let (written, losses) = Gemini.write(&first[1..], Some(&session)).unwrap();
+        let (written, losses) = Gemini.write(&sent(&first[1..], Some(&session)), Some(&session)).unwrap();
         assert!(losses.is_empty());
         let again = items(&read(std::str::from_utf8(&written).unwrap()));
         assert!(again.iter().zip(&first[1..]).all(|(again, first)| again.parts == first.parts));
@@ -343,8 +344,7 @@ mod tests {
         let conversation = &session.conversations()[0];
         let kinds: Vec<ItemKind> = items(&session).iter().map(|item| item.kind).collect();
         assert_eq!(kinds, [ItemKind::Context, ItemKind::Context, ItemKind::Assistant]);
-        assert_eq!(conversation.compactions().len(), 1);
-        assert_eq!(conversation.history().count(), 2);
+        assert_eq!(conversation.history().count(), 3, "what it stands for is not there");
         let transcript = conversation.transcript(Arc::new(EstimatingCounter), session.dialect());
         assert_eq!(conversation.view_of(&transcript).items().count(), 3);
     }
@@ -355,12 +355,12 @@ mod tests {
         let session = read(body);
         let system = Arc::clone(&items(&session)[0]);
         let said = Arc::new(Item::user("u", "bye"));
-        let (bytes, _) = Gemini.write(&[Arc::clone(&system), Arc::clone(&said)], Some(&session)).unwrap();
+        let (bytes, _) = Gemini.write(&sent(&[Arc::clone(&system), Arc::clone(&said)], Some(&session)), Some(&session)).unwrap();
         let hi = "[{\"role\":\"user\",\"parts\":[{\"text\":\"hi\"}]}]";
         let bye = "[{\"role\":\"user\",\"parts\":[{\"text\":\"bye\"}]}]";
         assert_eq!(String::from_utf8(bytes).unwrap(), body.replace(hi, bye));
         let other = Arc::new(Item::text("s", ItemKind::System, "Be long."));
-        let (bytes, _) = Gemini.write(&[other, said], Some(&session)).unwrap();
+        let (bytes, _) = Gemini.write(&sent(&[other, said], Some(&session)), Some(&session)).unwrap();
         let body = body.replace(hi, bye).replace("Be\\u0020brief.", "Be long.");
         assert_eq!(String::from_utf8(bytes).unwrap(), body);
     }
@@ -391,7 +391,7 @@ mod tests {
             call.input = ToolInput::Text("*** Begin".into());
         }
         recorded[1] = Arc::new(text_input);
-        let (bytes, losses) = Gemini.write(&recorded, None).unwrap();
+        let (bytes, losses) = Gemini.write(&sent(&recorded, None), None).unwrap();
         assert!(losses.is_empty());
         let again = items(&read(std::str::from_utf8(&bytes).unwrap()));
         assert_eq!(again[1].parts, recorded[1].parts);

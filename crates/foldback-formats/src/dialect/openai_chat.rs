@@ -7,7 +7,6 @@ pub(crate) mod content;
 mod write;
 
 use std::borrow::Cow;
-use std::sync::Arc;
 
 use foldback_core::{
     Blob, Item, ItemKind, Json, Media, Opaque, Part, ResultPart, Text, ToolCall, ToolInput, ToolResult,
@@ -16,7 +15,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use crate::conversation::{Conversation, Place};
+use crate::conversation::{Conversation, Place, Sent};
 use crate::detect::{Fit, Probe};
 use crate::document::Document;
 use crate::error::{Fault, FormatError, Problem};
@@ -96,7 +95,7 @@ impl Codec for OpenaiChat {
         true
     }
 
-    fn write(&self, items: &[Arc<Item>], like: Option<&Session>) -> Option<(Vec<u8>, Vec<Loss>)> {
+    fn write(&self, items: &[Sent], like: Option<&Session>) -> Option<(Vec<u8>, Vec<Loss>)> {
         Some(write::write(items, like))
     }
 }
@@ -384,6 +383,8 @@ pub(crate) fn opaque(source: &str, raw: &RawValue) -> Opaque {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::Arc;
+    use crate::conversation::testing::sent;
     use crate::format::write;
 
     fn items_of(session: &Session) -> Vec<Arc<Item>> {
@@ -399,9 +400,9 @@ mod tests {
         let body = "{ \"n\": 1.50, \"messages\": [\n  {\"role\":\"user\",\"content\":\"a\",\"x\":1e2},\n  {\"role\":\"user\",\"content\":\"b\"}\n ], \"stop\" : [ ] }\n";
         let session = read(body);
         let items = items_of(&session);
-        let kept = write(Format::OpenaiChat, &items, Some(&session)).unwrap();
+        let kept = write(Format::OpenaiChat, &sent(&items, Some(&session)), Some(&session)).unwrap();
         assert_eq!(String::from_utf8(kept.to_bytes()).unwrap(), body);
-        let cut = write(Format::OpenaiChat, &items[..1], Some(&session)).unwrap();
+        let cut = write(Format::OpenaiChat, &sent(&items[..1], Some(&session)), Some(&session)).unwrap();
         let expected = body.replace(",\n  {\"role\":\"user\",\"content\":\"b\"}", "");
         assert_eq!(String::from_utf8(cut.to_bytes()).unwrap(), expected);
     }
@@ -418,7 +419,7 @@ mod tests {
             Item::tool("r2", ToolResult::text("c2", "y")),
         ];
         let items: Vec<Arc<Item>> = items.into_iter().map(Arc::new).collect();
-        let written = write(Format::OpenaiChat, &items, None).unwrap();
+        let written = write(Format::OpenaiChat, &sent(&items, None), None).unwrap();
         assert_eq!(written.losses, []);
         let value: Value = serde_json::from_slice(&written.to_bytes()).unwrap();
         let roles: Vec<&str> =
@@ -437,7 +438,7 @@ mod tests {
             Item::tool("r", result),
         ];
         let items: Vec<Arc<Item>> = items.into_iter().map(Arc::new).collect();
-        let written = write(Format::OpenaiChat, &items, None).unwrap();
+        let written = write(Format::OpenaiChat, &sent(&items, None), None).unwrap();
         let lost: Vec<&str> = written.losses.iter().map(|loss| loss.item_id.as_str()).collect();
         assert_eq!(lost, ["a", "r", "r"]);
         assert!(String::from_utf8(written.to_bytes()).unwrap().contains("[image/png left out"));

@@ -8,14 +8,13 @@ pub(crate) mod write;
 
 use std::borrow::Cow;
 use std::collections::HashMap;
-use std::sync::Arc;
 
 use foldback_core::{Item, ItemKind, Part, Text};
 use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use crate::conversation::{Conversation, Place};
+use crate::conversation::{Conversation, Place, Sent};
 use crate::detect::{Fit, Probe};
 use crate::dialect::openai_chat::content::{array, array_like, object, quoted};
 use crate::dialect::openai_chat::opaque;
@@ -87,7 +86,7 @@ impl Codec for OpenaiResponses {
         true
     }
 
-    fn write(&self, items: &[Arc<Item>], like: Option<&Session>) -> Option<(Vec<u8>, Vec<Loss>)> {
+    fn write(&self, items: &[Sent], like: Option<&Session>) -> Option<(Vec<u8>, Vec<Loss>)> {
         let written = like.and_then(|like| write_like(items, like));
         Some(written.unwrap_or_else(|| write_fresh(items)))
     }
@@ -183,7 +182,7 @@ fn instructions_json(item: &Item) -> Option<String> {
     }
 }
 
-fn write_fresh(items: &[Arc<Item>]) -> (Vec<u8>, Vec<Loss>) {
+fn write_fresh(items: &[Sent]) -> (Vec<u8>, Vec<Loss>) {
     let style = Style { reasoning: TakesReasoning::Sealed, ..STYLE };
     let mut writer = Writer::new(style, items, HashMap::new());
     let first = items.first().and_then(|item| instructions_json(item));
@@ -196,16 +195,15 @@ fn write_fresh(items: &[Arc<Item>]) -> (Vec<u8>, Vec<Loss>) {
 }
 
 /// The body of `like` with other input; nothing where it has no input to replace.
-fn write_like(items: &[Arc<Item>], like: &Session) -> Option<(Vec<u8>, Vec<Loss>)> {
+fn write_like(items: &[Sent], like: &Session) -> Option<(Vec<u8>, Vec<Loss>)> {
     let document = Document::new(like.bytes(), Format::OpenaiResponses).ok()?;
     let body = Body::of(&document).ok()?;
     let input = body.input?;
     let read = body.items(&document).ok()?.into_iter().filter(|(_, item)| item.is_ok());
-    let recorded = like.conversations().iter().flat_map(|conversation| conversation.recorded());
-    let originals = recorded.zip(read).filter(|(_, (raw, _))| raw.get().starts_with('{'));
-    let originals = originals.map(|(recorded, (raw, _))| (Arc::as_ptr(&recorded.item), raw.get())).collect();
+    let originals = read.enumerate().filter(|(_, (raw, _))| raw.get().starts_with('{'));
+    let originals = originals.map(|(index, (raw, _))| (index, raw.get())).collect();
     let mut writer = Writer::new(STYLE, items, originals);
-    let is_instructions = |item: &&Arc<Item>| body.instructions.is_some() && &*item.id == INSTRUCTIONS;
+    let is_instructions = |item: &&Sent| body.instructions.is_some() && &*item.id == INSTRUCTIONS;
     let said: Vec<String> =
         items.iter().filter(|item| !is_instructions(item)).flat_map(|item| writer.lower(item)).collect();
     let written = match input.get().starts_with('[') {
@@ -236,6 +234,8 @@ fn serde_eq(one: &str, other: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::Arc;
+    use crate::conversation::testing::sent;
     use crate::format::write;
 
     fn read(body: &str) -> Session {
@@ -252,9 +252,9 @@ mod tests {
         let session = read(body);
         let items = items_of(&session);
         assert_eq!(items[0].kind, ItemKind::System);
-        let kept = write(Format::OpenaiResponses, &items, Some(&session)).unwrap();
+        let kept = write(Format::OpenaiResponses, &sent(&items, Some(&session)), Some(&session)).unwrap();
         assert_eq!(String::from_utf8(kept.to_bytes()).unwrap(), body);
-        let cut = write(Format::OpenaiResponses, &items[..2], Some(&session)).unwrap();
+        let cut = write(Format::OpenaiResponses, &sent(&items[..2], Some(&session)), Some(&session)).unwrap();
         assert_eq!(
             String::from_utf8(cut.to_bytes()).unwrap(),
             body.replace(",\n {\"role\":\"user\",\"content\":\"b\"}", "")
@@ -271,7 +271,7 @@ mod tests {
             Arc::new(read_item(&raw, "x").unwrap())
         };
         let result = Arc::new(Item::tool("r", foldback_core::ToolResult::error("c1", "failed")));
-        let written = write(Format::OpenaiResponses, &[call("c1", "1"), result], None).unwrap();
+        let written = write(Format::OpenaiResponses, &sent(&[call("c1", "1"), result], None), None).unwrap();
         let value: Value = serde_json::from_slice(&written.to_bytes()).unwrap();
         assert_eq!(value["input"][0]["type"], "custom_tool_call");
         assert_eq!(value["input"][1]["type"], "custom_tool_call_output");
@@ -284,7 +284,7 @@ mod tests {
             Arc::new(Item::assistant("a", vec![Part::call("c", "ls", &serde_json::json!({}))])),
             Arc::new(Item::tool("r", foldback_core::ToolResult::error("c", "no such folder"))),
         ];
-        let written = write(Format::OpenaiResponses, &items, None).unwrap();
+        let written = write(Format::OpenaiResponses, &sent(&items, None), None).unwrap();
         assert_eq!(written.losses, []);
         let again = Session::read(written.to_bytes()).unwrap();
         assert_eq!(items_of(&again)[1].parts, items[1].parts);
@@ -293,7 +293,7 @@ mod tests {
     #[test]
     fn reasoning_of_other_providers_is_not_sent() {
         let items = [Arc::new(Item::assistant("a", vec![Part::reasoning("hm"), Part::text("so")]))];
-        let written = write(Format::OpenaiResponses, &items, None).unwrap();
+        let written = write(Format::OpenaiResponses, &sent(&items, None), None).unwrap();
         assert_eq!(written.losses.len(), 1);
     }
 
@@ -301,7 +301,7 @@ mod tests {
     fn a_prompt_that_is_a_string_is_one_user_item() {
         let session = read("{\"model\":\"gpt-5\",\"input\":\"hello\"}");
         assert_eq!(items_of(&session)[0].parts, [Part::text("hello")]);
-        let written = write(Format::OpenaiResponses, &items_of(&session), Some(&session)).unwrap();
+        let written = write(Format::OpenaiResponses, &sent(&items_of(&session), Some(&session)), Some(&session)).unwrap();
         assert_eq!(items_of(&Session::read(written.to_bytes()).unwrap())[0].parts, [Part::text("hello")]);
     }
 

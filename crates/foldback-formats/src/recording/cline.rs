@@ -3,7 +3,7 @@
 //! Its SDK writes an object with `system_prompt` and `messages` of Anthropic's blocks. A file that
 //! was compacted holds what the model sees afterwards: messages marked as a summary, or notices
 //! within the messages of the person, stand for what is not in the file any more. They are what
-//! compaction put in, and not part of the history.
+//! compaction put in, for a past that the file does not have.
 //!
 //! Older task files are a bare list of messages. Calls are XML in the assistant's text and stay
 //! there; their results come back as user text (`[read_file for 'x'] Result:`), and Cline adds
@@ -15,7 +15,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::pieces::{Places, if_understood, items_of_blocks, on_one_line, time_of_millis};
-use crate::conversation::{Compaction, Conversation, Place, Shown};
+use crate::conversation::{Conversation, Place};
 use crate::detect::{Fit, Probe};
 use crate::dialect::anthropic::blocks::read_blocks;
 use crate::document::Document;
@@ -134,9 +134,6 @@ impl Codec for Cline {
                 Err(problem) => reader.problems.push(problem),
             }
         }
-        if let Some(compaction) = reader.compaction {
-            reader.conversation.replace(compaction, reader.shown);
-        }
         Ok(Reading {
             conversations: vec![reader.conversation],
             problems: reader.problems,
@@ -173,9 +170,6 @@ struct Reader<'a> {
     conversation: Conversation,
     problems: Vec<Problem>,
     model: Option<Text>,
-    /// What the model sees, in order; needed where the file is what a compaction left.
-    shown: Vec<Shown>,
-    compaction: Option<Compaction>,
     document: Document<'a>,
 }
 
@@ -186,14 +180,12 @@ impl<'a> Reader<'a> {
             conversation: Conversation::new(),
             problems: Vec::new(),
             model: None,
-            shown: Vec::new(),
-            compaction: None,
             document,
         }
     }
 
     fn push(&mut self, item: Item, place: Place) {
-        self.shown.push(Shown::Kept(self.conversation.push(on_one_line(item), place)));
+        self.conversation.push(on_one_line(item), place);
     }
 
     fn message(&mut self, index: usize, message: Message<'a>, place: Place) {
@@ -229,15 +221,12 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Something that a compaction put in.
+    /// Something that a compaction put in, for a past that the file does not have.
     fn put_in(&mut self, item: Item, metadata: &Metadata, place: Place) {
-        let tokens_before = metadata.tokens_before.map(Tokens);
-        let compaction = self.compaction.get_or_insert_with(|| Compaction::new(BY, place));
-        compaction.tokens_before = compaction.tokens_before.or(tokens_before);
-        compaction.created_at = compaction.created_at.or(metadata.generated_at.map(time_of_millis));
-        let item_count = metadata.messages_removed.unwrap_or(0);
-        let summary = found_summary(item, BY, item_count, tokens_before.unwrap_or_default());
-        self.shown.push(Shown::New(on_one_line(summary)));
+        let tokens_before = metadata.tokens_before.map(Tokens).unwrap_or_default();
+        let mut summary = found_summary(item, BY, metadata.messages_removed.unwrap_or(0), tokens_before);
+        summary.created_at = summary.created_at.or(metadata.generated_at.map(time_of_millis));
+        self.push(summary, place);
     }
 }
 
@@ -305,19 +294,20 @@ mod tests {
     }
 
     #[test]
-    fn a_summary_is_seen_and_not_part_of_the_history() {
+    fn a_summary_stands_for_a_past_that_the_file_does_not_have() {
         let text = r#"{"version":1,"updated_at":"x","agent":"lead","system_prompt":"be brief","messages":[
             {"role":"user","content":[{"type":"text","text":"Context summary:\n\nall of it"}],
              "metadata":{"kind":"compaction_summary","tokensBefore":21919,"generatedAt":1784245216178}},
             {"id":"a","role":"user","content":[{"type":"text","text":"hello"}],"ts":1783463091542}]}"#;
         let reading = Cline.read(text.as_bytes()).unwrap();
         let conversation = &reading.conversations[0];
-        assert_eq!(conversation.history().count(), 2);
+        assert_eq!(conversation.history().count(), 3);
         let transcript = conversation.transcript(Arc::new(EstimatingCounter), None);
         let view = conversation.view_of(&transcript);
         let seen: Vec<&str> = view.items().map(|item| item.id.as_str()).collect();
         assert_eq!(seen, ["system", "m0", "a"]);
-        assert_eq!(conversation.compactions()[0].tokens_before, Some(Tokens(21919)));
+        let summary = view.items().find_map(|item| item.summary.as_ref()).unwrap();
+        assert_eq!(summary.tokens_before, Tokens(21919));
     }
 
     #[test]

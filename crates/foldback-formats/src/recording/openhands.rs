@@ -19,7 +19,7 @@ use serde_json::value::RawValue;
 use super::pieces::{
     Places, ReportedUsage, ThinkingBlock, if_understood, json_of, on_one_line, text_part, time,
 };
-use crate::conversation::{Compaction, Conversation, Place, Shown};
+use crate::conversation::{Conversation, Made, Place, Seen, Shown};
 use crate::detect::{Fit, Probe};
 use crate::dialect::openai_chat::content::{image_at, tool_input};
 use crate::dialect::openai_chat::{part_of, read_content};
@@ -222,12 +222,12 @@ struct Reader {
     problems: Vec<Problem>,
     model: Option<Text>,
     /// The events that each item was read from.
-    events: HashMap<usize, Vec<i64>>,
+    events: HashMap<Seen, Vec<i64>>,
     /// The item of each answer, by the id of the response.
     answers: HashMap<Text, usize>,
     /// The id of each event's call.
     calls: HashMap<i64, Text>,
-    summary_index: Option<usize>,
+    summary: Option<Seen>,
 }
 
 impl Reader {
@@ -283,7 +283,7 @@ impl Reader {
         let created_at = event.timestamp.as_deref().and_then(time);
         let item = Item { created_at, ..Item::new(format!("event-{event_id}"), kind, parts) };
         let index = self.conversation.push(on_one_line(item), place);
-        self.events.insert(index, vec![event_id]);
+        self.events.insert(Seen::Item(index), vec![event_id]);
     }
 
     fn call(&mut self, event_id: i64, action: &str, args: Args<'_>, event: &Event<'_>, place: Place) {
@@ -308,7 +308,7 @@ impl Reader {
         if let Some(&index) = response.id.as_ref().and_then(|id| self.answers.get(id)) {
             let Item { parts, .. } = on_one_line(Item::assistant("", vec![call]));
             self.conversation.extend_item(index, parts);
-            self.events.entry(index).or_default().push(event_id);
+            self.events.entry(Seen::Item(index)).or_default().push(event_id);
             return;
         }
         let blocks = answer.thinking_blocks.unwrap_or_default();
@@ -324,7 +324,7 @@ impl Reader {
             ..Item::assistant(format!("event-{event_id}"), parts)
         };
         let index = self.conversation.push(on_one_line(item), place);
-        self.events.insert(index, vec![event_id]);
+        self.events.insert(Seen::Item(index), vec![event_id]);
         if let Some(id) = response.id {
             self.answers.insert(id, index);
         }
@@ -359,7 +359,7 @@ impl Reader {
         let created_at = event.timestamp.as_deref().and_then(time);
         let item = Item { created_at, ..Item::tool(format!("event-{event_id}"), result) };
         let index = self.conversation.push(on_one_line(item), place);
-        self.events.insert(index, vec![event_id]);
+        self.events.insert(Seen::Item(index), vec![event_id]);
     }
 
     fn condensation(&mut self, event_id: i64, args: Args<'_>, timestamp: Option<&str>, place: Place) {
@@ -368,12 +368,12 @@ impl Reader {
         let is_forgotten = |event: &i64| {
             listed.contains(event) || range.is_some_and(|(start, end)| (start..=end).contains(event))
         };
-        let events_of = |index: &usize| self.events.get(index).map_or(&[][..], Vec::as_slice);
+        let events_of = |seen: &Seen| self.events.get(seen).map_or(&[][..], Vec::as_slice);
         let visible = self.conversation.visible();
-        let kept: Vec<usize> = visible
+        let kept: Vec<Seen> = visible
             .iter()
-            .filter(|&&index| self.summary_index != Some(index) || args.summary.is_none())
-            .filter(|index| events_of(index).is_empty() || !events_of(index).iter().all(is_forgotten))
+            .filter(|&&seen| self.summary != Some(seen) || args.summary.is_none())
+            .filter(|seen| events_of(seen).is_empty() || !events_of(seen).iter().all(is_forgotten))
             .copied()
             .collect();
         let mut summary = args.summary.filter(|text| !text.is_empty()).map(|text| {
@@ -384,30 +384,30 @@ impl Reader {
         // The offset counts events of what is left, and an item may stand for several.
         let offset = args.summary_offset.unwrap_or(0);
         let (mut shown, mut from, mut passed) = (Vec::new(), Vec::new(), 0);
-        for index in kept {
+        for seen in kept {
             if passed >= offset
                 && let Some(summary) = summary.take()
             {
                 shown.push(summary);
                 from.push(None);
             }
-            passed += events_of(&index).len();
-            shown.push(Shown::Kept(index));
-            from.push(Some(index));
+            passed += events_of(&seen).len();
+            shown.push(Shown::Kept(seen));
+            from.push(Some(seen));
         }
         if let Some(summary) = summary {
             shown.push(summary);
             from.push(None);
         }
-        let mut compaction = Compaction::new(BY, place);
-        compaction.created_at = timestamp.and_then(time);
-        self.conversation.replace(compaction, shown);
+        let mut made = Made::by(BY, place);
+        made.created_at = timestamp.and_then(time);
+        self.conversation.replace(made, shown);
         self.follow(&from);
     }
 
     /// After a compaction, kept items may stand at new places. An answer that goes on behind it is
     /// an item of its own there, because what is recorded before stays as it is.
-    fn follow(&mut self, from: &[Option<usize>]) {
+    fn follow(&mut self, from: &[Option<Seen>]) {
         self.answers.clear();
         for (&new, old) in self.conversation.visible().iter().zip(from) {
             match old {
@@ -415,10 +415,10 @@ impl Reader {
                     if let Some(events) = self.events.remove(old) {
                         self.events.insert(new, events);
                     }
-                    self.summary_index = self.summary_index.map(|at| if at == *old { new } else { at });
+                    self.summary = self.summary.map(|at| if at == *old { new } else { at });
                 }
                 Some(_) => {}
-                None => self.summary_index = Some(new),
+                None => self.summary = Some(new),
             }
         }
     }

@@ -22,11 +22,11 @@ use foldback_core::{Dialect, Item, ItemKind, Part, Text};
 use foldhash::HashMap;
 use serde_json::Value;
 
-use crate::conversation::Conversation;
+use crate::conversation::{Conversation, Sent};
 use crate::detect::{Fit, Probe};
 use crate::error::{FormatError, Problem};
 use crate::file_end::FileEnd;
-use crate::format::{Added, Codec, Contents, End, Format, Loss, Reading, Session, SubAgentOf};
+use crate::format::{Added, Codec, Committed, Contents, End, Format, Loss, Reading, Session, SubAgentOf};
 use crate::pieces::{self, Line, Lines, Source};
 use name::{Key, Name};
 use record::Record;
@@ -56,23 +56,22 @@ impl Codec for ClaudeCode {
         true
     }
 
-    fn write(&self, items: &[Arc<Item>], like: Option<&Session>) -> Option<(Vec<u8>, Vec<Loss>)> {
-        Some(append::write(items, like))
+    fn write(&self, sent: &[Sent], like: Option<&Session>) -> Option<(Vec<u8>, Vec<Loss>)> {
+        Some(append::write(sent, like))
     }
 
-    fn append(&self, session: &Session, conversation: &Conversation, items: &[Arc<Item>]) -> Option<Added> {
+    fn append(&self, session: &Session, committed: &Committed<'_>) -> Option<Added> {
         let end = FileEnd::whole(session.bytes());
-        self.append_behind(session, &end, conversation, items).map(Added::Behind)
+        self.append_behind(session, &end, committed).map(Added::Behind)
     }
 
     fn append_behind(
         &self,
         contents: &Contents,
         end: &FileEnd<'_>,
-        conversation: &Conversation,
-        items: &[Arc<Item>],
+        committed: &Committed<'_>,
     ) -> Option<Vec<u8>> {
-        is_main(contents, conversation).then(|| append::append(contents, end, conversation, items))?
+        is_main(contents, committed.conversation).then(|| append::append(contents, end, committed))?
     }
 }
 
@@ -151,9 +150,7 @@ fn attachments(lines: &[Line<Record>]) -> HashMap<Text, Range<usize>> {
 
 /// Sub-agents and other branches that share a file have no end to go on from.
 fn is_main(contents: &Contents, conversation: &Conversation) -> bool {
-    let Some(main) = contents.conversations().first() else { return false };
-    let is_same = |(one, other): (&crate::Recorded, &crate::Recorded)| Arc::ptr_eq(&one.item, &other.item);
-    main.len() == conversation.len() && main.recorded().iter().zip(conversation.recorded()).all(is_same)
+    contents.conversations().first().is_some_and(|main| std::ptr::eq(main, conversation))
 }
 
 fn is_own_record(record: &Value) -> bool {

@@ -10,14 +10,13 @@ mod write;
 
 use std::collections::{HashMap, VecDeque};
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::sync::Arc;
 
 use foldback_core::{Dialect, Item, ItemKind, Part, ResultPart, Text, Tokens};
 
-use crate::conversation::{Compaction, Conversation, Place, Shown};
+use crate::conversation::{Conversation, Made, Place, Seen, Sent, Shown};
 use crate::detect::{Fit, Probe};
 use crate::error::{FormatError, Problem};
-use crate::format::{Added, Codec, Format, Loss, Reading, Session, SubAgentOf};
+use crate::format::{Added, Codec, Committed, Format, Loss, Reading, Session, SubAgentOf};
 use crate::jsonl;
 use crate::lowering::found_summary;
 
@@ -58,12 +57,12 @@ impl Codec for Codex {
         true
     }
 
-    fn write(&self, items: &[Arc<Item>], like: Option<&Session>) -> Option<(Vec<u8>, Vec<Loss>)> {
-        Some(write::write(items, like))
+    fn write(&self, sent: &[Sent], like: Option<&Session>) -> Option<(Vec<u8>, Vec<Loss>)> {
+        Some(write::write(sent, like))
     }
 
-    fn append(&self, session: &Session, conversation: &Conversation, items: &[Arc<Item>]) -> Option<Added> {
-        Some(Added::Behind(write::append(session, conversation, items)))
+    fn append(&self, session: &Session, committed: &Committed<'_>) -> Option<Added> {
+        Some(Added::Behind(write::append(session, committed)))
     }
 }
 
@@ -83,8 +82,8 @@ struct Rollout<'a> {
     /// The items of the last model call may be reported on later.
     newest_answer: Option<usize>,
     context_tokens: Tokens,
-    /// Where items with the same content stand, by its hash, ascending.
-    places: HashMap<u64, Vec<usize>>,
+    /// What has the same content, by its hash, in the order of the file.
+    alike: HashMap<u64, Vec<Seen>>,
     /// What compactions gave as their summaries, the newest first.
     messages: VecDeque<String>,
 }
@@ -115,7 +114,7 @@ impl<'a> Rollout<'a> {
                 let is_answer = item.kind == ItemKind::Assistant;
                 let index = self.conversation.push(item, Place::line(line));
                 self.texts.push(Some(read.text));
-                self.note_place(index);
+                self.know(Seen::Item(index));
                 self.newest_answer = if is_answer { Some(index) } else { self.newest_answer };
             }
             Content::Usage(usage) => {
@@ -125,10 +124,10 @@ impl<'a> Rollout<'a> {
                 }
             }
             Content::Compacted(made) => {
-                let mut compaction = Compaction::new(BY, Place::line(line));
-                compaction.created_at = created_at;
-                compaction.tokens_before = Some(self.context_tokens).filter(|tokens| *tokens > Tokens::ZERO);
-                self.replace(compaction, made);
+                let mut by = Made::by(BY, Place::line(line));
+                by.created_at = created_at;
+                by.tokens_before = Some(self.context_tokens).filter(|tokens| *tokens > Tokens::ZERO);
+                self.replace(by, made);
             }
             Content::Session(_) | Content::Other => {}
         }
@@ -150,41 +149,55 @@ impl<'a> Rollout<'a> {
         }
     }
 
-    fn note_place(&mut self, index: usize) {
-        if let Some(recorded) = self.conversation.recorded().get(index) {
-            self.places.entry(hash_of(&recorded.item)).or_default().push(index);
+    fn know(&mut self, seen: Seen) {
+        if let Some(item) = self.conversation.item(seen) {
+            self.alike.entry(hash_of(item)).or_default().push(seen);
         }
     }
 
-    fn replace(&mut self, compaction: Compaction, made: Compacted<'a>) {
-        let Compacted { message, replacement } = made;
+    fn replace(&mut self, by: Made, made: Compacted<'a>) {
+        let Compacted { message, replacement, foldback } = made;
         if !message.is_empty() {
             self.messages.truncate(MESSAGE_COUNT_MAX - 1);
             self.messages.push_front(message.clone());
         }
-        let line = compaction.place.line;
-        let shown = match replacement {
-            _ if self.conversation.left_at().is_some() => Vec::new(),
-            Some(items) => self.shown(items, line),
-            None => self.shown_by_older_versions(&message, line),
-        };
-        let (shown, mut texts): (Vec<Shown>, Vec<Option<&'a str>>) = shown.into_iter().unzip();
-        let recorded = self.conversation.len();
-        self.conversation.replace(compaction, shown);
-        // Entries at the front that could stay where they were are not recorded again.
-        let inserted = self.conversation.len() - recorded;
-        self.texts.extend(texts.drain(texts.len().saturating_sub(inserted)..));
-        (recorded..self.conversation.len()).for_each(|index| self.note_place(index));
+        let (recorded, line) = (self.conversation.len(), by.place.line);
+        let note = foldback.and_then(|own| own.note);
+        if !note.is_some_and(|note| self.conversation.take(note, by.tokens_before, by.place)) {
+            let shown = match replacement {
+                _ if self.conversation.left_at().is_some() => Vec::new(),
+                Some(items) => self.shown(items, line),
+                None => self.shown_by_older_versions(&message, line),
+            };
+            let (shown, mut texts): (Vec<Shown>, Vec<Option<&'a str>>) = shown.into_iter().unzip();
+            self.conversation.replace(by, shown);
+            // What is recorded again are the last ones.
+            let inserted = self.conversation.len() - recorded;
+            self.texts.extend(texts.drain(texts.len().saturating_sub(inserted)..));
+        }
+        self.texts.resize(self.conversation.len(), None);
+        (recorded..self.conversation.len()).for_each(|index| self.know(Seen::Item(index)));
+        let is_summary = |seen: &&Seen| matches!(seen, Seen::Summary(_));
+        let summaries: Vec<Seen> = self.conversation.visible().iter().filter(is_summary).copied().collect();
+        summaries.into_iter().for_each(|seen| self.know(seen));
         self.newest_answer = None;
     }
 
+    fn text(&self, seen: Seen) -> Option<&'a str> {
+        match seen {
+            Seen::Item(index) => self.texts.get(index).copied().flatten(),
+            Seen::Summary(_) => None,
+        }
+    }
+
     fn shown(&self, items: Vec<ReadItem<'a>>, line: usize) -> Vec<(Shown, Option<&'a str>)> {
+        let positions = (0..).zip(self.conversation.visible()).map(|(position, &seen)| (seen, position)).collect();
         let mut next = 0;
         let items = items.into_iter().enumerate().map(|(index, ReadItem { item, text })| {
             let item = self.understood(item, format!("m{line}.{index}"));
-            let Some(kept) = self.find(&item, next) else { return (Shown::New(item), Some(text)) };
-            next = kept + 1;
-            (Shown::Kept(kept), self.texts.get(kept).copied().flatten())
+            let Some(kept) = self.find(&item, &positions, next) else { return (Shown::New(item), Some(text)) };
+            next = positions.get(&kept).map_or(next, |position| position + 1);
+            (Shown::Kept(kept), self.text(kept))
         });
         items.collect()
     }
@@ -193,16 +206,14 @@ impl<'a> Rollout<'a> {
     /// and the summary.
     fn shown_by_older_versions(&self, message: &str, line: usize) -> Vec<(Shown, Option<&'a str>)> {
         let mut has_begun = false;
-        let is_kept = |index: &&usize| {
-            let Some(recorded) = self.conversation.recorded().get(**index) else { return false };
-            let item = &recorded.item;
+        let is_kept = |seen: &&Seen| {
+            let Some(item) = self.conversation.item(**seen) else { return false };
             has_begun |= item.kind == ItemKind::User;
             item.kind == ItemKind::User
                 || (!has_begun && item.kind != ItemKind::Assistant && item.summary.is_none())
         };
         let kept = self.conversation.visible().iter().filter(is_kept);
-        let mut shown: Vec<_> =
-            kept.map(|&index| (Shown::Kept(index), self.texts.get(index).copied().flatten())).collect();
+        let mut shown: Vec<_> = kept.map(|&seen| (Shown::Kept(seen), self.text(seen))).collect();
         let text = summary_text(message).unwrap_or(message);
         if !text.is_empty() {
             let item = Item::text(format!("m{line}"), ItemKind::Context, text);
@@ -212,21 +223,17 @@ impl<'a> Rollout<'a> {
         shown
     }
 
-    /// The place of an item like this one: from `next` on and seen by the model, else from `next`
-    /// on, else anywhere.
-    fn find(&self, item: &Item, next: usize) -> Option<usize> {
-        let places = self.places.get(&hash_of(item))?;
-        let recorded = self.conversation.recorded();
-        let is_same = |index: &&usize| {
-            let found = &recorded[**index].item;
-            found.kind == item.kind && found.parts == item.parts
+    /// What is like this item: the first that the model sees from the position `next` on, else the
+    /// newest.
+    fn find(&self, item: &Item, positions: &HashMap<Seen, usize>, next: usize) -> Option<Seen> {
+        let alike = self.alike.get(&hash_of(item))?;
+        let is_same = |seen: &&Seen| {
+            let found = self.conversation.item(**seen);
+            found.is_some_and(|found| found.kind == item.kind && found.parts == item.parts)
         };
-        let (before, after) = places.split_at(places.partition_point(|index| *index < next));
-        let visible = self.conversation.visible();
-        let is_visible = |index: &&usize| visible.binary_search(index).is_ok();
-        let mut seen = after.iter().take(ALIKE_COUNT_MAX).filter(is_visible);
-        let found = seen.find(is_same).or_else(|| after.iter().find(is_same));
-        found.or_else(|| before.iter().rev().find(is_same)).copied()
+        let is_next = |seen: &&Seen| positions.get(seen).is_some_and(|position| *position >= next);
+        let mut seen = alike.iter().filter(is_next).take(ALIKE_COUNT_MAX);
+        seen.find(is_same).or_else(|| alike.iter().rev().find(is_same)).copied()
     }
 }
 
@@ -267,6 +274,8 @@ fn hash_of(item: &Item) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::Arc;
+    use crate::conversation::testing::{compacted, sent};
     use crate::error::Fault;
     use foldback_core::EstimatingCounter;
 
@@ -295,13 +304,9 @@ mod tests {
         let seen = view(&session);
         assert_eq!(kinds(&seen[..4]), ["user", "developer", "context", "context"]);
         assert!(seen[3].summary.is_some(), "the sealed summary is one");
-        assert_eq!(
-            conversation.history().count() + conversation.compactions()[0].inserted.len(),
-            conversation.len()
-        );
         let first = conversation.recorded()[2].item.clone();
         assert!(Arc::ptr_eq(&seen[0], &first), "what is kept is the item that was said");
-        assert_eq!(conversation.compactions()[0].tokens_before, Some(Tokens(30_740)));
+        assert_eq!(conversation.steps()[0].tokens_before, Some(Tokens(30_740)));
     }
 
     #[test]
@@ -338,7 +343,7 @@ mod tests {
         let call = Item::assistant("a", vec![Part::call("c", "run", &serde_json::json!({}))]);
         let result = Item::tool("r", foldback_core::ToolResult::error("c", "[cleared]"));
         let items = [Arc::new(call), Arc::new(result)];
-        let again = read(&session.compacted(conversation, &items).to_bytes());
+        let again = read(&compacted(&session, conversation, &items).to_bytes());
         assert_eq!(view(&again)[1].parts, items[1].parts);
     }
 
@@ -369,7 +374,7 @@ mod tests {
         let mut items = view(&session);
         let summary = Item::text("s", ItemKind::Context, "What happened so far.\n");
         items[1] = Arc::new(found_summary(summary, "floor", 9, Tokens(9)));
-        let written = session.compacted(conversation, &items).to_bytes();
+        let written = compacted(&session, conversation, &items).to_bytes();
         assert!(written.starts_with(COMPACTED));
         let added = std::str::from_utf8(&written[COMPACTED.len()..]).unwrap();
         assert!(added.contains("\"weight\":2.50,\"note\":\"caf\\u00e9 <kept>\""), "{added}");
@@ -381,7 +386,7 @@ mod tests {
         );
         assert_eq!(seen.len(), items.len());
         assert!(seen[1].summary.is_some() && seen[3].summary.is_some());
-        assert_eq!(written, session.compacted(conversation, &items).to_bytes());
+        assert_eq!(written, compacted(&session, conversation, &items).to_bytes());
     }
 
     /// The number and the type of every record.
@@ -399,7 +404,7 @@ mod tests {
         let conversation = &session.conversations()[0];
         let items = view(&session);
         let added = |items: &[Arc<Item>]| {
-            let written = session.compacted(conversation, items).to_bytes();
+            let written = compacted(&session, conversation, items).to_bytes();
             assert_eq!(kinds(&view(&read(&written))), kinds(items));
             records(&written[NUMBERED.len()..])
         };
@@ -409,7 +414,7 @@ mod tests {
         assert_eq!(added(&told), expected.clone().collect::<Vec<_>>());
         let untold = [&items[..1], &items[2..]].concat();
         assert_eq!(added(&untold), expected.take(2).collect::<Vec<_>>(), "the environment is told again");
-        let fresh = crate::format::write(Format::Codex, &told, Some(&session)).unwrap().to_bytes();
+        let fresh = crate::format::write(Format::Codex, &sent(&told, Some(&session)), Some(&session)).unwrap().to_bytes();
         let numbers: Vec<u64> = records(&fresh).iter().filter_map(|(ordinal, _)| *ordinal).collect();
         assert_eq!(numbers, (0..records(&fresh).len() as u64).collect::<Vec<_>>());
         assert_eq!(records(&fresh).last().map(|(_, kind)| kind.as_str()), Some("turn_context"));
@@ -425,7 +430,7 @@ mod tests {
                 .iter()
                 .map(|recorded| Arc::new(Item::clone(&recorded.item)))
                 .collect();
-            let seen = view(&read(&session.compacted(conversation, &items).to_bytes()));
+            let seen = view(&read(&compacted(&session, conversation, &items).to_bytes()));
             assert_eq!(seen.len(), items.len());
             for (seen, item) in seen.iter().zip(&items) {
                 assert_eq!((seen.kind, &seen.parts), (item.kind, &item.parts));
@@ -438,7 +443,7 @@ mod tests {
     fn a_fresh_rollout_reads_as_the_items_it_was_written_from() {
         let session = read(COMPACTED);
         let items = view(&session);
-        let written = crate::format::write(Format::Codex, &items, Some(&session)).unwrap();
+        let written = crate::format::write(Format::Codex, &sent(&items, Some(&session)), Some(&session)).unwrap();
         assert_eq!(written.losses, []);
         let again = read(&written.to_bytes());
         assert_eq!(again.session_id(), session.session_id());
@@ -446,7 +451,7 @@ mod tests {
             items.iter().flat_map(|item| item.parts.iter().map(|part| (item.kind, part.clone()))).collect()
         };
         assert_eq!(parts(&view(&again)), parts(&items));
-        let unlike = crate::format::write(Format::Codex, &items, None).unwrap();
+        let unlike = crate::format::write(Format::Codex, &sent(&items, None), None).unwrap();
         assert!(read(&unlike.to_bytes()).session_id().is_some());
     }
 

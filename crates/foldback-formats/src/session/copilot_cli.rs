@@ -16,15 +16,14 @@ mod event;
 mod write;
 
 use std::collections::{BTreeMap, HashSet};
-use std::sync::Arc;
 
 use foldback_core::{Dialect, Item, ItemKind, Text, Tokens};
 use serde_json::Value;
 
-use crate::conversation::{Compaction, Conversation, Place, Shown};
+use crate::conversation::{Conversation, Made, Place, Seen, Sent, Shown};
 use crate::detect::{Fit, Probe};
 use crate::error::FormatError;
-use crate::format::{Added, Codec, Format, Loss, Reading, Session};
+use crate::format::{Added, Codec, Committed, Format, Loss, Reading, Session};
 use crate::jsonl;
 use crate::lowering::found_summary;
 use crate::rfc3339;
@@ -97,12 +96,12 @@ impl Codec for CopilotCli {
         true
     }
 
-    fn write(&self, items: &[Arc<Item>], like: Option<&Session>) -> Option<(Vec<u8>, Vec<Loss>)> {
+    fn write(&self, items: &[Sent], like: Option<&Session>) -> Option<(Vec<u8>, Vec<Loss>)> {
         Some(write::file(items, like))
     }
 
     /// Instructions first, then the summary: that is how the agent shows them.
-    fn arrange(&self, items: Vec<Arc<Item>>) -> Vec<Arc<Item>> {
+    fn arrange(&self, items: Vec<Sent>) -> Vec<Sent> {
         let (mut arranged, mut rest): (Vec<_>, Vec<_>) =
             items.into_iter().partition(|item| item.kind.is_instruction());
         if let Some(index) = rest.iter().position(|item| write::summary_text(item).is_some()) {
@@ -112,12 +111,12 @@ impl Codec for CopilotCli {
         arranged
     }
 
-    fn append(&self, session: &Session, conversation: &Conversation, items: &[Arc<Item>]) -> Option<Added> {
+    fn append(&self, session: &Session, committed: &Committed<'_>) -> Option<Added> {
         // Only the main conversation has no name: sub-agents share its file.
-        if conversation.name().is_some() {
+        if committed.conversation.name().is_some() {
             return None;
         }
-        write::compaction(session, conversation, items).map(Added::Behind)
+        write::compaction(session, committed).map(Added::Behind)
     }
 }
 
@@ -139,9 +138,11 @@ struct Talk {
 
 /// A compaction whose copies are still to come.
 struct Pending {
-    compaction: Compaction,
+    made: Made,
     shown: Vec<Shown>,
     copies: HashSet<Text>,
+    /// Whether foldback's note said it all, so that the copies are only left out.
+    is_taken: bool,
 }
 
 impl Talk {
@@ -169,16 +170,22 @@ impl Talk {
     fn compact(&mut self, made: Compacted, place: Place, at: Option<&str>, id: Option<&str>) {
         self.settle();
         let started_at = self.started_at.take().unwrap_or(self.conversation.len());
-        let mut compaction = Compaction::new(BY, place);
-        compaction.created_at = at.and_then(rfc3339::parse);
-        compaction.tokens_before = made.tokens_before.map(Tokens);
-        let recorded = self.conversation.recorded();
-        let is_instruction = |index: &usize| {
-            let item = recorded.get(*index).map(|recorded| &recorded.item);
-            item.is_some_and(|item| item.kind.is_instruction())
-        };
+        let mut by = Made::by(BY, place);
+        by.created_at = at.and_then(rfc3339::parse);
+        by.tokens_before = made.tokens_before.map(Tokens);
+        if let Some(own) = made.put_in.as_ref().map(|put_in| &put_in.made)
+            && let Some(note) = own.note.clone()
+            && self.conversation.take(note, by.tokens_before, place)
+        {
+            let copies = own.copies.iter().map(|(id, _)| id.clone()).collect();
+            self.pending = Some(Pending { made: by, shown: Vec::new(), copies, is_taken: true });
+            return;
+        }
+        let conversation = &self.conversation;
+        let is_instruction =
+            |seen: &Seen| conversation.item(*seen).is_some_and(|item| item.kind.is_instruction());
         // A file that asks for more than is followed is not worked out any further.
-        let followed = if self.conversation.left_at().is_some() { &[] } else { self.conversation.visible() };
+        let followed = if conversation.left_at().is_some() { &[] } else { conversation.visible() };
         let visible = || followed.iter().copied();
         let keeps_instructions = made.put_in.as_ref().is_none_or(|put_in| put_in.keeps_instructions);
         let before = visible().filter(|index| keeps_instructions && is_instruction(index));
@@ -187,35 +194,36 @@ impl Talk {
             let item_count = visible().filter(|index| !is_instruction(index)).count();
             let tokens_before = Tokens(made.tokens_before.unwrap_or(0));
             let mut item = Item::text(id.unwrap_or("summary"), ItemKind::Context, text);
-            item.created_at = compaction.created_at;
+            item.created_at = by.created_at;
             Shown::New(found_summary(item, BY, item_count, tokens_before))
         }));
         let copies = match made.put_in {
-            Some(put_in) => put_in.copies.into_iter().collect(),
+            Some(put_in) => put_in.made.copies.into_iter().map(|(id, _)| id).collect(),
             None => {
-                let meanwhile = visible().filter(|index| *index >= started_at && !is_instruction(index));
+                let is_later = |seen: &Seen| matches!(seen, Seen::Item(index) if *index >= started_at);
+                let meanwhile = visible().filter(|seen| is_later(seen) && !is_instruction(seen));
                 shown.extend(meanwhile.map(Shown::Kept));
                 HashSet::new()
             }
         };
-        self.pending = Some(Pending { compaction, shown, copies });
+        self.pending = Some(Pending { made: by, shown, copies, is_taken: false });
     }
 
     fn clear(&mut self, initial: Option<Item>, place: Place, at: Option<&str>) {
         self.settle();
         self.started_at = None;
-        let mut compaction = Compaction::new(BY, place);
-        compaction.created_at = at.and_then(rfc3339::parse);
+        let mut made = Made::by(BY, place);
+        made.created_at = at.and_then(rfc3339::parse);
         let shown = initial.map(|mut item| {
-            item.created_at = compaction.created_at;
+            item.created_at = made.created_at;
             Shown::New(item)
         });
-        self.conversation.replace(compaction, shown);
+        self.conversation.replace(made, shown);
     }
 
     fn settle(&mut self) {
-        if let Some(Pending { compaction, shown, .. }) = self.pending.take() {
-            self.conversation.replace(compaction, shown);
+        if let Some(Pending { made, shown, is_taken: false, .. }) = self.pending.take() {
+            self.conversation.replace(made, shown);
         }
     }
 
@@ -228,6 +236,8 @@ impl Talk {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::Arc;
+    use crate::conversation::testing::{compacted, sent, view_of};
     use foldback_core::{EstimatingCounter, Media, Part, ResultPart, ToolResult};
 
     fn event(number: usize, kind: &str, data: &str) -> String {
@@ -277,7 +287,7 @@ mod tests {
         assert!(seen[1].summary.is_some());
         let conversation = &session.conversations()[0];
         assert_eq!(conversation.history().count(), 5);
-        assert_eq!(conversation.compactions()[0].tokens_before, Some(Tokens(900)));
+        assert_eq!(conversation.steps()[0].tokens_before, Some(Tokens(900)));
         assert_eq!(session.dialect(), Some(Dialect::Anthropic));
     }
 
@@ -309,9 +319,9 @@ mod tests {
         .map(Arc::new)
         .to_vec();
         let conversation = &session.conversations()[0];
-        let mut bytes = session.compacted(conversation, &items).to_bytes();
+        let mut bytes = compacted(&session, conversation, &items).to_bytes();
         assert!(bytes.starts_with(session.bytes()));
-        assert_eq!(session.compacted(conversation, &items).to_bytes(), bytes);
+        assert_eq!(compacted(&session, conversation, &items).to_bytes(), bytes);
         bytes.extend_from_slice(event(99, "user.message", r#"{"content":"new"}"#).as_bytes());
         let again = Session::read(bytes).unwrap();
         let parts = |items: &[Arc<Item>]| -> Vec<(ItemKind, Part)> {
@@ -351,7 +361,7 @@ mod tests {
     fn a_compaction_without_a_summary_clears_the_context_and_is_looked_at_by_the_agent() {
         let session = read(&BEFORE);
         let items = view(&session);
-        let written = session.compacted(&session.conversations()[0], &items[..2]).to_bytes();
+        let written = compacted(&session, &session.conversations()[0], &items[..2]).to_bytes();
         let added = std::str::from_utf8(&written[session.bytes().len()..]).unwrap();
         let events: Vec<Value> =
             added.lines().skip(1).map(|line| serde_json::from_str(line).unwrap()).collect();
@@ -373,7 +383,9 @@ mod tests {
         let session = read(&events);
         let names: Vec<Option<&str>> = session.conversations().iter().map(Conversation::name).collect();
         assert_eq!(names, [None, Some("tc-1")]);
-        assert!(CopilotCli.append(&session, &session.conversations()[1], &[]).is_none());
+        let agent = &session.conversations()[1];
+        let committed = session.committed(agent, &view_of(agent, &[]), 0);
+        assert!(CopilotCli.append(&session, &committed).is_none());
     }
 
     #[test]
@@ -393,13 +405,13 @@ mod tests {
             .filter(|kind| !matches!(kind, ItemKind::Tool | ItemKind::System))
             .map(|kind| Arc::new(Item::text(kind.as_str(), kind, "text")))
             .collect();
-        let (bytes, losses) = CopilotCli.write(&items, None).unwrap();
+        let (bytes, losses) = CopilotCli.write(&sent(&items, None), None).unwrap();
         assert!(losses.is_empty());
         let start: Value = serde_json::from_slice(jsonl::lines(&bytes).next().unwrap()).unwrap();
         assert!(start["data"]["copilotVersion"].is_string(), "the agent refuses a file that names none");
         let again = Session::read(bytes.clone()).unwrap();
         assert_eq!(texts(&view(&again)), texts(&items));
-        let (like, _) = CopilotCli.write(&items[..1], Some(&again)).unwrap();
+        let (like, _) = CopilotCli.write(&sent(&items[..1], Some(&again)), Some(&again)).unwrap();
         assert_eq!(jsonl::lines(&like).next(), jsonl::lines(&bytes).next(), "it is the same session");
         assert_eq!(texts(&view(&Session::read(like).unwrap())), texts(&items[..1]));
     }

@@ -12,19 +12,18 @@ mod log;
 mod message;
 mod write;
 
-use std::sync::Arc;
 
-use foldback_core::{Dialect, Item, Text};
+use foldback_core::{Dialect, Text};
 use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use crate::conversation::{Conversation, Place};
+use crate::conversation::{Conversation, Place, Sent};
 use crate::detect::{Fit, Probe};
 use crate::dialect::gemini::{arrange, content};
 use crate::document::Document;
 use crate::error::FormatError;
-use crate::format::{Added, Codec, Format, Loss, Reading, Session};
+use crate::format::{Added, Codec, Committed, Format, Loss, Reading, Session};
 use crate::jsonl;
 
 use message::{Message, Reader};
@@ -85,7 +84,7 @@ impl Codec for GeminiCli {
         true
     }
 
-    fn write(&self, items: &[Arc<Item>], like: Option<&Session>) -> Option<(Vec<u8>, Vec<Loss>)> {
+    fn write(&self, items: &[Sent], like: Option<&Session>) -> Option<(Vec<u8>, Vec<Loss>)> {
         let (messages, losses) = write::messages(&arrange(items.to_vec()));
         let bytes = match like.map(Session::bytes) {
             None => write::file(&messages, items),
@@ -99,16 +98,16 @@ impl Codec for GeminiCli {
         Some((bytes, losses))
     }
 
-    fn arrange(&self, items: Vec<Arc<Item>>) -> Vec<Arc<Item>> {
+    fn arrange(&self, items: Vec<Sent>) -> Vec<Sent> {
         arrange(items)
     }
 
-    fn append(&self, session: &Session, _conversation: &Conversation, items: &[Arc<Item>]) -> Option<Added> {
+    fn append(&self, session: &Session, committed: &Committed<'_>) -> Option<Added> {
         if !is_log(session.bytes()) {
             return None;
         }
-        let (messages, losses) = write::messages(items);
-        losses.is_empty().then(|| Added::Behind(log::compaction(session, &messages)))
+        let (messages, losses) = write::messages(&committed.sent);
+        losses.is_empty().then(|| Added::Behind(log::compaction(session, &messages, &committed.note)))
     }
 }
 
@@ -127,7 +126,7 @@ fn read_file(bytes: &[u8]) -> Result<Reading, FormatError> {
         match read {
             Ok(items) => {
                 for item in items {
-                    content::record(&mut conversation, item, place);
+                    conversation.push(item, place);
                 }
             }
             Err(problem) => problems.push(problem),
@@ -150,6 +149,9 @@ fn reading(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::Arc;
+    use crate::conversation::testing::sent;
+    use foldback_core::Item;
     use crate::Place;
     use foldback_core::{EstimatingCounter, ItemKind, Part};
 
@@ -223,7 +225,7 @@ mod tests {
         let conversation = &session.conversations()[0];
         assert_eq!(shape(&view(&session)), ["context 1", "assistant 1", "tool 1", "assistant 1"]);
         assert_eq!(conversation.history().count(), 4);
-        assert_eq!(conversation.compactions()[0].place, Place::line(4));
+        assert_eq!(conversation.steps()[0].place, Place::line(4));
         assert!(view(&session)[0].summary.is_some());
     }
 
@@ -237,14 +239,14 @@ mod tests {
         ]
         .map(Arc::new)
         .to_vec();
-        let (bytes, losses) = GeminiCli.write(&items, None).unwrap();
+        let (bytes, losses) = GeminiCli.write(&sent(&items, None), None).unwrap();
         assert!(losses.is_empty());
         let again = view(&Session::read(bytes).unwrap());
         let same =
             |(again, item): (&Arc<Item>, &Arc<Item>)| (again.kind, &again.parts) == (item.kind, &item.parts);
         assert!(again.iter().zip(&items).all(same));
         assert_eq!(again.len(), items.len());
-        let (_, losses) = GeminiCli.write(&[Arc::new(Item::text("s", ItemKind::System, "x"))], None).unwrap();
+        let (_, losses) = GeminiCli.write(&sent(&[Arc::new(Item::text("s", ItemKind::System, "x"))], None), None).unwrap();
         assert_eq!(losses.len(), 1);
     }
 

@@ -1,24 +1,18 @@
-//! foldback's own form: one [`Item`] per line, and a line for each compaction.
+//! foldback's own form: one [`Item`] per line, and a line for each compaction, undo and redo.
 //!
-//! A compaction line says what the model sees from there on: items recorded before, by their
-//! index, and items that are new. Nothing before it changes, so taking the line out undoes it.
-//! Where a file holds several conversations, a line begins each of them.
+//! Such a line holds the blocks that it puts in force. Nothing before it changes, so taking the line
+//! out undoes it. Where a file holds several conversations, a line begins each of them.
 
-use std::sync::Arc;
-
-use foldback_core::{Dialect, Item, Part, Text, Timestamp, Tokens};
+use foldback_core::{Dialect, Item, Text, Tokens};
 use serde::{Deserialize, Serialize};
 
-use crate::conversation::{Cleared, Compaction, Conversation, Place, Recorded, Shown};
+use crate::conversation::{Conversation, Note, Place, Sent};
 use crate::detect::{Fit, Probe};
 use crate::error::FormatError;
-use crate::format::{Added, Codec, Format, Loss, Reading, Session};
+use crate::format::{Added, Codec, Committed, Format, Loss, Reading, Session};
 use crate::jsonl;
 
 pub(crate) struct Native;
-
-/// Who writes compactions in this form, unless the line says otherwise.
-const BY: &str = "foldback";
 
 enum Record {
     Item(Item),
@@ -69,46 +63,20 @@ struct OfCompaction {
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct CompactionLine {
-    by: Text,
     /// Which conversation of the file, counted from 0.
     #[serde(default, skip_serializing_if = "is_zero")]
     conversation: usize,
     /// Whose rules it keeps; images cost what they cost there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     dialect: Option<Dialect>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    created_at: Option<Timestamp>,
+    /// What the agent that made it says the context held before.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     tokens_before: Option<Tokens>,
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    shown: Vec<ShownLine>,
-    /// Where it replaced parts and hid nothing, those parts.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    cleared: Vec<ClearedLine>,
+    made: Note,
 }
 
-#[derive(Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct ClearedLine {
-    item: usize,
-    part: usize,
-    replacement: Option<Part>,
-}
-
-impl From<&Cleared> for ClearedLine {
-    fn from(cleared: &Cleared) -> Self {
-        let Cleared { item_index, part_index, replacement } = cleared;
-        Self { item: *item_index, part: *part_index, replacement: replacement.clone() }
-    }
-}
-
-#[expect(clippy::large_enum_variant, reason = "these lists live for a moment, and boxes would cost more")]
-#[derive(Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-enum ShownLine {
-    /// Neighbouring items recorded before: the first index, and one past the last.
-    Kept(usize, usize),
-    New(Item),
+fn is_zero(index: &usize) -> bool {
+    *index == 0
 }
 
 impl Codec for Native {
@@ -120,7 +88,7 @@ impl Codec for Native {
     }
 
     fn read(&self, bytes: &[u8]) -> Result<Reading, FormatError> {
-        let (lines, problems) = jsonl::read_with(bytes, Record::parse);
+        let (lines, mut problems) = jsonl::read_with(bytes, Record::parse);
         let mut conversations = vec![Conversation::new()];
         let mut dialect = None;
         for line in lines {
@@ -140,10 +108,13 @@ impl Codec for Native {
                         None => conversation,
                     });
                 }
-                Record::Compaction(made) => {
-                    dialect = made.dialect.or(dialect);
-                    if let Some(conversation) = conversations.get_mut(made.conversation) {
-                        replace(conversation, made, place);
+                Record::Compaction(line) => {
+                    dialect = line.dialect.or(dialect);
+                    let taken = conversations
+                        .get_mut(line.conversation)
+                        .is_some_and(|conversation| conversation.take(line.made, line.tokens_before, place));
+                    if !taken {
+                        problems.push(place.other_items());
                     }
                 }
             }
@@ -160,146 +131,70 @@ impl Codec for Native {
         true
     }
 
-    fn write(&self, items: &[Arc<Item>], _like: Option<&Session>) -> Option<(Vec<u8>, Vec<Loss>)> {
-        Some((jsonl::added(b"", items.iter().map(|item| line(&**item))), Vec::new()))
+    fn write(&self, sent: &[Sent], _like: Option<&Session>) -> Option<(Vec<u8>, Vec<Loss>)> {
+        Some((jsonl::added(b"", sent.iter().map(|item| line(&***item))), Vec::new()))
     }
 
-    fn append(&self, session: &Session, conversation: &Conversation, items: &[Arc<Item>]) -> Option<Added> {
-        let same = |other: &Conversation| std::ptr::eq(other, conversation);
+    fn append(&self, session: &Session, committed: &Committed<'_>) -> Option<Added> {
+        let same = |other: &Conversation| std::ptr::eq(other, committed.conversation);
         let index = session.conversations().iter().position(same).unwrap_or(0);
-        let line = compaction_line(index, session.dialect(), conversation, items);
+        let line = compaction_line(index, session.dialect(), None, committed.note.clone());
         Some(Added::Behind(jsonl::added(session.bytes(), [line])))
     }
-}
-
-fn replace(conversation: &mut Conversation, made: CompactionLine, place: Place) {
-    let mut compaction = Compaction::new(made.by, place);
-    (compaction.created_at, compaction.tokens_before) = (made.created_at, made.tokens_before);
-    if !made.cleared.is_empty() {
-        let cleared = made.cleared.into_iter().map(|ClearedLine { item, part, replacement }| Cleared {
-            item_index: item,
-            part_index: part,
-            replacement,
-        });
-        return conversation.clear(compaction, cleared.collect());
-    }
-    let recorded = conversation.len();
-    let shown = made.shown.into_iter().flat_map(|entry| {
-        let (kept, new) = match entry {
-            ShownLine::Kept(start, end) => (start.min(recorded)..end.min(recorded), None),
-            ShownLine::New(item) => (0..0, Some(Shown::New(item))),
-        };
-        kept.map(Shown::Kept).chain(new)
-    });
-    conversation.replace(compaction, shown);
 }
 
 /// Conversations of another format as a fresh file, each with a compaction where there is one.
 pub(crate) fn write_compacted(
     dialect: Option<Dialect>,
-    conversations: &[(&Conversation, Option<&[Arc<Item>]>)],
+    conversations: &[(&Conversation, Option<&Committed<'_>>)],
 ) -> Vec<u8> {
     let mut lines = Vec::new();
-    for (index, (conversation, shown)) in conversations.iter().enumerate() {
+    for (index, (conversation, committed)) in conversations.iter().enumerate() {
         if conversations.len() > 1 {
             let begun = ConversationLine { name: conversation.name().map(Text::from) };
             lines.push(line(&OfConversation { conversation: begun }));
         }
         lines.extend(recorded_lines(index, dialect, conversation));
-        lines.extend(shown.map(|items| compaction_line(index, dialect, conversation, items)));
+        let made = committed.map(|committed| committed.note.clone());
+        lines.extend(made.map(|made| compaction_line(index, dialect, None, made)));
     }
     jsonl::added(b"", lines)
 }
 
-fn is_zero(index: &usize) -> bool {
-    *index == 0
-}
-
 fn line(record: &impl Serialize) -> String {
-    let json = serde_json::to_string(record).expect("an item has only string keys and finite numbers");
-    // Line breaks in what serde writes stand between the tokens of raw JSON: in strings they are
-    // escaped.
-    if json.contains(['\n', '\r']) { json.replace(['\n', '\r'], " ") } else { json }
+    jsonl::one_line(serde_json::to_string(record).expect("an item has only string keys and finite numbers"))
 }
 
-/// The items of a conversation and the compactions among them. What those put in comes back in the
-/// same places when the lines are read.
+/// The items of a conversation and what changed what the model sees of them.
 fn recorded_lines(index: usize, dialect: Option<Dialect>, conversation: &Conversation) -> Vec<String> {
     let recorded = conversation.recorded();
-    let item_line = |recorded: &Recorded| line(&*recorded.item);
     let mut lines = Vec::with_capacity(recorded.len());
-    let (mut next, mut visible) = (0, Vec::<usize>::new());
-    for made in conversation.compactions() {
-        let inserted = made.inserted.clone();
-        lines.extend(recorded[next..inserted.start].iter().map(item_line));
-        visible.extend(next..inserted.start);
-        next = inserted.end;
-        visible.retain(|seen| !made.hidden.iter().any(|range| range.contains(seen)));
-        let kept = visible.iter().map(|&seen| ShownLine::Kept(seen, seen + 1));
-        let put_in = recorded[inserted.clone()].iter().map(|new| ShownLine::New(Item::clone(&new.item)));
-        let mut compaction = CompactionLine {
-            by: made.by.clone(),
-            conversation: index,
-            dialect,
-            created_at: made.created_at,
-            tokens_before: made.tokens_before,
-            shown: joined(kept.chain(put_in)),
-            cleared: made.cleared.iter().map(ClearedLine::from).collect(),
-        };
-        if !compaction.cleared.is_empty() {
-            compaction.shown.clear();
-        }
-        lines.push(line(&OfCompaction { compaction }));
-        visible.extend(inserted);
+    let mut next = 0;
+    for step in conversation.steps() {
+        let (made, recorded_end) = conversation.note_of(step, next);
+        lines.extend(recorded[next..made.item_count()].iter().map(|recorded| line(&*recorded.item)));
+        next = recorded_end;
+        lines.push(compaction_line(index, dialect, step.tokens_before, made));
     }
-    lines.extend(recorded[next..].iter().map(item_line));
+    lines.extend(recorded[next..].iter().map(|recorded| line(&*recorded.item)));
     lines
 }
 
-/// Neighbouring items that are kept as one entry.
-fn joined(shown: impl Iterator<Item = ShownLine>) -> Vec<ShownLine> {
-    let mut joined: Vec<ShownLine> = Vec::new();
-    for entry in shown {
-        match (joined.last_mut(), entry) {
-            (Some(ShownLine::Kept(_, end)), ShownLine::Kept(start, new_end)) if *end == start => {
-                *end = new_end
-            }
-            (_, entry) => joined.push(entry),
-        }
-    }
-    joined
-}
-
 fn compaction_line(
-    index: usize,
+    conversation: usize,
     dialect: Option<Dialect>,
-    conversation: &Conversation,
-    items: &[Arc<Item>],
+    tokens_before: Option<Tokens>,
+    made: Note,
 ) -> String {
-    let indices = conversation.indices();
-    let shown = items.iter().map(|item| match indices.get(&Arc::as_ptr(item)) {
-        Some(&index) => ShownLine::Kept(index, index + 1),
-        None => ShownLine::New(Item::clone(item)),
-    });
-    let compaction = CompactionLine {
-        by: BY.into(),
-        conversation: index,
-        dialect,
-        created_at: None,
-        tokens_before: None,
-        shown: joined(shown),
-        cleared: Vec::new(),
-    };
-    line(&OfCompaction { compaction })
+    line(&OfCompaction { compaction: CompactionLine { conversation, dialect, tokens_before, made } })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn read(bytes: Vec<u8>) -> Session {
-        Session::read_as(Format::Native, bytes).unwrap()
-    }
+    use crate::conversation::{Cleared, Made, Seen, Shown};
+    use crate::lowering::found_summary;
+    use foldback_core::{ItemKind, Part};
 
     #[test]
     fn a_conversation_of_another_format_keeps_its_history_and_its_view() {
@@ -310,17 +205,23 @@ mod tests {
         }
         let replacement = Some(Part::text("cleared"));
         let cleared = vec![Cleared { item_index: 1, part_index: 0, replacement }];
-        conversation.clear(Compaction::new("agent", place), cleared);
-        let shown = [Shown::Kept(0), Shown::New(Item::user("s", "in short")), Shown::Kept(2)];
-        conversation.replace(Compaction::new("agent", place), shown);
+        conversation.clear(Made::by("agent", place), cleared);
+        let summary = found_summary(Item::text("s", ItemKind::Context, "in short"), "agent", 1, Tokens(9));
+        let shown = [Shown::Kept(Seen::Item(0)), Shown::New(summary), Shown::Kept(Seen::Item(2))];
+        conversation.replace(Made::by("agent", place), shown);
+        let changed = [Shown::New(Item::user("a2", "a, in short")), Shown::Kept(Seen::Item(2))];
+        conversation.replace(Made::by("agent", place), changed);
         conversation.push(Item::user("d", "d"), place);
-        let session = read(write_compacted(None, &[(&conversation, None)]));
+        let file = write_compacted(None, &[(&conversation, None)]);
+        let session = Session::read_as(Format::Native, file).unwrap();
+        assert!(session.problems().is_empty());
         let again = &session.conversations()[0];
         let names = |conversation: &Conversation| {
             conversation.history().map(|recorded| recorded.item.id.to_string()).collect::<Vec<_>>()
         };
+        assert_eq!(names(&conversation), ["a", "b", "c", "d"]);
         assert_eq!(names(again), names(&conversation));
         assert_eq!(again.visible(), conversation.visible());
-        assert_eq!(again.compactions()[0].cleared.len(), 1);
+        assert_eq!(again.steps().len(), 3);
     }
 }

@@ -14,22 +14,21 @@ mod write;
 
 use std::borrow::Cow;
 use std::collections::{HashMap, VecDeque};
-use std::sync::Arc;
 
 use foldback_core::{
     Dialect, FinishReason, Item, ItemId, ItemKind, Part, ResultPart, Text, Timestamp, Tokens, ToolResult,
     Usage,
 };
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
 use self::part::{Said, of_assistant, of_user};
-use crate::conversation::{Cleared, Compaction, Conversation, Place, Shown};
+use crate::conversation::{Cleared, Conversation, Extension, Made, Place, Seen, Sent, Shown};
 use crate::detect::{Fit, Probe};
 use crate::document::Document;
 use crate::error::FormatError;
-use crate::format::{Added, Codec, Format, Loss, Reading, Session};
+use crate::format::{Added, Codec, Committed, Format, Loss, Reading, Session};
 use crate::lowering::found_summary;
 
 pub(crate) struct Opencode;
@@ -97,30 +96,6 @@ struct TokenRecord {
 struct CacheRecord {
     read: u64,
     write: u64,
-}
-
-/// What foldback notes beside a compaction.
-#[derive(Serialize, Deserialize, Default)]
-struct Note {
-    /// The summary's parts, where they are more than one text.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    summary: Option<Vec<Part>>,
-    /// The messages behind the summary that repeat what the history has already.
-    copies: Vec<CopyNote>,
-}
-
-#[derive(Serialize, Deserialize)]
-struct CopyNote {
-    id: String,
-    /// The items exactly, where opencode's own form has no room for them.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    items: Option<Vec<ItemNote>>,
-}
-
-#[derive(Serialize, Deserialize)]
-struct ItemNote {
-    kind: ItemKind,
-    parts: Vec<Part>,
 }
 
 /// A value of a field that may be of any type, where it is of this one.
@@ -253,7 +228,7 @@ fn part_id(piece: &RawValue) -> ItemId {
 struct Marker {
     message_id: String,
     tail_start_id: Option<String>,
-    note: Option<Note>,
+    foldback: Option<Extension>,
     /// How many messages were placed before it.
     placed_count: usize,
 }
@@ -265,7 +240,7 @@ impl Marker {
         }
         #[derive(Deserialize)]
         struct Metadata {
-            foldback: Note,
+            foldback: Extension,
         }
         let parts: Vec<part::PartRecord<'_>> =
             message.parts.iter().filter_map(|piece| part::record(piece)).collect();
@@ -274,7 +249,7 @@ impl Marker {
         Some(Self {
             message_id: message.info.id.to_string(),
             tail_start_id: marker.tail_start_id.as_deref().map(str::to_owned),
-            note: metadata.map(|metadata| metadata.foldback),
+            foldback: metadata.map(|metadata| metadata.foldback),
             placed_count,
         })
     }
@@ -285,7 +260,7 @@ impl Marker {
 struct Reader {
     conversation: Conversation,
     /// Which items each message became, in order.
-    placed: Vec<(String, Vec<usize>)>,
+    placed: Vec<(String, Vec<Seen>)>,
     marker: Option<Marker>,
     cleared: HashMap<ItemId, i64>,
     cleared_line: Option<usize>,
@@ -299,8 +274,9 @@ impl Reader {
         }
         self.cleared.extend(read.cleared);
         let place = Place::line(line);
-        let indices = read.items.into_iter().map(|item| self.conversation.push(item, place)).collect();
-        self.placed.push((message.info.id.to_string(), indices));
+        let seen = read.items.into_iter().map(|item| Seen::Item(self.conversation.push(item, place)));
+        let seen = seen.collect();
+        self.placed.push((message.info.id.to_string(), seen));
         self.marker = Marker::of(message, self.placed.len()).or_else(|| self.marker.take());
     }
 
@@ -314,6 +290,21 @@ impl Reader {
         let asked_by =
             |marker: &Marker| summary.info.parent_id.as_deref().is_none_or(|id| id == marker.message_id);
         let marker = self.marker.take().filter(asked_by);
+        let own = marker.as_ref().and_then(|marker| marker.foldback.clone()).unwrap_or_default();
+        let is_copy = |message: &Message<'_>| own.copies.iter().any(|(id, _)| **id == *message.info.id);
+        if own.note.is_some() {
+            self.prune();
+        }
+        if let Some(note) = own.note.clone()
+            && self.conversation.take(note, None, Place::line(line))
+        {
+            while let Some((_, copy)) = following.pop_front_if(|(_, message)| is_copy(message)) {
+                let positions = own.copies.iter().filter(|(id, _)| **id == *copy.info.id);
+                let seen = positions.filter_map(|(_, at)| self.conversation.visible().get(*at).copied());
+                self.placed.push((copy.info.id.to_string(), seen.collect()));
+            }
+            return;
+        }
         let tail_start = marker.as_ref().and_then(|marker| {
             let tail = marker.tail_start_id.as_ref()?;
             self.placed[..marker.placed_count].iter().position(|(id, _)| id == tail)
@@ -321,61 +312,54 @@ impl Reader {
         let after_marker = marker.as_ref().map_or(self.placed.len(), |marker| marker.placed_count);
         let kept = self.placed[tail_start.unwrap_or(after_marker)..].iter().flat_map(|(_, indices)| indices);
         let kept: Vec<Shown> = match self.conversation.left_at() {
-            None => kept.map(|&index| Shown::Kept(index)).collect(),
+            None => kept.map(|&seen| Shown::Kept(seen)).collect(),
             Some(_) => Vec::new(),
         };
-        let note = marker.and_then(|marker| marker.note);
-        let by = if note.is_some() { "foldback" } else { "opencode" };
-        let note = note.unwrap_or_default();
-
+        let by = if own.copies.is_empty() { "opencode" } else { "foldback" };
         let folded_count = self.conversation.visible().len().saturating_sub(kept.len());
         let tokens_before = summary.info.usage().map(|usage| usage.prompt_tokens());
         let mut shown = Vec::new();
         let said = Items::of(summary).items.into_iter().flat_map(|item| item.parts);
         let texts = said.filter(|part| matches!(part, Part::Text(text) if !text.is_empty()));
-        let parts = note.summary.unwrap_or_else(|| texts.collect());
-        let mut item = Item::new(&*summary.info.id, ItemKind::Context, parts);
+        let mut item = Item::new(&*summary.info.id, ItemKind::Context, texts.collect());
         item.created_at = lenient::<Time>(summary.info.time).and_then(|time| time.created).map(Timestamp);
-        let mut compaction = Compaction::new(by, Place::line(line));
-        (compaction.created_at, compaction.tokens_before) = (item.created_at, tokens_before);
+        let mut made = Made::by(by, Place::line(line));
+        (made.created_at, made.tokens_before) = (item.created_at, tokens_before);
         if !item.parts.is_empty() {
             shown.push(Shown::New(found_summary(item, by, folded_count, tokens_before.unwrap_or_default())));
         }
         shown.extend(kept);
         let mut turn = 0;
         let mut copies = Vec::new();
-        for mut copy in note.copies {
-            let Some((_, message)) = following.pop_front_if(|(_, message)| message.info.id == copy.id) else {
-                break;
-            };
-            let items =
-                copy.items.take().map_or_else(|| Items::of(&message).items, |items| noted(&copy.id, items));
-            copies.push((copy.id, shown.len()..shown.len() + items.len()));
+        while let Some((_, message)) = following.pop_front_if(|(_, message)| is_copy(message)) {
+            let items = Items::of(&message).items;
+            copies.push((message.info.id.to_string(), shown.len()..shown.len() + items.len()));
             for mut item in items {
                 turn += usize::from(item.kind == ItemKind::User);
                 item.turn_id = Some(format!("{}-turn-{turn}", summary.info.id).into());
                 shown.push(Shown::New(item));
             }
         }
-        self.conversation.replace(compaction, shown);
+        self.conversation.replace(made, shown);
         // What is shown is what is visible now, one for one.
         let visible = self.conversation.visible();
         let placed = copies.into_iter().map(|(id, at)| (id, visible.get(at).unwrap_or_default().to_vec()));
         self.placed.extend(placed);
     }
 
-    /// Outputs that were pruned, wherever the model still sees the call.
-    fn finish(mut self) -> Conversation {
+    /// Records which outputs were pruned so far, wherever the model still sees the call.
+    fn prune(&mut self) {
         let placeholder = |result: &ToolResult| {
             let content = vec![ResultPart::Text(part::CLEARED.into())];
             Part::ToolResult(ToolResult { content, ..result.clone() })
         };
         let mut cleared = Vec::new();
-        for &item_index in self.conversation.visible() {
+        let mut cleared_at = None;
+        for &seen in self.conversation.visible() {
+            let Seen::Item(item_index) = seen else { continue };
             let Some(recorded) = self.conversation.recorded().get(item_index) else { continue };
-            if !self.cleared.contains_key(&recorded.item.id) {
-                continue;
-            }
+            let Some(at) = self.cleared.remove(&recorded.item.id) else { continue };
+            cleared_at = cleared_at.max(Some(at));
             cleared.extend(recorded.item.results().map(|(part_index, result)| Cleared {
                 item_index,
                 part_index,
@@ -383,19 +367,11 @@ impl Reader {
             }));
         }
         if !cleared.is_empty() {
-            let mut compaction = Compaction::new("opencode", Place::line(self.cleared_line.unwrap_or(1)));
-            compaction.created_at = self.cleared.values().max().copied().map(Timestamp);
-            self.conversation.clear(compaction, cleared);
+            let mut made = Made::by("opencode", Place::line(self.cleared_line.unwrap_or(1)));
+            made.created_at = cleared_at.map(Timestamp);
+            self.conversation.clear(made, cleared);
         }
-        self.conversation
     }
-}
-
-/// Items of a copy that opencode's form cannot hold.
-fn noted(message_id: &str, items: Vec<ItemNote>) -> Vec<Item> {
-    let name = |index| if index == 0 { message_id.to_owned() } else { format!("{message_id}/{index}") };
-    let items = items.into_iter().enumerate();
-    items.map(|(index, note)| Item::new(name(index), note.kind, note.parts)).collect()
 }
 
 impl Codec for Opencode {
@@ -437,7 +413,8 @@ impl Codec for Opencode {
                 (false, _) => reader.message(&message, line),
             }
         }
-        reading.conversations.push(reader.finish());
+        reader.prune();
+        reading.conversations.push(reader.conversation);
         Ok(reading)
     }
 
@@ -445,19 +422,19 @@ impl Codec for Opencode {
         true
     }
 
-    fn write(&self, items: &[Arc<Item>], like: Option<&Session>) -> Option<(Vec<u8>, Vec<Loss>)> {
+    fn write(&self, items: &[Sent], like: Option<&Session>) -> Option<(Vec<u8>, Vec<Loss>)> {
         write::fresh(items, like)
     }
 
-    fn arrange(&self, mut items: Vec<Arc<Item>>) -> Vec<Arc<Item>> {
+    fn arrange(&self, mut items: Vec<Sent>) -> Vec<Sent> {
         if let Some(index) = items.iter().position(|item| item.summary.is_some()) {
             items[..=index].rotate_right(1);
         }
         items
     }
 
-    fn append(&self, session: &Session, _conversation: &Conversation, items: &[Arc<Item>]) -> Option<Added> {
-        write::append(session, items).map(Added::Within)
+    fn append(&self, session: &Session, committed: &Committed<'_>) -> Option<Added> {
+        write::append(session, committed).map(Added::Within)
     }
 }
 

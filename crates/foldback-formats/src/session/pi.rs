@@ -13,7 +13,6 @@ mod tree;
 mod write;
 
 use std::borrow::Cow;
-use std::sync::Arc;
 
 use foldback_core::{
     Dialect, FinishReason, Item, ItemKind, Part, Text, Timestamp, Tokens, ToolResult, Usage,
@@ -22,11 +21,11 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use self::tree::{Tree, conversation_along, item_id};
-use crate::conversation::Conversation;
+use crate::conversation::{Extension, Sent};
 use crate::detect::{Fit, Probe};
 use crate::error::FormatError;
 use crate::fields::Fields;
-use crate::format::{Added, Codec, Format, Loss, Reading, Session};
+use crate::format::{Added, Codec, Committed, Format, Loss, Reading, Session};
 use crate::lowering::found_summary;
 use crate::{jsonl, rfc3339};
 
@@ -122,12 +121,12 @@ struct UsageRecord {
     cache_write: u64,
 }
 
-/// What foldback notes beside an entry it added, or in the details of a compaction.
+/// What foldback notes beside an entry it added.
 #[derive(Deserialize, Default)]
 #[serde(default)]
-struct Note {
-    /// The entry repeats what the history has already.
-    copy: bool,
+struct Beside {
+    /// The entry repeats what the model sees at this place of the view.
+    copy: Option<usize>,
     /// The parts exactly, where pi's own form has no room for them.
     parts: Option<Vec<Part>>,
 }
@@ -137,7 +136,8 @@ struct Entry<'a> {
     id: Option<Cow<'a, str>>,
     parent_id: Option<Cow<'a, str>>,
     timestamp: Option<Timestamp>,
-    is_copy: bool,
+    /// Where in the view the item stands that it repeats.
+    copy: Option<usize>,
     body: Body<'a>,
 }
 
@@ -154,7 +154,7 @@ enum Body<'a> {
 }
 
 struct CompactionEntry {
-    by: &'static str,
+    foldback: Option<Extension>,
     summary: Vec<Part>,
     first_kept: FirstKept,
     tokens_before: Option<Tokens>,
@@ -183,7 +183,7 @@ impl<'a> Entry<'a> {
     fn parse(json: &'a str) -> Result<Self, serde_json::Error> {
         let record: Record<'a> = serde_json::from_str(json)?;
         let timestamp = time(record.timestamp);
-        let note: Note = lenient(record.foldback).unwrap_or_default();
+        let note: Beside = lenient(record.foldback).unwrap_or_default();
         let mut body = match &*record.kind {
             "session" => Body::Header,
             "message" => match record.message {
@@ -205,7 +205,7 @@ impl<'a> Entry<'a> {
             item.parts = note.parts.unwrap_or_else(|| std::mem::take(&mut item.parts));
             item.created_at = timestamp.or(item.created_at);
         }
-        Ok(Self { id: record.id, parent_id: record.parent_id, timestamp, is_copy: note.copy, body })
+        Ok(Self { id: record.id, parent_id: record.parent_id, timestamp, copy: note.copy, body })
     }
 }
 
@@ -221,20 +221,21 @@ impl IntoBody for Item {
 }
 
 impl CompactionEntry {
+    /// Who made it.
+    fn by(&self) -> &'static str {
+        if self.foldback.is_some() { "foldback" } else { "pi" }
+    }
+
     fn of(record: &Record<'_>) -> Self {
         #[derive(Deserialize)]
-        struct Details<'a> {
-            #[serde(borrow)]
-            foldback: &'a RawValue,
+        struct Details {
+            foldback: Extension,
         }
-        let details: Option<Details<'_>> = lenient(record.details);
-        let note: Option<Note> = details.as_ref().and_then(|details| lenient(Some(details.foldback)));
+        let details: Option<Details> = lenient(record.details);
         let summary = lenient::<String>(record.summary).filter(|summary| !summary.is_empty());
-        let by = if note.is_some() { "foldback" } else { "pi" };
-        let parts = note.and_then(|note| note.parts);
         Self {
-            by,
-            summary: parts.unwrap_or_else(|| summary.map(Part::text).into_iter().collect()),
+            foldback: details.map(|details| details.foldback),
+            summary: summary.map(Part::text).into_iter().collect(),
             first_kept: match (
                 lenient::<String>(record.first_kept_entry_id),
                 lenient::<usize>(record.first_kept_entry_index),
@@ -425,19 +426,19 @@ impl Codec for Pi {
         true
     }
 
-    fn write(&self, items: &[Arc<Item>], like: Option<&Session>) -> Option<(Vec<u8>, Vec<Loss>)> {
+    fn write(&self, items: &[Sent], like: Option<&Session>) -> Option<(Vec<u8>, Vec<Loss>)> {
         Some(write::fresh(items, like))
     }
 
-    fn arrange(&self, mut items: Vec<Arc<Item>>) -> Vec<Arc<Item>> {
+    fn arrange(&self, mut items: Vec<Sent>) -> Vec<Sent> {
         if let Some(index) = items.iter().position(|item| item.summary.is_some()) {
             items[..=index].rotate_right(1);
         }
         items
     }
 
-    fn append(&self, session: &Session, conversation: &Conversation, items: &[Arc<Item>]) -> Option<Added> {
-        Some(Added::Behind(write::append(session, conversation, items)))
+    fn append(&self, session: &Session, committed: &Committed<'_>) -> Option<Added> {
+        Some(Added::Behind(write::append(session, committed)))
     }
 }
 

@@ -3,14 +3,17 @@
 
 mod count;
 mod hostile;
+mod record;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use foldback_core::{
-    Budget, EstimatingCounter, Item, LadderStrategy, PlanError, Tokens, View, check, plan, repair,
+    Budget, CompactionBlock, Edit, EstimatingCounter, Handle, Item, LadderStrategy, Part, PlanError, Tokens,
+    View, check, plan,
 };
-use foldback_formats::{Conversation, Format, Session, WrittenAs};
+use foldback_engine::mend;
+use foldback_formats::{Committed, Conversation, Format, Session, WrittenAs};
 use foldback_testkit::needs::session_files;
 
 /// Shares of a session's tokens that it is compacted to, in percent.
@@ -29,13 +32,7 @@ fn read(path: &Path) -> Session {
 fn valid_view(session: &Session, conversation: &Conversation) -> View {
     let dialect = session.dialect();
     let transcript = conversation.transcript(Arc::new(EstimatingCounter), dialect);
-    let view = conversation.view_of(&transcript);
-    if check(view.items(), dialect).is_empty() {
-        return view;
-    }
-    let items: Vec<Arc<Item>> = view.items().cloned().collect();
-    let repaired = repair(&items, dialect);
-    View::of(&repaired.items.into_iter().collect())
+    mend(&conversation.view_of(&transcript), dialect).view
 }
 
 fn parts_of<'a>(items: impl Iterator<Item = &'a Arc<Item>>) -> Vec<String> {
@@ -59,40 +56,104 @@ fn assert_compacts(path: &Path) {
                 }
                 Err(error) => panic!("{name}: {error}"),
             };
-            let items = session.arrange(compacted.items().cloned().collect());
-            assert_eq!(check(&items, session.dialect()), [], "{name}");
-            assert_written_back(&name, &session, conversation, &items);
+            let committed = session.committed(conversation, &compacted, conversation.block_count());
+            let items = committed.sent.iter().map(|sent| &sent.item);
+            assert_eq!(check(items, session.dialect()), [], "{name}");
+            assert_written_back(&name, &session, &committed, &compacted);
         }
     }
 }
 
-/// "Could resume": what the model saw last, read from the written file, is what was committed.
-fn assert_written_back(name: &str, session: &Session, conversation: &Conversation, items: &[Arc<Item>]) {
-    let written = session.compacted(conversation, items);
+/// "Could resume": what the model saw last, read from the written file, is what was committed; and so
+/// is the record of it.
+fn assert_written_back(name: &str, session: &Session, committed: &Committed<'_>, compacted: &View) {
+    let conversation = committed.conversation;
+    let written = session.compacted(committed);
     let is_longer = written.begins_with_session();
     assert!(!is_longer || session.format().grows_at_its_end(), "{name}: it was said to stay short");
-    let again = Session::read(written.to_bytes()).unwrap_or_else(|error| panic!("{name}: {error}"));
+    let bytes = written.to_bytes();
+    let again = Session::read(bytes.clone()).unwrap_or_else(|error| panic!("{name}: {error}"));
+    let WrittenAs::Appended(format) = written.written_as else {
+        assert_shown(name, &again, committed);
+        return;
+    };
+    assert_eq!(format, again.format(), "{name}");
     let [main, ..] = again.conversations() else { panic!("{name}: nothing to read") };
-    let transcript = main.transcript(Arc::new(EstimatingCounter), session.dialect());
-    let seen = main.view_of(&transcript);
-    let (expected, found) = (parts_of(items.iter()), parts_of(seen.items()));
+    let before: Vec<&Arc<Item>> = conversation.history().map(|recorded| &recorded.item).collect();
+    let after: Vec<&Arc<Item>> = main.history().map(|recorded| &recorded.item).collect();
+    assert_eq!(before.len(), after.len(), "{name}: the history is still there");
+    assert!(before.iter().zip(&after).all(|(before, after)| before.parts == after.parts), "{name}");
+    assert_same_record(name, &view_of(&again, main), compacted);
+    // An agent looks at the copies only.
+    let copies = String::from_utf8(bytes).unwrap().replace("{\"note\":{", "{\"not\":{");
+    if format != Format::Native {
+        assert_shown(name, &Session::read(copies.into_bytes()).unwrap(), committed);
+    }
+}
+
+fn view_of(session: &Session, conversation: &Conversation) -> View {
+    conversation.view_of(&conversation.transcript(Arc::new(EstimatingCounter), session.dialect()))
+}
+
+/// The first conversation of a session shows what was committed.
+fn assert_shown(name: &str, session: &Session, committed: &Committed<'_>) {
+    let [main, ..] = session.conversations() else { panic!("{name}: nothing to read") };
+    let seen = view_of(session, main);
+    // What opencode does not know is copied with ids of its own.
+    let is_own = |part: &String| session.format() != Format::Opencode || !part.contains("Opaque(");
+    let told = |parts: Vec<String>| parts.into_iter().filter(is_own).collect::<Vec<_>>();
+    let expected = told(parts_of(committed.sent.iter().map(|sent| &sent.item)));
+    let found = told(parts_of(seen.items()));
     for (index, (expected, found)) in expected.iter().zip(&found).enumerate() {
         assert_eq!(expected, found, "{name}: part {index}");
     }
     assert_eq!(expected.len(), found.len(), "{name}: {:?}", &expected[found.len().min(expected.len())..]);
-    if let WrittenAs::Appended(format) = written.written_as {
-        assert_eq!(format, again.format(), "{name}");
-        let before: Vec<&Arc<Item>> = conversation.history().map(|recorded| &recorded.item).collect();
-        let after: Vec<&Arc<Item>> = main.history().map(|recorded| &recorded.item).collect();
-        assert_eq!(before.len(), after.len(), "{name}: the history is still there");
-        assert!(before.iter().zip(&after).all(|(before, after)| before.parts == after.parts), "{name}");
+}
+
+/// What a file holds of a compaction is what was committed: the same items, the same blocks, the same
+/// content behind every handle, and the same view once it is undone (T5, T9).
+fn assert_same_record(name: &str, read: &View, committed: &View) {
+    let items = |view: &View| view.items().map(|item| (item.id.clone(), item.parts.clone())).collect::<Vec<_>>();
+    assert_eq!(items(read), items(committed), "{name}");
+    let newest = |view: &View| view.overlay().blocks().last().map(|block| CompactionBlock::clone(block));
+    assert_eq!(newest(read), newest(committed), "{name}");
+    for handle in handles(committed) {
+        let (found, expected) = (read.recall(&handle), committed.recall(&handle));
+        assert!(found.is_some() && found == expected, "{name}: {handle}");
     }
+    let before = committed.undo().map(|(view, _)| view).unwrap_or_else(|| committed.clone());
+    let undone = read.undo().map(|(view, _)| view).unwrap_or_else(|| read.clone());
+    assert_eq!(items(&undone), items(&before), "{name}: undone");
+}
+
+/// Every handle that a view shows or that recalls something which it hides.
+fn handles(view: &View) -> Vec<Handle> {
+    let mut handles = Vec::new();
+    for block in view.overlay().blocks() {
+        handles.extend(block.edits.iter().filter_map(|edit| match edit {
+            Edit::Fold(fold) => Some(fold.handle.clone()),
+            Edit::Rewrite(rewrite) => Some(rewrite.handle.clone()),
+            Edit::Drop(_) => None,
+        }));
+    }
+    let summaries = view.items().filter(|item| item.summary.is_some()).flat_map(|item| &item.parts);
+    for part in summaries {
+        let Part::Text(text) = part else { continue };
+        let words = text.split(|letter: char| !letter.is_ascii_alphanumeric() && letter != '@');
+        let named = words.filter(|word| word.starts_with('@')).filter_map(Handle::parse);
+        handles.extend(named.filter(|handle| view.recall(handle).is_some()));
+    }
+    handles
 }
 
 /// Items, calls and results are as many as an independent count finds.
 fn assert_counted(path: &Path) {
     let session = read(path);
-    let found: Vec<count::Counts> = session.conversations().iter().map(count::of_conversation).collect();
+    let found: Vec<count::Counts> = session
+        .conversations()
+        .iter()
+        .map(|conversation| count::of_conversation(session.format(), conversation))
+        .collect();
     let expected = count::of_bytes(session.format(), session.bytes());
     assert_eq!(found, expected, "{}", path.display());
 }

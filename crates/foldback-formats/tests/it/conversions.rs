@@ -4,14 +4,14 @@ use std::path::Path;
 use std::sync::Arc;
 
 use foldback_core::{Dialect, Item, ItemKind, Part, ResultPart, repair};
-use foldback_formats::{Format, Session, write};
+use foldback_formats::{Format, Sent, Session, write};
 use foldback_testkit::needs::session_files;
 use foldback_testkit::recipe;
 use proptest::prelude::*;
 
 /// The items as a body of this format, read again, and the ids of those that lost something.
 fn through(format: Format, items: &[Arc<Item>]) -> (Vec<Arc<Item>>, Vec<String>) {
-    let written = write(format, items, None).unwrap();
+    let written = write(format, &Sent::new(items.iter().cloned()), None).unwrap();
     let text = String::from_utf8_lossy(&written.to_bytes()).into_owned();
     let session =
         Session::read_as(format, written.to_bytes()).unwrap_or_else(|error| panic!("{error}: {text}"));
@@ -100,7 +100,7 @@ fn items_of_a_body_that_are_written_anew_read_as_they_were() {
         assert_eq!(session.format(), format, "{name}");
         // Copies are not known to be what stands in the body.
         let items = items_of(&session);
-        let written = write(format, &items, Some(&session)).unwrap();
+        let written = write(format, &Sent::new(items.iter().cloned()), Some(&session)).unwrap();
         assert_eq!(written.losses, [], "{name}");
         let again = items_of(&Session::read(written.to_bytes()).unwrap());
         let parts = |items: &[Arc<Item>]| -> Vec<(ItemKind, Part)> {

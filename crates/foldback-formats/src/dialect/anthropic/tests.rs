@@ -1,4 +1,6 @@
 use super::*;
+use std::sync::Arc;
+use crate::conversation::testing::sent;
 use crate::detect::detect;
 use crate::error::Fault;
 
@@ -49,13 +51,13 @@ fn a_message_with_results_and_text_becomes_items_of_each_kind() {
 fn only_the_messages_of_a_body_change() {
     let session = read(BODY);
     let all = items(&session);
-    let written = crate::format::write(Format::Anthropic, &all[..2], Some(&session)).unwrap();
+    let written = crate::format::write(Format::Anthropic, &sent(&all[..2], Some(&session)), Some(&session)).unwrap();
     assert_eq!(written.losses, []);
     let text = String::from_utf8(written.to_bytes()).unwrap();
     let (before, after) = (BODY.find("[\n  {\"role\"").unwrap(), BODY.find(", \"tools\"").unwrap());
     assert!(text.starts_with(&BODY[..before]) && text.ends_with(&BODY[after..]), "{text}");
     let other = [Arc::new(Item::text("s", ItemKind::System, "Be long.")), Arc::clone(&all[1])];
-    let text = crate::format::write(Format::Anthropic, &other, Some(&session)).unwrap().to_bytes();
+    let text = crate::format::write(Format::Anthropic, &sent(&other, Some(&session)), Some(&session)).unwrap().to_bytes();
     let again = read(std::str::from_utf8(&text).unwrap());
     assert_eq!(items(&again)[0].parts, [Part::text("Be long.")]);
     assert!(
@@ -67,7 +69,7 @@ fn only_the_messages_of_a_body_change() {
 #[test]
 fn cache_markers_are_written_with_their_duration() {
     let session = read(BODY);
-    let written = crate::format::write(Format::Anthropic, &items(&session), None).unwrap();
+    let written = crate::format::write(Format::Anthropic, &sent(&items(&session), None), None).unwrap();
     let text = String::from_utf8(written.to_bytes()).unwrap();
     assert!(text.contains(r#""cache_control":{"type":"ephemeral","ttl":"1h"}"#), "{text}");
     assert_eq!(kinds(&read(&text)), kinds(&session));
@@ -80,12 +82,12 @@ fn what_a_body_cannot_hold_is_reported() {
         Arc::new(Item::user("u", "hi")),
         Arc::new(Item::assistant("a", vec![Part::reasoning("unsigned"), Part::text("yes")])),
     ];
-    let written = crate::format::write(Format::Anthropic, &items, None).unwrap();
+    let written = crate::format::write(Format::Anthropic, &sent(&items, None), None).unwrap();
     let lost: Vec<&str> = written.losses.iter().map(|loss| &*loss.item_id).collect();
     assert_eq!(lost, ["d", "a"]);
     let list = read(r#"[{"role":"user","content":[{"type":"text","text":"hi"}]}]"#);
     let system = [Arc::new(Item::text("s", ItemKind::System, "x")), Arc::clone(&items[1])];
-    let written = crate::format::write(Format::Anthropic, &system, Some(&list)).unwrap();
+    let written = crate::format::write(Format::Anthropic, &sent(&system, Some(&list)), Some(&list)).unwrap();
     assert!(written.to_bytes().starts_with(b"[{") && written.losses.len() == 1);
 }
 

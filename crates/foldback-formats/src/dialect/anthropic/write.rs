@@ -7,6 +7,7 @@ use serde_json::value::RawValue;
 
 use super::blocks::{WrittenBlock, json_text, write_block};
 use super::{Body, CACHE_CONTROL, CACHE_CONTROL_PLAIN, Reader, body_of};
+use crate::conversation::Sent;
 use crate::document::Document;
 use crate::format::{Format, Loss, Session};
 use crate::lowering::Tag;
@@ -29,8 +30,8 @@ impl Role {
 }
 
 /// Instructions first, and results first among what becomes one user message.
-pub(super) fn arrange(items: Vec<Arc<Item>>) -> Vec<Arc<Item>> {
-    let is_instruction = |item: &Arc<Item>| Role::of(item.kind) == Role::System;
+pub(super) fn arrange(items: Vec<Sent>) -> Vec<Sent> {
+    let is_instruction = |item: &Sent| Role::of(item.kind) == Role::System;
     let (mut arranged, said): (Vec<_>, Vec<_>) = items.into_iter().partition(is_instruction);
     for run in said.chunk_by(|one, next| Role::of(one.kind) == Role::of(next.kind)) {
         let (results, others): (Vec<_>, Vec<_>) =
@@ -41,7 +42,7 @@ pub(super) fn arrange(items: Vec<Arc<Item>>) -> Vec<Arc<Item>> {
     arranged
 }
 
-pub(super) fn write(items: &[Arc<Item>], like: Option<&Session>) -> (Vec<u8>, Vec<Loss>) {
+pub(super) fn write(items: &[Sent], like: Option<&Session>) -> (Vec<u8>, Vec<Loss>) {
     let mut losses = Vec::new();
     let arranged = arrange(items.iter().filter(|item| !item.parts.is_empty()).cloned().collect());
     let instructions = arranged.iter().take_while(|item| Role::of(item.kind) == Role::System).count();
@@ -61,7 +62,7 @@ pub(super) fn write(items: &[Arc<Item>], like: Option<&Session>) -> (Vec<u8>, Ve
     {
         let is_list = bytes.trim_ascii_start().starts_with(b"[");
         if is_list {
-            let lost = |item: &Arc<Item>| loss(item, "a bare list of messages has no system prompt");
+            let lost = |item: &Sent| loss(item, "a bare list of messages has no system prompt");
             losses.extend(instructions.iter().map(lost));
         }
         return (bytes, losses);
@@ -73,7 +74,7 @@ pub(super) fn write(items: &[Arc<Item>], like: Option<&Session>) -> (Vec<u8>, Ve
 /// The body with other messages, and another system prompt if that changed.
 fn written_like(
     like: &Session,
-    instructions: &[Arc<Item>],
+    instructions: &[Sent],
     system: Option<&str>,
     messages: &str,
 ) -> Option<Vec<u8>> {
@@ -100,12 +101,12 @@ fn is_system_of<'a>(
     document: &Document<'a>,
     bytes: &'a [u8],
     system: &'a RawValue,
-    items: &[Arc<Item>],
+    items: &[Sent],
 ) -> bool {
     let mut reader = Reader::new(document.clone(), bytes);
     let was_read = reader.push_system(system).is_ok();
     let recorded = reader.conversation.recorded().iter().map(|recorded| &*recorded.item);
-    let is_same = |(one, other): (&Item, &Arc<Item>)| {
+    let is_same = |(one, other): (&Item, &Sent)| {
         one.parts == other.parts && one.cache_marker == other.cache_marker && one.kind == other.kind
     };
     was_read && reader.conversation.len() == items.len() && recorded.zip(items).all(is_same)

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::part::{self, Piece};
 use super::response::{self, Response};
-use crate::conversation::{Compaction, Conversation, Place};
+
 use crate::lowering::{Tag, found_summary};
 
 /// How Gemini CLI begins a summary of what was before.
@@ -236,11 +236,4 @@ fn is_only_said(item: &Item, part: &Part) -> Option<String> {
     }
 }
 
-/// Records an item. A summary means that there was a compaction, whose history is elsewhere.
-pub(crate) fn record(conversation: &mut Conversation, item: Item, place: Place) -> usize {
-    if item.summary.is_none() {
-        return conversation.push(item, place);
-    }
-    let compaction = Compaction { created_at: item.created_at, ..Compaction::new(BY, place) };
-    conversation.insert(compaction, item)
-}
+

@@ -4,43 +4,37 @@
 //! follow it directly; a message that is as it was read keeps its text.
 
 use std::collections::HashMap;
-use std::sync::Arc;
 
 use foldback_core::{Blob, File, Item, ItemKind, Media, Part, ResultPart, ToolCall, ToolInput, ToolResult};
 use serde_json::value::RawValue;
 
 use super::content::{address_of, array, array_like, lost_of_file, lost_of_image, object, quoted, tagged};
 use super::{Body, CALL_SOURCE, CONTENT_SOURCE, MESSAGE_SOURCE};
+use crate::conversation::Sent;
 use crate::document::Document;
 use crate::format::{Format, Loss, Session};
 use crate::lowering::Tag;
 
 /// A body of these items; everything but the messages is as in `like`.
-pub(super) fn write(items: &[Arc<Item>], like: Option<&Session>) -> (Vec<u8>, Vec<Loss>) {
+pub(super) fn write(items: &[Sent], like: Option<&Session>) -> (Vec<u8>, Vec<Loss>) {
     let mut writer = Writer { losses: Vec::new(), messages: Vec::new(), original: HashMap::new() };
     let document = like.and_then(|like| Document::new(like.bytes(), Format::OpenaiChat).ok());
     let body = document.as_ref().and_then(|document| Some((document, Body::of(document).ok()?)));
-    let (Some((document, body)), Some(like)) = (body, like) else {
+    let (Some((document, body)), Some(_)) = (body, like) else {
         writer.push_all(items, Keeps::OfficialFields);
         let messages = array(&writer.messages);
         return (format!("{{\"messages\":{messages}}}\n").into_bytes(), writer.losses);
     };
-    writer.original = originals(document, &body, like);
+    writer.original = originals(document, &body);
     writer.push_all(items, Keeps::Reasoning);
     let messages = array_like(body.messages.get(), &writer.messages);
     (document.with_replaced(body.messages, &messages), writer.losses)
 }
 
-/// The text of every message, by the item that was read from it.
-fn originals<'a>(
-    document: &Document<'a>,
-    body: &Body<'a>,
-    like: &Session,
-) -> HashMap<*const Item, &'a RawValue> {
+/// The text of every message, by the index of the item that was read from it.
+fn originals<'a>(document: &Document<'a>, body: &Body<'a>) -> HashMap<usize, &'a RawValue> {
     let messages = body.messages(document).unwrap_or_default();
-    let read = messages.into_iter().filter(|(_, item)| item.is_ok()).map(|(raw, _)| raw);
-    let recorded = like.conversations().iter().flat_map(|conversation| conversation.recorded());
-    recorded.map(|recorded| Arc::as_ptr(&recorded.item)).zip(read).collect()
+    messages.into_iter().filter(|(_, item)| item.is_ok()).map(|(raw, _)| raw).enumerate().collect()
 }
 
 /// What is lost where there is no place for JSON.
@@ -56,7 +50,7 @@ enum Keeps {
 struct Writer<'a> {
     losses: Vec<Loss>,
     messages: Vec<String>,
-    original: HashMap<*const Item, &'a RawValue>,
+    original: HashMap<usize, &'a RawValue>,
 }
 
 /// An assistant message that is being put together.
@@ -68,9 +62,14 @@ struct Answer {
 }
 
 impl Writer<'_> {
-    fn push_all(&mut self, items: &[Arc<Item>], keeps: Keeps) {
-        let is_sent = |item: &&Arc<Item>| !item.parts.is_empty();
-        let items: Vec<&Arc<Item>> = items.iter().filter(is_sent).collect();
+    /// The text of an item that is as it was read.
+    fn original(&self, item: &Sent) -> Option<String> {
+        item.recorded.and_then(|index| self.original.get(&index)).map(|raw| raw.get().to_owned())
+    }
+
+    fn push_all(&mut self, items: &[Sent], keeps: Keeps) {
+        let is_sent = |item: &&Sent| !item.parts.is_empty();
+        let items: Vec<&Sent> = items.iter().filter(is_sent).collect();
         for run in
             items.chunk_by(|one, next| one.kind == ItemKind::Assistant && next.kind == ItemKind::Assistant)
         {
@@ -86,9 +85,9 @@ impl Writer<'_> {
         self.losses.push(Loss { item_id: item.id.clone(), what: what.into() });
     }
 
-    fn push_message(&mut self, item: &Arc<Item>) {
-        if let Some(raw) = self.original.get(&Arc::as_ptr(item)) {
-            return self.messages.push(raw.get().to_owned());
+    fn push_message(&mut self, item: &Sent) {
+        if let Some(raw) = self.original(item) {
+            return self.messages.push(raw);
         }
         let role = match item.kind {
             ItemKind::System => "system",
@@ -186,13 +185,13 @@ impl Writer<'_> {
         written
     }
 
-    fn push_answers(&mut self, run: &[&Arc<Item>], keeps: Keeps) {
+    fn push_answers(&mut self, run: &[&Sent], keeps: Keeps) {
         let mut answer = Answer::default();
         for (index, item) in run.iter().enumerate() {
             let is_last = index + 1 == run.len();
             // Calls must end their message, so one with calls stays as it was only at the end.
             let stands_alone = answer.calls.is_empty() && (is_last || item.calls().next().is_none());
-            match self.original.get(&Arc::as_ptr(item)).map(|raw| raw.get().to_owned()) {
+            match self.original(item) {
                 Some(raw) if stands_alone => {
                     self.finish(&mut answer);
                     self.messages.push(raw);

@@ -1,13 +1,13 @@
 //! Writing items of the Responses API, for requests and for Codex rollouts.
 
 use std::collections::HashMap;
-use std::sync::Arc;
 
 use foldback_core::{
     Blob, CallId, File, Item, ItemKind, Media, Part, Reasoning, ResultPart, ToolCall, ToolInput, ToolResult,
 };
 
 use super::items::{CONTENT_SOURCE, FAILED, ITEM_SOURCE, LOCAL_SHELL, LOCAL_SHELL_CALL, OUTPUT_SOURCE};
+use crate::conversation::Sent;
 use crate::dialect::openai_chat::content::{address_of, array, lost_of_file, lost_of_image, object, quoted};
 use crate::format::Loss;
 use crate::lowering::Tag;
@@ -46,7 +46,7 @@ pub(crate) enum HasStatus {
 /// Writes items, each as one or more input items.
 pub(crate) struct Writer<'a> {
     style: Style,
-    originals: HashMap<*const Item, &'a str>,
+    originals: HashMap<usize, &'a str>,
     /// The type of the output that answers a call.
     output_types: HashMap<CallId, String>,
     /// What could not be written.
@@ -61,10 +61,10 @@ const FUNCTION_OUTPUT: &str = "function_call_output";
 
 impl<'a> Writer<'a> {
     /// A writer for `items`, some of which stand in a file as `originals` say.
-    pub(crate) fn new(style: Style, items: &[Arc<Item>], originals: HashMap<*const Item, &'a str>) -> Self {
+    pub(crate) fn new(style: Style, items: &[Sent], originals: HashMap<usize, &'a str>) -> Self {
         let mut output_types = HashMap::new();
         for item in items {
-            let original = originals.get(&Arc::as_ptr(item)).copied();
+            let original = item.recorded.and_then(|index| originals.get(&index)).copied();
             for (_, call) in item.calls() {
                 output_types.insert(call.id.clone(), output_type(call, original));
             }
@@ -73,8 +73,8 @@ impl<'a> Writer<'a> {
     }
 
     /// The input items that an item becomes; its own text where it is as it was read.
-    pub(crate) fn lower(&mut self, item: &Arc<Item>) -> Vec<String> {
-        if let Some(original) = self.originals.get(&Arc::as_ptr(item)) {
+    pub(crate) fn lower(&mut self, item: &Sent) -> Vec<String> {
+        if let Some(original) = item.recorded.and_then(|index| self.originals.get(&index)) {
             return vec![(*original).to_owned()];
         }
         match item.kind {

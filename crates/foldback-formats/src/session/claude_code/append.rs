@@ -7,19 +7,18 @@
 //! that it does not find once more.
 
 use std::borrow::Cow;
-use std::sync::Arc;
 
-use foldhash::{HashMap, HashMapExt, HashSet};
+use foldhash::{HashMap, HashMapExt};
 
-use foldback_core::{FinishReason, Item, ItemKind, Part, Timestamp, Usage};
+use foldback_core::{FinishReason, Item, ItemKind, Part, Text, Timestamp, Usage};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use super::record::ATTACHMENT_SOURCE;
-use crate::conversation::Conversation;
+use crate::conversation::{Extension, Sent};
 use crate::dialect::anthropic::blocks::{Str, json_text, write_block};
 use crate::file_end::FileEnd;
-use crate::format::{Contents, End, Loss, Session};
+use crate::format::{Committed, Contents, End, Loss, Session};
 use crate::jsonl;
 use crate::lowering::Tag;
 use crate::new_ids::NewIds;
@@ -91,22 +90,14 @@ fn last_time(bytes: &[u8]) -> Option<String> {
     })
 }
 
-/// The address of an item, and the record that attaches it.
-type Attached<'f> = (*const Item, Cow<'f, [u8]>);
+/// The index of an item, and the record that attaches it.
+type Attached<'f> = (usize, Cow<'f, [u8]>);
 
 /// Those items that are attachments, exactly as the conversation has them. None where their records
 /// cannot be read.
-fn attached<'f>(
-    conversation: &Conversation,
-    items: &[Arc<Item>],
-    last: &End,
-    file: &'f FileEnd<'_>,
-) -> Option<Vec<Attached<'f>>> {
-    let shown: HashSet<*const Item> = items.iter().map(Arc::as_ptr).collect();
-    let recorded = conversation.recorded().iter().map(|recorded| &recorded.item);
-    let unchanged = recorded.filter(|item| shown.contains(&Arc::as_ptr(item)));
-    let attached = unchanged.filter_map(|item| Some((Arc::as_ptr(item), last.attachments.get(&*item.id)?)));
-    attached.map(|(address, range)| Some((address, file.fetch(range.clone())?))).collect()
+fn attached<'f>(sent: &[Sent], last: &End, file: &'f FileEnd<'_>) -> Option<Vec<Attached<'f>>> {
+    let attached = sent.iter().filter_map(|sent| Some((sent.recorded?, last.attachments.get(&*sent.id)?)));
+    attached.map(|(index, range)| Some((index, file.fetch(range.clone())?))).collect()
 }
 
 /// What an attachment record attaches.
@@ -120,26 +111,20 @@ fn attachment(record: &[u8]) -> Option<&RawValue> {
     Some(record.attachment)
 }
 
-/// The records of a compaction after which the model sees `items`.
-pub(super) fn append(
-    contents: &Contents,
-    file: &FileEnd<'_>,
-    conversation: &Conversation,
-    items: &[Arc<Item>],
-) -> Option<Vec<u8>> {
+/// The records of a compaction.
+pub(super) fn append(contents: &Contents, file: &FileEnd<'_>, committed: &Committed<'_>) -> Option<Vec<u8>> {
+    let items = &committed.sent;
     let last = contents.end().filter(|end| end.can_go_on)?;
     let end = Ending::of(file, last)?;
     let mut writer = Writer::new(NewIds::for_end(file), end.shared, contents.model());
-    let attached = attached(conversation, items, last, file)?;
-    let attachments = attached.iter().filter_map(|(address, record)| Some((*address, attachment(record)?)));
+    let attached = attached(items, last, file)?;
+    let attachments = attached.iter().filter_map(|(index, record)| Some((*index, attachment(record)?)));
     writer.attachments.extend(attachments);
     let timestamp = end.timestamp.unwrap_or_else(|| rfc3339::print(Timestamp(0)));
     writer.timestamp = Some(timestamp.clone());
     let boundary = writer.ids.uuid();
     writer.parent = Some(boundary.clone());
     items.iter().for_each(|item| writer.push(item));
-    let tokens_before =
-        items.iter().filter_map(|item| item.summary.as_ref()).map(|summary| summary.tokens_before.0);
     let record = BoundaryOut {
         parent_uuid: None,
         logical_parent_uuid: end.uuid.as_deref(),
@@ -153,15 +138,15 @@ pub(super) fn append(
         level: "info",
         compact_metadata: MetadataOut {
             trigger: "manual",
-            pre_tokens: tokens_before.sum(),
-            foldback_copies: &writer.uuids,
+            pre_tokens: committed.note.tokens_before().0,
+            foldback: Extension::new(&committed.note, writer.copies),
         },
     };
     Some(jsonl::added(file.bytes(), [json_text(&record)].into_iter().chain(writer.records)))
 }
 
 /// A fresh session of these items.
-pub(super) fn write(items: &[Arc<Item>], like: Option<&Session>) -> (Vec<u8>, Vec<Loss>) {
+pub(super) fn write(items: &[Sent], like: Option<&Session>) -> (Vec<u8>, Vec<Loss>) {
     let file = like.map(|like| FileEnd::whole(like.bytes()));
     let end = like.zip(file.as_ref()).and_then(|(like, file)| Ending::of(file, like.end()?));
     let mut seed = Vec::new();
@@ -214,7 +199,7 @@ struct BoundaryOut<'a> {
 struct MetadataOut<'a> {
     trigger: &'a str,
     pre_tokens: u64,
-    foldback_copies: &'a [String],
+    foldback: Extension,
 }
 
 #[derive(Serialize)]
@@ -283,12 +268,14 @@ struct Writer<'a> {
     ids: NewIds,
     shared: Shared<'a>,
     model: &'a str,
-    /// What those items attach that are exactly as the file has them, by their addresses.
-    attachments: HashMap<*const Item, &'a RawValue>,
+    /// What those items attach that are exactly as the file has them, by their indices.
+    attachments: HashMap<usize, &'a RawValue>,
     /// The one time of all records of a compaction; in a fresh file each has its item's own.
     timestamp: Option<String>,
     parent: Option<String>,
-    uuids: Vec<String>,
+    /// The uuids of records, and where in the view their items stand.
+    copies: Vec<(Text, usize)>,
+    position: usize,
     records: Vec<String>,
     losses: Vec<Loss>,
 }
@@ -302,14 +289,16 @@ impl<'a> Writer<'a> {
             attachments: HashMap::new(),
             timestamp: None,
             parent: None,
-            uuids: Vec::new(),
+            copies: Vec::new(),
+            position: 0,
             records: Vec::new(),
             losses: Vec::new(),
         }
     }
 
-    fn push(&mut self, item: &Arc<Item>) {
-        if let Some(attachment) = self.attachments.get(&Arc::as_ptr(item)) {
+    fn push(&mut self, item: &Sent) {
+        self.position = item.position;
+        if let Some(attachment) = item.recorded.and_then(|index| self.attachments.get(&index)) {
             return self.push_attachment(item, attachment.get());
         }
         let (attachments, others): (Vec<&Part>, Vec<&Part>) = item.parts.iter().partition(
@@ -408,8 +397,8 @@ impl<'a> Writer<'a> {
 
     fn add(&mut self, record: String, uuid: String) {
         self.records.push(record);
-        self.parent = Some(uuid.clone());
-        self.uuids.push(uuid);
+        self.copies.push((uuid.as_str().into(), self.position));
+        self.parent = Some(uuid);
     }
 }
 

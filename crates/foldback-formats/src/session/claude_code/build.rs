@@ -10,7 +10,7 @@ use smallvec::SmallVec;
 
 use super::name::Key;
 use super::record::{Compact, Kind, Parent, Record};
-use crate::conversation::{Cleared, Compaction, Conversation, Place, Shown};
+use crate::conversation::{Cleared, Conversation, Made, Place, Seen, Shown};
 use crate::lowering;
 use crate::pieces::Line;
 
@@ -46,8 +46,8 @@ struct Builder<'b, S> {
     conversation: Conversation,
     /// The item that holds a message, by the message's id.
     messages: HashMap<&'b str, usize>,
-    /// The items of each record, by the record's line index.
-    items: Vec<SmallVec<[usize; 2]>>,
+    /// What each record became, by the record's line index.
+    items: Vec<SmallVec<[Seen; 2]>>,
     /// Where the result of a call is, item and part, in the records of the branch up to `results_end`:
     /// few agents clear results, so that they are looked for when one does.
     results: HashMap<&'b str, (usize, usize)>,
@@ -113,12 +113,12 @@ impl<'b, S: FnMut(usize) -> Vec<Arc<Item>>> Builder<'b, S> {
                         item.usage = usage.or(item.usage);
                         item.finish_reason = finish_reason.or(item.finish_reason);
                     });
-                    at.push(began);
+                    at.push(Seen::Item(began));
                 }
-                None => at.push(self.conversation.push(item, self.place(index))),
+                None => at.push(Seen::Item(self.conversation.push(item, self.place(index)))),
             }
         }
-        if let (Some(id), None, Some(&item)) = (message_id, began, at.last()) {
+        if let (Some(id), None, Some(&Seen::Item(item))) = (message_id, began, at.last()) {
             self.messages.insert(id, item);
         }
         self.items[index] = at;
@@ -129,7 +129,7 @@ impl<'b, S: FnMut(usize) -> Vec<Arc<Item>>> Builder<'b, S> {
         let end = self.branch.partition_point(|&other| other < index);
         let lines = self.lines;
         for &earlier in &self.branch[self.results_end.min(end)..end] {
-            if let Some(&item) = self.items[earlier].first() {
+            if let Some(&Seen::Item(item)) = self.items[earlier].first() {
                 let calls = lines[earlier].record.answered().enumerate();
                 self.results.extend(calls.map(|(part_index, call)| (call, (item, part_index))));
             }
@@ -144,21 +144,48 @@ impl<'b, S: FnMut(usize) -> Vec<Arc<Item>>> Builder<'b, S> {
         let after = &self.branch[start..];
         let is_boundary = |&&other: &&usize| self.lines[other].record.kind == Kind::CompactBoundary;
         let until = after.iter().position(|other| is_boundary(&other)).unwrap_or(after.len());
-        let copies: HashSet<Key<'_>> = compact.copies.iter().map(|uuid| Key::from(&**uuid)).collect();
+        let copies = compact.foldback.as_ref().map(|own| own.copies.iter().map(|(uuid, _)| Key::from(&**uuid)));
+        let copies: Option<HashSet<Key<'_>>> = copies.map(Iterator::collect);
         let is_put_in = |&index: &usize| {
             let record = &self.lines[index].record;
-            match copies.is_empty() {
-                true => record.is_summary,
-                false => record.uuid.as_ref().is_some_and(|uuid| copies.contains(&uuid.key())),
+            match &copies {
+                None => record.is_summary,
+                Some(copies) => record.uuid.as_ref().is_some_and(|uuid| copies.contains(&uuid.key())),
             }
         };
         let put_in: Vec<usize> = after[..until].iter().copied().filter(is_put_in).collect();
-        self.compact_to(index, compact, put_in);
+        let (place, own) = (self.place(index), compact.foldback.as_ref());
+        let note = own.and_then(|own| own.note.clone());
+        if note.is_some_and(|note| self.conversation.take(note, None, place)) {
+            self.repeat(own.map_or(&[][..], |own| &own.copies));
+            self.end(index, put_in);
+        } else {
+            self.compact_to(index, compact, put_in);
+        }
+    }
+
+    /// Takes records for what they repeat.
+    fn repeat(&mut self, copies: &[(Text, usize)]) {
+        for (uuid, position) in copies {
+            let seen = self.conversation.visible().get(*position).copied();
+            if let (Some(record), Some(seen)) = (self.record_named((&**uuid).into()), seen) {
+                self.items[record].push(seen);
+            }
+        }
+    }
+
+    /// Leaves what a boundary at `index` put in, and what is hidden now, as it is.
+    fn end(&mut self, index: usize, put_in: Vec<usize>) {
+        self.shown.extend(put_in);
+        // What is hidden now must not grow.
+        self.messages.clear();
+        self.results.clear();
+        self.results_end = self.branch.partition_point(|&other| other <= index);
     }
 
     fn compact_to(&mut self, index: usize, compact: &Compact, put_in: Vec<usize>) {
         let place = self.place(index);
-        let mut preserved: Vec<usize> = Vec::new();
+        let mut preserved: Vec<Seen> = Vec::new();
         let mut is_new = HashSet::new();
         // A file that asks for more than is followed is not worked out any further.
         let is_left = self.conversation.left_at().is_some();
@@ -167,7 +194,7 @@ impl<'b, S: FnMut(usize) -> Vec<Arc<Item>>> Builder<'b, S> {
             let items = self.items[record].iter().copied();
             preserved.extend(items.filter(|&item| is_new.insert(item)));
         }
-        let by = if compact.copies.is_empty() { BY } else { BY_FOLDBACK };
+        let by = if compact.foldback.is_some() { BY_FOLDBACK } else { BY };
         let tokens_before = compact.tokens_before.unwrap_or(Tokens::ZERO);
         let hidden_count = self.conversation.visible().len().saturating_sub(preserved.len());
         let mut shown: Vec<Shown> = Vec::new();
@@ -187,15 +214,11 @@ impl<'b, S: FnMut(usize) -> Vec<Arc<Item>>> Builder<'b, S> {
             }
         }
         shown.extend(preserved.into_iter().map(Shown::Kept));
-        let mut compaction = Compaction::new(by, place);
-        compaction.created_at = self.lines[index].record.created_at;
-        compaction.tokens_before = compact.tokens_before;
-        self.conversation.replace(compaction, shown);
-        self.shown.extend(put_in);
-        // What is hidden now must not grow.
-        self.messages.clear();
-        self.results.clear();
-        self.results_end = self.branch.partition_point(|&other| other <= index);
+        let mut made = Made::by(by, place);
+        made.created_at = self.lines[index].record.created_at;
+        made.tokens_before = compact.tokens_before;
+        self.conversation.replace(made, shown);
+        self.end(index, put_in);
     }
 
     /// The records that a boundary keeps, in order.
@@ -238,16 +261,17 @@ impl<'b, S: FnMut(usize) -> Vec<Arc<Item>>> Builder<'b, S> {
         }
         for uuid in &compact.cleared_attachments {
             let record = self.record_named((&**uuid).into());
-            for &item_index in record.map_or(&[][..], |record| &self.items[record]) {
+            for &seen in record.map_or(&[][..], |record| &self.items[record]) {
+                let Seen::Item(item_index) = seen else { continue };
                 let parts =
                     self.conversation.recorded().get(item_index).map_or(0, |one| one.item.parts.len());
                 let gone = |part_index| Cleared { item_index, part_index, replacement: None };
                 cleared.extend((0..parts).map(gone));
             }
         }
-        let mut compaction = Compaction::new(BY, self.place(index));
-        compaction.created_at = self.lines[index].record.created_at;
-        compaction.tokens_before = compact.tokens_before;
-        self.conversation.clear(compaction, cleared);
+        let mut made = Made::by(BY, self.place(index));
+        made.created_at = self.lines[index].record.created_at;
+        made.tokens_before = compact.tokens_before;
+        self.conversation.clear(made, cleared);
     }
 }

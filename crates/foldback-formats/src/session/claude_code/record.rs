@@ -8,6 +8,7 @@ use serde_json::value::RawValue;
 
 use super::name::Name;
 use super::{attachment, items};
+use crate::conversation::Extension;
 use crate::dialect::anthropic::blocks::{Content, Str, Streamed, read_blocks};
 use crate::{json, rfc3339};
 
@@ -89,8 +90,8 @@ pub(super) struct Compact {
     pub(super) preserved: Vec<Box<str>>,
     /// The same as the first and the last of a chain.
     pub(super) segment: Option<(Box<str>, Box<str>)>,
-    /// The uuids of records after the boundary that it put in.
-    pub(super) copies: Vec<Box<str>>,
+    /// What foldback noted, and the records after the boundary that it put in.
+    pub(super) foldback: Option<Extension>,
     pub(super) cleared_calls: Vec<Box<str>>,
     pub(super) cleared_attachments: Vec<Box<str>>,
 }
@@ -171,8 +172,7 @@ struct CompactLine<'a> {
     preserved_segment: Option<SegmentLine<'a>>,
     #[serde(borrow)]
     preserved_messages: Option<PreservedLine<'a>>,
-    #[serde(borrow)]
-    foldback_copies: Option<Vec<Str<'a>>>,
+    foldback: Option<Extension>,
     #[serde(borrow)]
     compacted_tool_ids: Option<Vec<Str<'a>>>,
     #[serde(borrow, rename = "clearedAttachmentUUIDs")]
@@ -286,7 +286,7 @@ impl Record {
             tokens_before: None,
             preserved: Vec::new(),
             segment: None,
-            copies: Vec::new(),
+            foldback: None,
             cleared_calls: Vec::new(),
             cleared_attachments: Vec::new(),
         };
@@ -317,7 +317,7 @@ impl Compact {
             tokens_before: line.pre_tokens.map(Tokens),
             preserved: texts(preserved),
             segment,
-            copies: texts(line.foldback_copies),
+            foldback: line.foldback,
             cleared_calls: texts(line.compacted_tool_ids),
             cleared_attachments: texts(line.cleared_attachment_uuids),
         }

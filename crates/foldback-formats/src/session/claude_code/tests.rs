@@ -4,6 +4,7 @@ use foldback_core::{EstimatingCounter, Item, ItemKind, Part, Tokens};
 use serde_json::{Value, json};
 
 use super::*;
+use crate::conversation::testing::{compacted, sent, view_of};
 use crate::conversation::Conversation;
 use crate::error::Fault;
 use crate::format::WrittenAs;
@@ -122,8 +123,8 @@ fn a_boundary_that_preserved_messages_shows_them_behind_its_summary() {
     let said = history(main);
     assert_eq!(texts(&said)[0], "Port the importer from Python to Rust.");
     assert!(said.iter().all(|item| item.summary.is_none()));
-    let [cleared, compacted] = main.compactions() else { panic!("two compactions") };
-    assert_eq!(cleared.cleared.len(), 3);
+    let [cleared, compacted] = main.steps() else { panic!("two compactions") };
+    assert_eq!(cleared.blocks[0].edits.len(), 3);
     assert_eq!(compacted.tokens_before, Some(Tokens(15500)));
 }
 
@@ -159,7 +160,7 @@ fn kept_items_may_come_before_the_summary_and_every_kind_comes_back() {
     let summary = lowering::found_summary(summary, "floor", 3, Tokens(70));
     items.insert(2, Arc::new(summary));
     items.push(Arc::new(Item::text("n", ItemKind::Notification, "a job ended")));
-    let written = session.compacted(main, &items);
+    let written = compacted(&session, main, &items);
     assert!(written.to_bytes().starts_with(session.bytes()));
     let again = Session::read(written.to_bytes()).unwrap();
     let main_again = &again.conversations()[0];
@@ -168,10 +169,10 @@ fn kept_items_may_come_before_the_summary_and_every_kind_comes_back() {
     assert_eq!(kinds(&seen), kinds(&items));
     assert!(seen.iter().zip(&items).all(|(seen, item)| seen.parts == item.parts));
     assert!(seen[2].summary.is_some());
-    assert_eq!(main_again.compactions()[0].tokens_before, Some(Tokens(70)));
+    assert_eq!(main_again.steps().len(), 1);
     assert_eq!(history(main_again).len(), history(main).len());
-    assert_eq!(session.compacted(main, &items).to_bytes(), written.to_bytes());
-    let twice = again.compacted(main_again, &seen[..1]);
+    assert_eq!(compacted(&session, main, &items).to_bytes(), written.to_bytes());
+    let twice = compacted(&again, main_again, &seen[..1]);
     let twice = Session::read(twice.to_bytes()).unwrap();
     assert_eq!(view(&twice.conversations()[0]).len(), 1);
     assert_eq!(history(&twice.conversations()[0]).len(), history(main).len());
@@ -181,7 +182,7 @@ fn kept_items_may_come_before_the_summary_and_every_kind_comes_back() {
 fn what_the_agent_writes_after_a_compaction_is_seen() {
     let session = fixture("sub-agent.jsonl");
     let main = &session.conversations()[0];
-    let written = session.compacted(main, &view(main)[..1]).to_bytes();
+    let written = compacted(&session, main, &view(main)[..1]).to_bytes();
     let last: Value =
         serde_json::from_slice(written.trim_ascii_end().rsplit(|byte| *byte == b'\n').next().unwrap())
             .unwrap();
@@ -212,14 +213,14 @@ fn a_file_may_begin_at_a_boundary() {
     let session = fixture("history-elsewhere.jsonl");
     let main = &session.conversations()[0];
     assert_eq!(view(main).len(), 4);
-    assert_eq!(history(main).len(), 3);
+    assert_eq!(history(main).len(), 4, "what the summary stands for is not there");
 }
 
 #[test]
 fn a_fresh_file_holds_what_was_written() {
     let session = fixture("running.jsonl");
     let items = view(&session.conversations()[0]);
-    let written = crate::format::write(Format::ClaudeCode, &items, None).unwrap();
+    let written = crate::format::write(Format::ClaudeCode, &sent(&items, None), None).unwrap();
     assert_eq!(written.losses, []);
     let again = Session::read(written.to_bytes()).unwrap();
     assert_eq!(again.problems(), []);
@@ -233,7 +234,7 @@ fn a_summary_in_a_fresh_file_is_one_wherever_it_stands() {
     };
     let items = [Item::user("u", "one"), summary("s"), Item::user("v", "two")].map(Arc::new);
     for items in [&items[..], &items[1..]] {
-        let written = crate::format::write(Format::ClaudeCode, items, None).unwrap();
+        let written = crate::format::write(Format::ClaudeCode, &sent(items, None), None).unwrap();
         let seen = view(&Session::read(written.to_bytes()).unwrap().conversations()[0]);
         let are_summaries =
             |items: &[Arc<Item>]| items.iter().map(|item| item.summary.is_some()).collect::<Vec<_>>();
@@ -263,7 +264,7 @@ fn circles_and_odd_records_are_survived() {
 
 /// What the model sees and what was said, when a compaction to `items` was added and read again.
 fn compacted_again(session: &Session, items: &[Arc<Item>]) -> (Vec<String>, Vec<String>) {
-    let written = session.compacted(&session.conversations()[0], items);
+    let written = compacted(&session, &session.conversations()[0], items);
     let again = Session::read(written.to_bytes()).unwrap();
     let main = &again.conversations()[0];
     (texts(&view(main)), texts(&history(main)))
@@ -283,7 +284,7 @@ fn attachments_stay_what_they_are_unless_they_were_changed() {
     ]);
     let mut items = view(&session.conversations()[0]);
     items[2] = Arc::new(Item::text("y", ItemKind::Context, "- gardener"));
-    let written = session.compacted(&session.conversations()[0], &items).to_bytes();
+    let written = compacted(&session, &session.conversations()[0], &items).to_bytes();
     let added = std::str::from_utf8(&written[session.bytes().len()..]).unwrap();
     let records: Vec<Value> = added.lines().skip(2).map(|line| serde_json::from_str(line).unwrap()).collect();
     let kinds: Vec<&str> = records.iter().map(|record| record["type"].as_str().unwrap()).collect();
@@ -308,7 +309,7 @@ fn a_compaction_goes_on_from_what_was_read_last_and_not_from_a_broken_record() {
         let session = Session::read(format!("{}\n{broken}", lines.join("\n")).into_bytes()).unwrap();
         assert_eq!(session.problems().len(), 1);
         let items = view(&session.conversations()[0]);
-        let written = session.compacted(&session.conversations()[0], &items[1..]);
+        let written = compacted(&session, &session.conversations()[0], &items[1..]);
         assert_eq!(written.written_as, WrittenAs::Appended(Format::ClaudeCode));
         assert!(written.to_bytes().starts_with(session.bytes()));
         let (seen, said) = compacted_again(&session, &items[1..]);
@@ -325,7 +326,7 @@ fn a_session_whose_end_cannot_be_named_is_written_anew() {
         let session = session(&[start.as_slice(), &[end]].concat());
         let main = &session.conversations()[0];
         let items = view(main);
-        let written = session.compacted(main, &items[1..]);
+        let written = compacted(&session, main, &items[1..]);
         assert_eq!(written.written_as, WrittenAs::Fresh(Format::ClaudeCode));
         let seen = texts(&items[1..]);
         assert_eq!(compacted_again(&session, &items[1..]), (seen.clone(), seen));
@@ -351,10 +352,11 @@ fn a_compaction_of_a_long_file_is_the_same_where_only_its_end_is_read() {
     let contents = Contents::read_from(&source, Some(Format::ClaudeCode)).unwrap();
     let conversation = &contents.conversations()[0];
     let items: Vec<Arc<Item>> = view(conversation).split_off(78);
-    let behind = contents.compacted_behind(&source, conversation, &items).unwrap();
+    let committed = contents.committed(conversation, &view_of(conversation, &items), 0);
+    let behind = contents.compacted_behind(&source, &committed).unwrap();
     let held = whole.conversations()[0].recorded().iter().map(|recorded| Arc::clone(&recorded.item));
     let held: Vec<Arc<Item>> = held.skip(78).collect();
-    let written = whole.compacted(&whole.conversations()[0], &held);
+    let written = compacted(&whole, &whole.conversations()[0], &held);
     assert!(behind.begins_with_session() && written.begins_with_session());
     assert_eq!(str::from_utf8(behind.added()), str::from_utf8(written.added()));
     assert_eq!(behind.written_as, written.written_as);
@@ -379,7 +381,8 @@ fn attachments_before_the_end_of_a_long_file_are_written_as_it_has_them() {
     let conversation = &contents.conversations()[0];
     let items = view(conversation);
     assert!(texts(&items[1..2])[0].contains("prune"), "the attachment");
-    let behind = contents.compacted_behind(&source, conversation, &items[1..3]).unwrap();
+    let committed = contents.committed(conversation, &view_of(conversation, &items[1..3]), 0);
+    let behind = contents.compacted_behind(&source, &committed).unwrap();
     let added = str::from_utf8(behind.added()).unwrap();
     let records: Vec<Value> = added.trim().lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     assert_eq!(records[1]["attachment"], attachment);
@@ -405,7 +408,7 @@ fn a_record_that_was_written_twice_is_read_once_and_a_compaction_still_goes_behi
         let conversation = &session.conversations()[0];
         assert_eq!(texts(&history(conversation)), expected, "record {repeated}");
         assert_eq!(session.branches().len(), 0, "record {repeated}");
-        let written = session.compacted(conversation, &view(conversation)[2..]);
+        let written = compacted(&session, conversation, &view(conversation)[2..]);
         assert!(written.begins_with_session(), "record {repeated}");
     }
     let edited = [once.as_slice(), &[at(assistant("a2", Some("r1"), "msg2", &said("other")), 4)]].concat();

@@ -6,6 +6,7 @@ use foldback_core::{Item, ItemKind, Part, ResultPart, Text, Timestamp, Tokens, T
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
+use crate::conversation::Extension;
 use crate::dialect::openai_responses::items::read_item;
 use crate::format::SubAgentOf;
 use crate::lowering::found_summary;
@@ -85,6 +86,7 @@ pub(super) struct Compacted<'a> {
     pub(super) message: String,
     /// What the model sees afterwards; older versions do not say.
     pub(super) replacement: Option<Vec<ReadItem<'a>>>,
+    pub(super) foldback: Option<Extension>,
 }
 
 impl<'a> Record<'a> {
@@ -193,13 +195,16 @@ fn compacted(payload: &RawValue) -> Result<Compacted<'_>, serde_json::Error> {
         message: Option<String>,
         #[serde(borrow, default)]
         replacement_history: Option<Vec<&'a RawValue>>,
+        #[serde(default)]
+        foldback: Option<Extension>,
     }
     let fields: Fields<'_> = serde_json::from_str(payload.get())?;
     let replacement = fields.replacement_history.map(|items| {
         let items = items.into_iter().map(|raw| read(raw));
         items.filter_map(Result::transpose).collect::<Result<Vec<_>, _>>()
     });
-    Ok(Compacted { message: fields.message.unwrap_or_default(), replacement: replacement.transpose()? })
+    let (message, foldback) = (fields.message.unwrap_or_default(), fields.foldback);
+    Ok(Compacted { message, replacement: replacement.transpose()?, foldback })
 }
 
 /// An item, if it is one that the model sees.

@@ -1,17 +1,16 @@
 //! Writing rollouts: a compaction added to one, and a fresh one.
 
 use std::collections::HashMap;
-use std::sync::Arc;
 
 use foldback_core::{Item, ItemKind, Part, Timestamp};
 
 use super::ending::{Ending, ordinal_of};
 use super::records::{SUMMARY_PREFIX, looks_failed};
 use super::{Rollout, jsonl};
-use crate::conversation::Conversation;
+use crate::conversation::{Conversation, Extension, Sent};
 use crate::dialect::openai_chat::content::{array, object, quoted};
 use crate::dialect::openai_responses::write::{HasStatus, Style, TakesReasoning, Writer};
-use crate::format::{Loss, Session};
+use crate::format::{Committed, Loss, Session};
 use crate::lowering::Tag;
 use crate::new_ids::NewIds;
 use crate::rfc3339;
@@ -28,14 +27,12 @@ fn tagged(tag: Tag, text: &str) -> String {
     }
 }
 
-/// The session and a compaction after which the model sees `items`.
-pub(super) fn append(session: &Session, conversation: &Conversation, items: &[Arc<Item>]) -> Vec<u8> {
+/// The session and a compaction.
+pub(super) fn append(session: &Session, committed: &Committed<'_>) -> Vec<u8> {
+    let (conversation, items) = (committed.conversation, &committed.sent[..]);
     let rollout = Rollout::read(session.bytes());
-    let indices = conversation.indices();
-    let originals: HashMap<*const Item, &str> = indices
-        .into_iter()
-        .filter_map(|(address, index)| Some((address, rollout.texts.get(index).copied().flatten()?)))
-        .collect();
+    let texts = rollout.texts.iter().enumerate();
+    let originals: HashMap<usize, &str> = texts.filter_map(|(index, text)| Some((index, (*text)?))).collect();
     let mut writer = Writer::new(STYLE, items, originals);
     let history: Vec<String> = items.iter().flat_map(|item| writer.lower(item)).collect();
     let summary = items.iter().find(|item| item.summary.is_some()).map(|item| text_of(item));
@@ -43,6 +40,7 @@ pub(super) fn append(session: &Session, conversation: &Conversation, items: &[Ar
     let payload = object(&[
         ("message", quoted(message.as_deref().unwrap_or_default())),
         ("replacement_history", array(&history)),
+        ("foldback", Extension::new(&committed.note, Vec::new()).json()),
     ]);
     let time = rollout.time.as_deref().map_or_else(|| rfc3339::print(Timestamp(0)), ToOwned::to_owned);
     let event = object(&[("type", quoted("context_compacted"))]);
@@ -60,14 +58,14 @@ pub(super) fn append(session: &Session, conversation: &Conversation, items: &[Ar
 }
 
 /// Whether everything that Codex told the model about where it works is among `items` as it was.
-fn keeps_what_was_told(conversation: &Conversation, items: &[Arc<Item>]) -> bool {
+fn keeps_what_was_told(conversation: &Conversation, items: &[Sent]) -> bool {
     let is_told = |item: &Item| match item.kind {
         ItemKind::System | ItemKind::Developer => true,
         ItemKind::Context => item.summary.is_none(),
         ItemKind::User | ItemKind::Assistant | ItemKind::Tool | ItemKind::Notification => false,
     };
-    let seen = conversation.visible().iter().filter_map(|&index| conversation.recorded().get(index));
-    let mut told = seen.map(|recorded| &recorded.item).filter(|item| is_told(item)).peekable();
+    let seen = conversation.visible().iter().filter_map(|&seen| conversation.item(seen));
+    let mut told = seen.filter(|item| is_told(item)).peekable();
     let mut kept = items.iter().filter(|item| is_told(item));
     told.peek().is_some() && told.all(|told| kept.any(|kept| kept.parts == told.parts))
 }
@@ -90,7 +88,7 @@ impl Records {
 }
 
 /// A fresh rollout, of the same session where there is one.
-pub(super) fn write(items: &[Arc<Item>], like: Option<&Session>) -> (Vec<u8>, Vec<Loss>) {
+pub(super) fn write(items: &[Sent], like: Option<&Session>) -> (Vec<u8>, Vec<Loss>) {
     let reasoning = if like.is_some() { TakesReasoning::Any } else { TakesReasoning::Sealed };
     let mut writer = Writer::new(Style { reasoning, ..STYLE }, items, HashMap::new());
     let mut time = items.iter().find_map(|item| item.created_at).unwrap_or(Timestamp(0));
@@ -102,7 +100,7 @@ pub(super) fn write(items: &[Arc<Item>], like: Option<&Session>) -> (Vec<u8>, Ve
         time = item.created_at.unwrap_or(time);
         let stamp = rfc3339::print(time);
         for payload in writer.lower(item) {
-            records.push(&stamp, "response_item", &one_line(payload));
+            records.push(&stamp, "response_item", &jsonl::one_line(payload));
         }
         if let Some(payload) = mirror(item) {
             records.push(&stamp, "event_msg", &payload);
@@ -142,11 +140,6 @@ const SESSION_LINES_MAX: usize = 10;
 
 fn record(time: &str, kind: &str, payload: String) -> String {
     object(&[("timestamp", quoted(time)), ("type", quoted(kind)), ("payload", payload)])
-}
-
-/// JSON of other files may be laid out on several lines; within its strings there are no line ends.
-fn one_line(json: String) -> String {
-    if json.contains(['\n', '\r']) { json.replace(['\n', '\r'], " ") } else { json }
 }
 
 /// The event that Codex shows for a message when it resumes a session.

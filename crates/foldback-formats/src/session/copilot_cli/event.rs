@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use super::BY;
-use crate::conversation::Place;
+use crate::conversation::{Extension, Place};
 use crate::error::Problem;
 use crate::lowering::{Tag, found_summary};
 use crate::rfc3339;
@@ -54,8 +54,8 @@ pub(super) struct Compacted {
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct PutIn {
-    /// The ids of the events behind it that are copies.
-    pub(super) copies: Vec<Text>,
+    /// The compaction, and the ids of the events behind it that are copies.
+    pub(super) made: Extension,
     /// Whether the instructions stay as they are.
     pub(super) keeps_instructions: bool,
     /// Whether the summary is no summary: the agent does not look at a compaction without one.

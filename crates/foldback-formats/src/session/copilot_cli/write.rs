@@ -1,7 +1,6 @@
 //! Items as events of Copilot CLI.
 
 use std::borrow::Cow;
-use std::sync::Arc;
 
 use foldback_core::{
     Blob, Item, ItemKind, Json, Media, Part, Reasoning, ResultPart, Text, ToolCall, ToolInput, ToolResult,
@@ -11,8 +10,8 @@ use serde_json::{Value, json};
 
 use super::BY;
 use super::event::PutIn;
-use crate::conversation::Conversation;
-use crate::format::{Loss, Session};
+use crate::conversation::{Extension, Sent};
+use crate::format::{Committed, Loss, Session};
 use crate::jsonl;
 use crate::lowering::Tag;
 use crate::new_ids::NewIds;
@@ -274,15 +273,20 @@ fn result_data(result: &ToolResult) -> impl Serialize {
     }
 }
 
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct CompletedOut<'a> {
+    success: bool,
+    foldback: PutIn,
+    summary_content: &'a str,
+}
+
 /// Events that a compaction adds before the one that completes it.
 const EVENTS_BEFORE: usize = 2;
 
 /// The session with a compaction added; `None` where an item cannot be written.
-pub(super) fn compaction(
-    session: &Session,
-    conversation: &Conversation,
-    items: &[Arc<Item>],
-) -> Option<Vec<u8>> {
+pub(super) fn compaction(session: &Session, committed: &Committed<'_>) -> Option<Vec<u8>> {
+    let (conversation, items) = (committed.conversation, &committed.sent[..]);
     let recorded = || conversation.recorded().iter();
     let last = recorded().filter_map(|recorded| recorded.item.created_at).max();
     let mut events = Events {
@@ -292,10 +296,9 @@ pub(super) fn compaction(
         timestamp: rfc3339::print(last.unwrap_or(foldback_core::Timestamp(0))),
         losses: Vec::new(),
     };
-    let is_instruction = |item: &&Arc<Item>| item.kind.is_instruction();
-    let visible = conversation.visible().iter().filter_map(|&index| conversation.recorded().get(index));
-    let shown = visible.map(|recorded| &recorded.item).filter(is_instruction);
-    let instruction_count = items.iter().take_while(is_instruction).count();
+    let visible = conversation.visible().iter().filter_map(|&seen| conversation.item(seen));
+    let shown = visible.filter(|item| item.kind.is_instruction());
+    let instruction_count = items.iter().take_while(|item| item.kind.is_instruction()).count();
     let (instructions, rest) = items.split_at(instruction_count);
     let keeps_instructions = instructions.iter().map(|item| &item.parts).eq(shown.map(|item| &item.parts));
     let rest = if keeps_instructions { rest } else { items };
@@ -306,16 +309,22 @@ pub(super) fn compaction(
     events.push("session.compaction_start", json!({}));
     let id = events.ids.uuid();
     let start = events.parent.replace(id.clone());
-    copied.iter().for_each(|item| events.item(item));
+    let mut copies = Vec::new();
+    for item in copied {
+        let first = events.lines.len();
+        events.item(item);
+        let ids = events.lines[first..].iter().filter_map(|line| id_of(line));
+        copies.extend(ids.map(|id| (id, item.position)));
+    }
     if !events.losses.is_empty() {
         return None;
     }
     let lines = std::mem::take(&mut events.lines);
+    let made = Extension::new(&committed.note, copies);
     let (before, copies) = lines.split_at_checked(EVENTS_BEFORE)?;
-    let copy_ids = copies.iter().filter_map(|line| id_of(line)).collect();
-    let put_in = PutIn { copies: copy_ids, keeps_instructions, has_no_summary: summary.is_none() };
+    let put_in = PutIn { made, keeps_instructions, has_no_summary: summary.is_none() };
     let summary = summary.map_or(NO_SUMMARY, |summary| summary);
-    let data = json!({ "success": true, "foldback": put_in, "summaryContent": summary });
+    let data = CompletedOut { success: true, foldback: put_in, summary_content: summary };
     events.parent = start;
     events.push_as(&id, "session.compaction_complete", data);
     let complete = events.lines.pop()?;
@@ -339,7 +348,7 @@ fn last_id(bytes: &[u8]) -> Option<String> {
 }
 
 /// A fresh file, of the same session where there is one.
-pub(super) fn file(items: &[Arc<Item>], like: Option<&Session>) -> (Vec<u8>, Vec<Loss>) {
+pub(super) fn file(items: &[Sent], like: Option<&Session>) -> (Vec<u8>, Vec<Loss>) {
     let names: Vec<&str> = items.iter().map(|item| &*item.id).collect();
     let mut events = Events {
         lines: Vec::new(),

@@ -9,7 +9,7 @@ use serde_json::value::RawValue;
 use super::message::{self, Message, Reader};
 use super::write::{self, WrittenMessage};
 use super::{content, reading};
-use crate::conversation::{Compaction, Conversation, Place, Shown};
+use crate::conversation::{Conversation, Extension, Made, Note, Place, Seen, Shown};
 use crate::error::{FormatError, Problem};
 use crate::format::{Format, Reading, Session};
 use crate::jsonl;
@@ -55,6 +55,7 @@ struct Set<'a> {
     last_updated: Option<String>,
     #[serde(borrow)]
     messages: Option<Vec<Message<'a>>>,
+    foldback: Option<Extension>,
 }
 
 impl<'a> Line<'a> {
@@ -80,7 +81,7 @@ struct Slot<'a> {
 /// What happened, in order; messages by their slot.
 enum Step {
     Message(usize),
-    Set { slots: Vec<usize>, place: Place, at: Option<String> },
+    Set { slots: Vec<usize>, place: Place, at: Option<String>, foldback: Option<Extension> },
     RewindTo { id: Text, place: Place },
 }
 
@@ -95,8 +96,14 @@ pub(super) fn read(bytes: &[u8]) -> Result<Reading, FormatError> {
     for step in steps {
         match step {
             Step::Message(slot) => slots.get(slot).map_or(Ok(()), |slot| replay.say(slot)),
-            Step::Set { slots: set, place, at } => {
-                replay.set(set.iter().filter_map(|slot| slots.get(*slot)), place, at.as_deref())
+            Step::Set { slots: set, place, at, foldback } => {
+                let is_taken = foldback.is_some_and(|own| replay.take(own, place));
+                match is_taken {
+                    true => Ok(()),
+                    false => {
+                        replay.set(set.iter().filter_map(|slot| slots.get(*slot)), place, at.as_deref())
+                    }
+                }
             }
             Step::RewindTo { id, place } => {
                 replay.rewind(&id, place);
@@ -142,7 +149,8 @@ fn steps<'a>(
                     slot_of.extend(message.id.clone().map(|id| (id, slots.len())));
                     slots.push(Slot { message, place });
                 }
-                steps.push(Step::Set { slots: (first..slots.len()).collect(), place, at: set.last_updated });
+                let (slots, at) = ((first..slots.len()).collect(), set.last_updated);
+                steps.push(Step::Set { slots, place, at, foldback: set.foldback });
             }
         }
     }
@@ -154,7 +162,7 @@ fn steps<'a>(
 struct Replay {
     conversation: Conversation,
     reader: Reader,
-    seen: Vec<(Option<String>, Vec<usize>)>,
+    seen: Vec<(Option<String>, Vec<Seen>)>,
     said_count: usize,
 }
 
@@ -163,10 +171,27 @@ impl Replay {
         self.said_count += 1;
         let items = self.reader.items(&slot.message, self.said_count);
         let items = items.map_err(|error| message::problem(&error, slot.place))?;
-        let indices =
-            items.into_iter().map(|item| content::record(&mut self.conversation, item, slot.place)).collect();
-        self.seen.push((slot.message.id.clone(), indices));
+        let seen = items.into_iter().map(|item| Seen::Item(self.conversation.push(item, slot.place)));
+        let seen = seen.collect();
+        self.seen.push((slot.message.id.clone(), seen));
         Ok(())
+    }
+
+    /// Takes a compaction that foldback noted; its messages repeat what the model sees.
+    fn take(&mut self, own: Extension, place: Place) -> bool {
+        if !own.note.is_some_and(|note| self.conversation.take(note, None, place)) {
+            return false;
+        }
+        self.reader = Reader::default();
+        self.seen.clear();
+        for (id, position) in own.copies {
+            let seen = self.conversation.visible().get(position).copied();
+            match self.seen.last_mut() {
+                Some((last, all)) if last.as_deref() == Some(&*id) => all.extend(seen),
+                _ => self.seen.push((Some(id.to_string()), seen.into_iter().collect())),
+            }
+        }
+        true
     }
 
     /// Shows exactly these messages from here on. What is as it was stays where it is.
@@ -180,7 +205,7 @@ impl Replay {
         let (mut shown, mut counts, mut first_problem) = (Vec::new(), Vec::new(), Ok(()));
         // Of messages that share an id, the first counts.
         let seen = self.seen.iter().rev();
-        let seen: HashMap<&str, &[usize]> =
+        let seen: HashMap<&str, &[Seen]> =
             seen.filter_map(|(id, indices)| Some((id.as_deref()?, &indices[..]))).collect();
         for (index, slot) in slots.enumerate() {
             let items = self.reader.items(&slot.message, index).unwrap_or_else(|error| {
@@ -191,8 +216,8 @@ impl Replay {
             counts.push((slot.message.id.clone(), items.len()));
             for (index, item) in items.into_iter().enumerate() {
                 let same = was.get(index).copied().filter(|&was| {
-                    let recorded = self.conversation.recorded().get(was);
-                    recorded.is_some_and(|was| was.item.kind == item.kind && was.item.parts == item.parts)
+                    let was = self.conversation.item(was);
+                    was.is_some_and(|was| was.kind == item.kind && was.parts == item.parts)
                 });
                 shown.push(same.map_or_else(|| Shown::New(item), Shown::Kept));
             }
@@ -204,9 +229,9 @@ impl Replay {
         let is_unchanged = shown.len() == self.conversation.visible().len()
             && self.conversation.visible().iter().all(|index| kept.next() == Some(index));
         if !is_unchanged {
-            let mut compaction = Compaction::new(content::BY, place);
-            compaction.created_at = at.and_then(rfc3339::parse);
-            self.conversation.replace(compaction, shown);
+            let mut made = Made::by(content::BY, place);
+            made.created_at = at.and_then(rfc3339::parse);
+            self.conversation.replace(made, shown);
         }
         let mut visible = self.conversation.visible().iter().copied();
         let taken = |(id, count): (Option<String>, usize)| (id, visible.by_ref().take(count).collect());
@@ -219,18 +244,21 @@ impl Replay {
         let at = self.seen.iter().position(|(seen, _)| seen.as_deref() == Some(id)).unwrap_or(0);
         self.seen.truncate(at);
         let kept: Vec<Shown> =
-            self.seen.iter().flat_map(|(_, indices)| indices).map(|&index| Shown::Kept(index)).collect();
-        self.conversation.replace(Compaction::new("gemini-cli rewind", place), kept);
+            self.seen.iter().flat_map(|(_, seen)| seen).map(|&seen| Shown::Kept(seen)).collect();
+        self.conversation.replace(Made::by("gemini-cli rewind", place), kept);
     }
 }
 
 /// A `$set` of these messages, to go behind the log.
-pub(super) fn compaction(session: &Session, messages: &[WrittenMessage]) -> Vec<u8> {
+pub(super) fn compaction(session: &Session, messages: &[WrittenMessage], note: &Note) -> Vec<u8> {
     let recorded = session.conversations().iter().flat_map(Conversation::recorded);
     let last = recorded.filter_map(|recorded| recorded.item.created_at).max();
     let at = last.map_or_else(String::new, |at| format!(",\"lastUpdated\":\"{}\"", rfc3339::print(at)));
-    let record = format!("{{\"$set\":{{\"messages\":{}{at}}}}}", write::list(messages));
-    jsonl::added(session.bytes(), [one_line(record)])
+    let copies = messages.iter().flat_map(|message| message.copies.clone()).collect();
+    let foldback = Extension::new(note, copies).json();
+    let messages = write::list(messages);
+    let record = format!("{{\"$set\":{{\"messages\":{messages}{at},\"foldback\":{foldback}}}}}");
+    jsonl::added(session.bytes(), [jsonl::one_line(record)])
 }
 
 /// A log with the metadata of this one, and these messages.
@@ -241,11 +269,6 @@ pub(super) fn with_messages(log: &[u8], messages: Vec<WrittenMessage>) -> Vec<u8
     };
     let metadata =
         jsonl::lines(log).filter(is_metadata).map(|line| String::from_utf8_lossy(line).into_owned());
-    let messages = messages.into_iter().map(|message| one_line(message.json));
+    let messages = messages.into_iter().map(|message| jsonl::one_line(message.json));
     jsonl::added(b"", metadata.chain(messages).collect::<Vec<_>>())
-}
-
-/// Line breaks in JSON stand between its tokens only.
-fn one_line(json: String) -> String {
-    if json.contains(['\n', '\r']) { json.replace(['\n', '\r'], " ") } else { json }
 }

@@ -1,12 +1,12 @@
 //! Items as messages of Gemini CLI.
 
 use std::collections::HashMap;
-use std::sync::Arc;
 
-use foldback_core::{Item, ItemKind, Json, Part, ToolCall, ToolResult, Usage};
+use foldback_core::{Item, ItemKind, Json, Part, Text, ToolCall, ToolResult, Usage};
 use serde::Serialize;
 
 use super::message::thought_of;
+use crate::conversation::Sent;
 use crate::dialect::gemini::content::write_user_parts;
 use crate::dialect::gemini::{lost_beside_results, part, response, write_results};
 use crate::format::Loss;
@@ -17,6 +17,8 @@ use crate::rfc3339;
 #[derive(Debug)]
 pub(super) struct WrittenMessage {
     pub(super) json: String,
+    /// Its id, for each of its items with where that stands in the view.
+    pub(super) copies: Vec<(Text, usize)>,
 }
 
 #[derive(Serialize)]
@@ -67,11 +69,12 @@ struct WrittenCall<'a> {
 }
 
 /// The messages of these items, and what they cannot hold.
-pub(super) fn messages(items: &[Arc<Item>]) -> (Vec<WrittenMessage>, Vec<Loss>) {
+pub(super) fn messages(items: &[Sent]) -> (Vec<WrittenMessage>, Vec<Loss>) {
     let (mut messages, mut losses) = (Vec::new(), Vec::new());
     let mut names: HashMap<&str, &str> = HashMap::new();
     let mut index = 0;
     while let Some(item) = items.get(index) {
+        let first = index;
         index += 1;
         names.extend(item.calls().map(|(_, call)| (&*call.id, &*call.name)));
         let message = match item.kind {
@@ -97,7 +100,10 @@ pub(super) fn messages(items: &[Arc<Item>]) -> (Vec<WrittenMessage>, Vec<Loss>) 
                 from_user(item, &entries)
             }
         };
-        messages.extend(message);
+        messages.extend(message.map(|json| {
+            let copies = items[first..index].iter().map(|one| (Text::from(&*item.id), one.position));
+            WrittenMessage { json, copies: copies.collect() }
+        }));
     }
     (messages, losses)
 }
@@ -108,7 +114,7 @@ struct Following<'a> {
 }
 
 /// The results directly behind an item that answer its calls in their order.
-fn results_after<'a>(item: &Item, items: &'a [Arc<Item>]) -> Following<'a> {
+fn results_after<'a>(item: &Item, items: &'a [Sent]) -> Following<'a> {
     let mut following = Following { results: Vec::new(), item_count: 0 };
     let mut calls = item.calls().map(|(_, call)| &call.id);
     for tool in items.iter().take_while(|item| item.kind == ItemKind::Tool) {
@@ -123,12 +129,12 @@ fn results_after<'a>(item: &Item, items: &'a [Arc<Item>]) -> Following<'a> {
     following
 }
 
-fn from_user(item: &Item, entries: &[String]) -> Option<WrittenMessage> {
+fn from_user(item: &Item, entries: &[String]) -> Option<String> {
     let content = Json::parse(format!("[{}]", entries.join(","))).ok()?;
     (!entries.is_empty()).then(|| written(item, "user", content, Vec::new(), Vec::new()))
 }
 
-fn answer(item: &Item, results: &[&ToolResult], losses: &mut Vec<Loss>) -> Option<WrittenMessage> {
+fn answer(item: &Item, results: &[&ToolResult], losses: &mut Vec<Loss>) -> Option<String> {
     let is_thought = |part: &&Part| matches!(part, Part::Reasoning(reasoning) if !reasoning.is_sealed());
     let thought_count = item.parts.iter().take_while(is_thought).count();
     let (thoughts, rest) = item.parts.split_at(thought_count);
@@ -188,11 +194,11 @@ fn written(
     content: Json,
     thoughts: Vec<WrittenThought<'_>>,
     tool_calls: Vec<WrittenCall<'_>>,
-) -> WrittenMessage {
+) -> String {
     let timestamp = item.created_at.map(rfc3339::print);
     let tokens = item.usage.as_ref().map(tokens_of);
     let message = Written { id: &item.id, timestamp, kind, content, thoughts, tokens, tool_calls };
-    WrittenMessage { json: part::json(&message) }
+    part::json(&message)
 }
 
 fn tokens_of(usage: &Usage) -> WrittenTokens {
@@ -213,7 +219,7 @@ pub(super) fn list(messages: &[WrittenMessage]) -> String {
 }
 
 /// A session file of its own.
-pub(super) fn file(messages: &[WrittenMessage], items: &[Arc<Item>]) -> Vec<u8> {
+pub(super) fn file(messages: &[WrittenMessage], items: &[Sent]) -> Vec<u8> {
     let list = list(messages);
     let mut ids = NewIds::for_file(list.as_bytes());
     let times = || items.iter().filter_map(|item| item.created_at);

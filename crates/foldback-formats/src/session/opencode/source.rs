@@ -1,13 +1,13 @@
 //! What an export has, for messages that are added to it; and which items make one message.
 
 use std::collections::HashMap;
-use std::sync::Arc;
 
 use foldback_core::{Item, ItemKind, ToolCall, ToolResult};
 use serde_json::value::RawValue;
 
 use super::part::{Said, of_assistant, of_user, record};
 use super::{Export, Items, Message, Time, lenient};
+use crate::conversation::Sent;
 use crate::document::Document;
 use crate::fields::Fields;
 
@@ -113,12 +113,12 @@ impl<'a> Source<'a> {
 
 /// Items that become one message.
 pub(super) struct Group<'a> {
-    pub(super) first: &'a Arc<Item>,
+    pub(super) first: &'a Sent,
     /// Results that follow an assistant item.
-    results: Vec<&'a Arc<Item>>,
+    results: Vec<&'a Sent>,
 }
 
-pub(super) fn groups(items: &[Arc<Item>]) -> Vec<Group<'_>> {
+pub(super) fn groups(items: &[Sent]) -> Vec<Group<'_>> {
     let mut groups: Vec<Group<'_>> = Vec::new();
     for item in items.iter().filter(|item| !item.parts.is_empty()) {
         match groups.last_mut() {
@@ -132,7 +132,7 @@ pub(super) fn groups(items: &[Arc<Item>]) -> Vec<Group<'_>> {
 }
 
 impl Group<'_> {
-    pub(super) fn items(&self) -> impl Iterator<Item = &Arc<Item>> {
+    pub(super) fn items(&self) -> impl Iterator<Item = &Sent> {
         std::iter::once(self.first).chain(self.results.iter().copied())
     }
 

@@ -1,4 +1,6 @@
 use super::*;
+use std::sync::Arc;
+use crate::conversation::testing::{compacted, sent};
 use foldback_core::{EstimatingCounter, Json, Opaque, ToolCall, ToolInput};
 
 fn export(messages: &[&str]) -> String {
@@ -131,11 +133,11 @@ fn odd_items() -> Vec<Arc<Item>> {
 fn every_kind_and_part_comes_back_from_a_compaction() {
     let session = read(&[&user("msg_0000000000ffx", r#"{"type":"text","text":"one"}"#)]);
     let items = odd_items();
-    let written = session.compacted(&session.conversations()[0], &items);
+    let written = compacted(&session, &session.conversations()[0], &items);
     let again = Session::read(written.to_bytes()).unwrap();
     assert_eq!(shown(&again), flat(items.iter()));
     assert_eq!(history(&again), ["one"]);
-    let twice = again.compacted(&again.conversations()[0], &items[1..]);
+    let twice = compacted(&again, &again.conversations()[0], &items[1..]);
     let twice = Session::read(twice.to_bytes()).unwrap();
     assert_eq!(shown(&twice), flat(items[1..].iter()));
     assert_eq!(history(&twice), ["one"]);
@@ -144,7 +146,7 @@ fn every_kind_and_part_comes_back_from_a_compaction() {
 #[test]
 fn new_ids_follow_those_of_the_file() {
     let session = read(&[&user("msg_0000000000ffx", r#"{"type":"text","text":"one"}"#)]);
-    let written = session.compacted(&session.conversations()[0], &odd_items());
+    let written = compacted(&session, &session.conversations()[0], &odd_items());
     let body: Value = serde_json::from_slice(&written.to_bytes()).unwrap();
     let ids =
         body["messages"].as_array().unwrap().iter().map(|message| message["info"]["id"].as_str().unwrap());
@@ -154,7 +156,7 @@ fn new_ids_follow_those_of_the_file() {
 #[test]
 fn a_fresh_export_says_what_it_cannot_hold() {
     let items = odd_items();
-    let written = crate::write(Format::Opencode, &items, None).unwrap();
+    let written = crate::write(Format::Opencode, &sent(&items, None), None).unwrap();
     let lost: Vec<&str> = written.losses.iter().map(|loss| &*loss.item_id).collect();
     assert_eq!(lost, ["sys", "x", "a"]);
     let again = Session::read(written.to_bytes()).unwrap();

@@ -1,21 +1,20 @@
 //! Messages for opencode: a compaction after which the model sees given items, and whole exports.
 //!
 //! Every message is read again before it is written. Where opencode's form does not give back the
-//! same items, a compaction notes them exactly, and a fresh export reports what is lost.
-
-use std::sync::Arc;
+//! same items, a fresh export reports what is lost; a compaction has foldback's note beside it.
 
 use foldback_core::{
-    Blob, FinishReason, Item, ItemKind, Media, Part, Reasoning, ResultPart, ToolCall, ToolInput, ToolResult,
+    Blob, FinishReason, Item, ItemKind, Media, Part, Reasoning, ResultPart, Text, ToolCall, ToolInput, ToolResult,
 };
 use serde_json::value::RawValue;
 
 use super::part::{Said, record};
 use super::source::{Group, Original, Source, groups};
-use super::{CopyNote, Export, ItemNote, Items, Message, Note};
+use super::{Export, Items, Message};
+use crate::conversation::{Extension, Sent};
 use crate::document::Document;
 use crate::fields::{Fields, Object, array, quoted};
-use crate::format::{Format, Loss, Session};
+use crate::format::{Committed, Format, Loss, Session};
 use crate::lowering::{Tag, merged_rounds};
 use crate::new_ids::NewIds;
 
@@ -35,11 +34,12 @@ struct Writer<'a> {
     /// The user message that the next answers belong to.
     parent_id: String,
     messages: Vec<String>,
-    copies: Vec<CopyNote>,
+    copies: Vec<(Text, usize)>,
     losses: Vec<Loss>,
 }
 
-pub(super) fn append(session: &Session, items: &[Arc<Item>]) -> Option<Vec<u8>> {
+pub(super) fn append(session: &Session, committed: &Committed<'_>) -> Option<Vec<u8>> {
+    let items = &committed.sent[..];
     let document = Document::new(session.bytes(), Format::Opencode).ok()?;
     let export: Export<'_> = document.parse().ok()?;
     let source = Source::of(&document, &export)?;
@@ -51,22 +51,19 @@ pub(super) fn append(session: &Session, items: &[Arc<Item>]) -> Option<Vec<u8>> 
     let marker_id = writer.new_id("msg");
     writer.parent_id = marker_id.clone();
     let (marker_part, note_part) = (writer.new_id("prt"), writer.new_id("prt"));
-    let summary_message = writer.summary(summary.map(Arc::as_ref));
+    let summary_message = writer.summary(summary.map(|summary| &***summary));
     groups(copied).iter().for_each(|group| writer.group(group));
-    let parts = summary
-        .map(|item| &item.parts)
-        .filter(|parts| !matches!(&parts[..], [Part::Text(text)] if !text.is_empty()));
-    let note = Note { summary: parts.cloned(), copies: std::mem::take(&mut writer.copies) };
-    let marker = writer.marker(&marker_id, &marker_part, &note_part, &note);
+    let own = Extension::new(&committed.note, std::mem::take(&mut writer.copies));
+    let marker = writer.marker(&marker_id, &marker_part, &note_part, &own);
     let added: Vec<String> = [marker, summary_message].into_iter().chain(writer.messages).collect();
     Some(document.with_elements(export.messages, &added))
 }
 
-pub(super) fn fresh(items: &[Arc<Item>], like: Option<&Session>) -> Option<(Vec<u8>, Vec<Loss>)> {
+pub(super) fn fresh(items: &[Sent], like: Option<&Session>) -> Option<(Vec<u8>, Vec<Loss>)> {
     let seed: String = items.iter().map(|item| format!("{} {}\n", item.kind, item.id)).collect();
     let mut new_ids = NewIds::for_file(seed.as_bytes());
     // Other formats may record each call of a round apart; here a message holds them with results.
-    let items = &merged_rounds(items);
+    let items = &Sent::new(merged_rounds(items));
     let Some(like) = like else {
         let source = Source::default();
         let session_id = format!("ses_{}", new_ids.hex(26));
@@ -97,7 +94,7 @@ impl<'a> Writer<'a> {
         format!("{prefix}_{:012x}{}", self.id_counter, self.new_ids.hex(14))
     }
 
-    fn export(&self, items: &[Arc<Item>]) -> String {
+    fn export(&self, items: &[Sent]) -> String {
         let created = items.iter().find_map(|item| item.created_at).map_or(0, |time| time.0);
         let mut info = Object::new();
         info.text("id", &self.session_id).text("projectID", "global").text("directory", "");
@@ -172,13 +169,12 @@ impl<'a> Writer<'a> {
     }
 
     /// The user message that asks for the compaction, and holds foldback's note on it.
-    fn marker(&self, id: &str, marker_part: &str, note_part: &str, note: &Note) -> String {
+    fn marker(&self, id: &str, marker_part: &str, note_part: &str, own: &Extension) -> String {
         let mut marker = self.part_named("compaction", marker_part, id);
         marker.json("auto", "false");
         let mut text = self.part_named("text", note_part, id);
         text.text("text", "").json("synthetic", "true").json("ignored", "true");
-        let note = serde_json::to_string(note).expect("a note has only string keys and finite numbers");
-        text.json("metadata", &format!("{{\"foldback\":{note}}}"));
+        text.json("metadata", &format!("{{\"foldback\":{}}}", own.json()));
         message(&self.user_info(id), vec![marker.finish(), text.finish()])
     }
 
@@ -206,9 +202,7 @@ impl<'a> Writer<'a> {
             let what = "some of its parts have no form in opencode".to_owned();
             self.losses.push(Loss { item_id: group.first.id.clone(), what });
         }
-        let exact = |item: &Arc<Item>| ItemNote { kind: item.kind, parts: item.parts.clone() };
-        let items = (!is_told).then(|| group.items().map(exact).collect());
-        self.copies.push(CopyNote { id, items });
+        self.copies.extend(group.items().map(|item| (id.as_str().into(), item.position)));
         self.messages.push(text);
     }
 

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use foldback_core::{Item, ItemKind, Text};
 
 use super::{Body, CompactionEntry, Entry, FirstKept};
-use crate::conversation::{Compaction, Conversation, Place, Shown};
+use crate::conversation::{Conversation, Made, Place, Seen, Shown};
 use crate::jsonl;
 use crate::lowering::found_summary;
 
@@ -87,39 +87,47 @@ impl<'a> Tree<'a> {
 
 pub(super) fn conversation_along(path: &[&Node<'_>]) -> Conversation {
     let mut conversation = Conversation::new();
-    // Where the item of each step went.
-    let mut item_indices: Vec<Option<usize>> = Vec::with_capacity(path.len());
-    while let Some(node) = path.get(item_indices.len()) {
-        let step = item_indices.len();
+    // What the item of each step became.
+    let mut items: Vec<Option<Seen>> = Vec::with_capacity(path.len());
+    while let Some(node) = path.get(items.len()) {
+        let step = items.len();
         let place = Place::line(node.line);
         match &node.entry.body {
             Body::Item { item, .. } => {
                 let item = Item::clone(item);
-                item_indices.push(Some(conversation.push(item, place)));
+                items.push(Some(Seen::Item(conversation.push(item, place))));
             }
-            Body::Header | Body::State => item_indices.push(None),
+            Body::Header | Body::State => items.push(None),
             Body::Compaction(entry) => {
+                let copies = || path[step + 1..].iter().take_while(|node| node.entry.copy.is_some());
+                let note = entry.foldback.as_ref().and_then(|own| own.note.clone());
+                if note.is_some_and(|note| conversation.take(note, entry.tokens_before, place)) {
+                    items.push(None);
+                    let seen = |at: usize| conversation.visible().get(at).copied();
+                    items.extend(copies().map(|node| node.entry.copy.and_then(seen)));
+                    continue;
+                }
                 let mut shown = match conversation.left_at() {
-                    None => shown_after(entry, node, &path[..step], &item_indices, conversation.len()),
+                    None => shown_after(entry, node, &path[..step], &items, conversation.len()),
                     Some(_) => Vec::new(),
                 };
-                item_indices.push(None);
+                items.push(None);
                 let copies_start = shown.len();
                 let mut turn = 0;
-                for copy in path[step + 1..].iter().take_while(|node| node.entry.is_copy) {
+                for copy in copies() {
                     let Body::Item { item, .. } = &copy.entry.body else { break };
                     let mut item = Item::clone(item);
                     turn += usize::from(item.kind == ItemKind::User);
                     item.turn_id = Some(format!("{}-turn-{turn}", item_id(node)).into());
                     shown.push(Shown::New(item));
                 }
-                let mut compaction = Compaction::new(entry.by, place);
-                compaction.created_at = node.entry.timestamp;
-                compaction.tokens_before = entry.tokens_before;
+                let mut made = Made::by(entry.by(), place);
+                made.created_at = node.entry.timestamp;
+                made.tokens_before = entry.tokens_before;
                 let copies = copies_start..shown.len();
-                conversation.replace(compaction, shown);
+                conversation.replace(made, shown);
                 // What is shown is what is visible now, one for one.
-                item_indices.extend(copies.map(|position| conversation.visible().get(position).copied()));
+                items.extend(copies.map(|position| conversation.visible().get(position).copied()));
             }
         }
     }
@@ -135,7 +143,7 @@ fn shown_after(
     entry: &CompactionEntry,
     node: &Node<'_>,
     before: &[&Node<'_>],
-    item_indices: &[Option<usize>],
+    items: &[Option<Seen>],
     item_count: usize,
 ) -> Vec<Shown> {
     let first_kept = match &entry.first_kept {
@@ -143,15 +151,15 @@ fn shown_after(
         FirstKept::RecordIndex(index) => before.iter().position(|node| node.record_index >= *index),
         FirstKept::Nothing => None,
     };
-    let kept = item_indices[first_kept.unwrap_or(before.len())..].iter().flatten();
-    let kept: Vec<Shown> = kept.map(|&index| Shown::Kept(index)).collect();
+    let kept = items[first_kept.unwrap_or(before.len())..].iter().flatten();
+    let kept: Vec<Shown> = kept.map(|&seen| Shown::Kept(seen)).collect();
     let mut shown = Vec::with_capacity(kept.len() + 1);
     if !entry.summary.is_empty() {
         let mut item = Item::new(item_id(node), ItemKind::Context, entry.summary.clone());
         item.created_at = node.entry.timestamp;
         let tokens_before = entry.tokens_before.unwrap_or_default();
         let folded = item_count.saturating_sub(kept.len());
-        shown.push(Shown::New(found_summary(item, entry.by, folded, tokens_before)));
+        shown.push(Shown::New(found_summary(item, entry.by(), folded, tokens_before)));
     }
     shown.extend(kept);
     shown

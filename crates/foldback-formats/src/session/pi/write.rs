@@ -4,16 +4,15 @@
 //! parts, they stand beside it in a field that pi does not look at.
 
 use std::collections::{HashMap, HashSet};
-use std::sync::Arc;
 
 use foldback_core::{FinishReason, Item, ItemKind, Part, Timestamp, ToolResult};
 use serde_json::value::RawValue;
 
 use super::block::{block, result_block};
 use super::{Body, CUSTOM_TYPE_PREFIX, Entry, Record, SUMMARY_KIND, lenient, stop_reason, time};
-use crate::conversation::Conversation;
+use crate::conversation::{Extension, Note, Sent};
 use crate::fields::{Fields, Object, array, quoted};
-use crate::format::{Loss, Session};
+use crate::format::{Committed, Loss, Session};
 use crate::new_ids::NewIds;
 use crate::{jsonl, rfc3339};
 
@@ -101,8 +100,6 @@ impl<'a> Source<'a> {
 /// Writes entries, one after another.
 struct Writer<'a> {
     source: &'a Source<'a>,
-    /// Addresses of items that are exactly as the file has them.
-    unchanged: HashSet<*const Item>,
     new_ids: NewIds,
     taken: HashSet<String>,
     /// The id of the next entry, where one before had to name it.
@@ -110,31 +107,25 @@ struct Writer<'a> {
     /// The parent of the next entry; `None` at the root.
     parent: Option<String>,
     has_ids: bool,
-    marks: Marks,
+    /// Where the item stands in the view, in entries that repeat what the file has.
+    position: Option<usize>,
     time: Timestamp,
     tool_names: HashMap<String, String>,
     lines: Vec<String>,
     losses: Vec<Loss>,
 }
 
-/// Whether entries are new to the file or repeat what it has.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Marks {
-    Copies,
-    None,
-}
-
-pub(super) fn append(session: &Session, conversation: &Conversation, items: &[Arc<Item>]) -> Vec<u8> {
+pub(super) fn append(session: &Session, committed: &Committed<'_>) -> Vec<u8> {
+    let (conversation, items) = (committed.conversation, &committed.sent[..]);
     let source = Source::of(session.bytes());
     let mut writer = Writer {
-        unchanged: conversation.indices().into_keys().collect(),
         new_ids: session.new_ids(),
         taken: source.ids.clone(),
         next_id: None,
         // A branch is named after its leaf.
         parent: conversation.name().map(str::to_owned).or_else(|| source.last_id.clone()),
         has_ids: source.has_ids,
-        marks: Marks::Copies,
+        position: None,
         time: source.last_time.unwrap_or(Timestamp(0)),
         tool_names: tool_names(items),
         lines: Vec::new(),
@@ -145,28 +136,26 @@ pub(super) fn append(session: &Session, conversation: &Conversation, items: &[Ar
         Some((first, rest)) if first.summary.is_some() => (Some(first), rest),
         _ => (None, items),
     };
-    writer.compaction(summary.map(Arc::as_ref));
-    copies.iter().for_each(|item| writer.item(item));
+    writer.compaction(summary.map(|summary| &***summary), &committed.note);
+    for item in copies {
+        writer.position = Some(item.position);
+        writer.item(item);
+    }
     jsonl::added(session.bytes(), writer.lines)
 }
 
-pub(super) fn fresh(items: &[Arc<Item>], like: Option<&Session>) -> (Vec<u8>, Vec<Loss>) {
+pub(super) fn fresh(items: &[Sent], like: Option<&Session>) -> (Vec<u8>, Vec<Loss>) {
     let source = Source::of(like.map_or(&[], Session::bytes));
     let seed: String = items.iter().map(|item| format!("{} {}\n", item.kind, item.id)).collect();
     let has_ids = source.header.is_none() || source.has_ids;
     let first_time = items.iter().find_map(|item| item.created_at);
     let mut writer = Writer {
-        unchanged: like
-            .into_iter()
-            .flat_map(|session| session.conversations())
-            .flat_map(|conversation| conversation.indices().into_keys())
-            .collect(),
         new_ids: NewIds::for_file(seed.as_bytes()),
         taken: source.ids.clone(),
         next_id: None,
         parent: None,
         has_ids,
-        marks: Marks::None,
+        position: None,
         time: first_time.or(source.last_time).unwrap_or(Timestamp(0)),
         tool_names: tool_names(items),
         lines: Vec::new(),
@@ -185,7 +174,7 @@ pub(super) fn fresh(items: &[Arc<Item>], like: Option<&Session>) -> (Vec<u8>, Ve
     (jsonl::added(b"", writer.lines), writer.losses)
 }
 
-fn tool_names(items: &[Arc<Item>]) -> HashMap<String, String> {
+fn tool_names(items: &[Sent]) -> HashMap<String, String> {
     let calls = items.iter().flat_map(|item| item.calls());
     calls.map(|(_, call)| (call.id.to_string(), call.name.to_string())).collect()
 }
@@ -231,7 +220,7 @@ impl Writer<'_> {
 
     /// The entry that hides everything before it. It names the first copy as the first entry kept,
     /// and copies come after it, so nothing before is.
-    fn compaction(&mut self, summary: Option<&Item>) {
+    fn compaction(&mut self, summary: Option<&Item>, note: &Note) {
         let texts = summary.into_iter().flat_map(|item| &item.parts).filter_map(|part| match part {
             Part::Text(text) => Some(&**text),
             _ => None,
@@ -246,22 +235,18 @@ impl Writer<'_> {
         } else {
             entry.json("firstKeptEntryIndex", &(self.source.record_count + 1).to_string());
         }
-        let tokens_before =
-            summary.and_then(|item| item.summary.as_ref()).map_or(0, |made| made.tokens_before.0);
-        entry.json("tokensBefore", &tokens_before.to_string());
-        let parts = summary.map_or(&[][..], |item| &item.parts);
-        let is_text = matches!(parts, [Part::Text(text)] if !text.is_empty());
-        let note = if is_text { "{}".to_owned() } else { format!("{{\"parts\":{}}}", native(parts)) };
-        entry.json("details", &format!("{{\"foldback\":{note}}}")).json("fromHook", "true");
-        self.lines.push(one_line(entry.finish()));
+        entry.json("tokensBefore", &note.tokens_before().0.to_string());
+        let own = Extension::new(note, Vec::new()).json();
+        entry.json("details", &format!("{{\"foldback\":{own}}}")).json("fromHook", "true");
+        self.lines.push(jsonl::one_line(entry.finish()));
     }
 
-    fn item(&mut self, item: &Arc<Item>) {
+    fn item(&mut self, item: &Sent) {
         if item.parts.is_empty() {
             return;
         }
         let message = self.source.messages.get(&*item.id).copied().flatten();
-        if let Some(message) = message.filter(|_| self.unchanged.contains(&Arc::as_ptr(item))) {
+        if let Some(message) = message.filter(|_| item.recorded.is_some()) {
             let copy = Fields::of(message).map(|fields| fields.with(&[("usage", NO_USAGE)]).finish());
             return self.message(item, &item.parts, copy.as_deref().unwrap_or(message.get()));
         }
@@ -350,10 +335,7 @@ impl Writer<'_> {
     /// Adds what the entry needs to be read as these parts again.
     fn push(&mut self, mut entry: Object, item: &Item, parts: &[Part]) {
         let is_told = reads_as(&entry, item.kind, parts);
-        let copy = match self.marks {
-            Marks::Copies => Some("\"copy\":true".to_owned()),
-            Marks::None => None,
-        };
+        let copy = self.position.map(|position| format!("\"copy\":{position}"));
         let exact = (!is_told).then(|| format!("\"parts\":{}", native(parts)));
         let note: Vec<String> = copy.into_iter().chain(exact).collect();
         if !note.is_empty() {
@@ -364,7 +346,7 @@ impl Writer<'_> {
                 "parts that pi has no blocks for are kept beside the entry, not shown by pi".to_owned();
             self.losses.push(Loss { item_id: item.id.clone(), what });
         }
-        self.lines.push(one_line(entry.finish()));
+        self.lines.push(jsonl::one_line(entry.finish()));
     }
 }
 
@@ -383,7 +365,3 @@ fn native(parts: &[Part]) -> String {
     serde_json::to_string(parts).expect("parts have only string keys and finite numbers")
 }
 
-/// Line breaks in what is written stand between the tokens of JSON: in strings they are escaped.
-fn one_line(json: String) -> String {
-    if json.contains(['\n', '\r']) { json.replace(['\n', '\r'], " ") } else { json }
-}

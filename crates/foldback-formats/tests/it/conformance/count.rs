@@ -11,8 +11,9 @@ mod pi;
 mod recordings;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
-use foldback_core::{Item, Part};
+use foldback_core::{Dialect, Item, Part};
 use foldback_formats::{Conversation, Format};
 use serde_json::Value;
 
@@ -39,10 +40,12 @@ impl Counts {
     }
 }
 
-pub(crate) fn of_conversation(conversation: &Conversation) -> Counts {
+pub(crate) fn of_conversation(format: Format, conversation: &Conversation) -> Counts {
     let (mut calls, mut results, mut items) = (Vec::new(), Vec::new(), 0);
-    for recorded in conversation.history() {
-        let item: &Item = &recorded.item;
+    // Agents mark summaries of a past that the file does not have; in requests they are messages.
+    let is_request = format.dialect().is_some_and(|dialect| dialect != Dialect::Gemini);
+    let is_said = |item: &&Arc<Item>| is_request || item.summary.is_none();
+    for item in conversation.history().map(|recorded| &recorded.item).filter(is_said) {
         items += usize::from(!item.parts.is_empty());
         for part in &item.parts {
             match part {

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use std::path::Path;
 use std::sync::Arc;
 
-use foldback_core::{EstimatingCounter, Item};
+use foldback_core::{EstimatingCounter, View};
 use foldback_formats::{Conversation, Format, Session, WrittenAs};
 use foldback_testkit::effort;
 
@@ -42,21 +42,28 @@ fn look_at(format: Format, bytes: &[u8]) {
         for conversation in session.conversations().iter().chain(session.branches()) {
             let transcript = conversation.transcript(Arc::new(EstimatingCounter), session.dialect());
             assert_eq!(conversation.history_of(&transcript).len(), conversation.history().count());
-            let items: Vec<Arc<Item>> = conversation.view_of(&transcript).items().cloned().collect();
+            let view = conversation.view_of(&transcript);
             if session.conversations().first().is_some_and(|first| std::ptr::eq(first, conversation)) {
-                let every_second = items.iter().step_by(2).cloned().collect();
-                for kept in [every_second, items] {
-                    assert_added(&session, conversation, &session.arrange(kept));
+                for view in [every_second(&view), view] {
+                    assert_added(&session, conversation, &view);
                 }
             }
         }
     }
 }
 
+/// A view without every second of its items.
+fn every_second(view: &View) -> View {
+    let hidden = view.iter().skip(1).step_by(2).map(|entry| entry.span());
+    let hidden: Vec<_> = hidden.collect();
+    view.hiding(&hidden).expect("what is seen is there")
+}
+
 /// What is added to a file leaves its bytes, and is read again: what was said is all there, and the
 /// model sees what it was told to see.
-fn assert_added(session: &Session, conversation: &Conversation, items: &[Arc<Item>]) {
-    let written = session.compacted(conversation, items);
+fn assert_added(session: &Session, conversation: &Conversation, view: &View) {
+    let committed = session.committed(conversation, view, conversation.block_count());
+    let written = session.compacted(&committed);
     let WrittenAs::Appended(format) = written.written_as else {
         // To these something can be added whatever they hold.
         assert!(![Format::Pi, Format::Opencode].contains(&session.format()));
@@ -70,7 +77,7 @@ fn assert_added(session: &Session, conversation: &Conversation, items: &[Arc<Ite
     let said = |conversation: &Conversation| parts_of(conversation.history().map(|recorded| &recorded.item));
     assert_eq!(said(main), said(conversation), "{}", told());
     let transcript = main.transcript(Arc::new(EstimatingCounter), session.dialect());
-    assert_eq!(parts_of(main.view_of(&transcript).items()), parts_of(items.iter()), "{}", told());
+    assert_eq!(parts_of(main.view_of(&transcript).items()), parts_of(view.items()), "{}", told());
 }
 
 /// Whether all bytes are still there, with others behind them. An opencode export is one value, so
@@ -207,11 +214,13 @@ fn a_record_of_a_hundred_megabytes_is_read_and_compacted_like_any_other() {
     let transcript = main.transcript(Arc::new(EstimatingCounter), session.dialect());
     assert!(transcript.tokens().0 > 10_000_000, "{}", transcript.tokens());
 
-    let written = session.compacted(main, &[Arc::clone(&short.item)]);
+    let view = View::of(&transcript).hiding(std::slice::from_ref(&(0..1))).unwrap();
+    let written = session.compacted(&session.committed(main, &view, 0));
     assert_eq!(written.written_as, WrittenAs::Appended(Format::ClaudeCode));
     let again = Session::read(written.to_bytes()).unwrap();
     let main = &again.conversations()[0];
     let said: Vec<_> = main.history().map(|recorded| &recorded.item.parts).collect();
     assert!(said == [&long.item.parts, &short.item.parts]);
-    assert_eq!(main.visible().len(), 1);
+    let transcript = main.transcript(Arc::new(EstimatingCounter), session.dialect());
+    assert_eq!(main.view_of(&transcript).len(), 1);
 }

@@ -1,0 +1,173 @@
+//! What foldback writes beside a compaction in a session file: the record itself.
+//!
+//! The agent does not look at it and goes on from the copies that stand beside it. foldback reads the
+//! note and leaves the copies alone, so that what can be undone, recalled and explained in a store
+//! can be in a file.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use foldback_core::edit::{Edit, Fold};
+use foldback_core::{CompactionBlock, Item, ItemId, Text, Tokens, View};
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::value::RawValue;
+
+use super::{Conversation, Place, Step, is_summary};
+use crate::error::{Fault, Problem};
+use crate::jsonl;
+
+/// A compaction as foldback notes it in a session file.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Note {
+    /// How many items were recorded before, and the name of the last: beside other items the note
+    /// means nothing.
+    item_count: usize,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    last: Option<ItemId>,
+    /// How many of the blocks in force stay.
+    keeps: usize,
+    /// Items that were recorded for it: repaired ones.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    recorded: Vec<Item>,
+    /// What is put in force.
+    blocks: Vec<CompactionBlock>,
+}
+
+/// foldback's own field in the records of an agent's session file.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct Extension {
+    /// The compaction. Notes that cannot be read say nothing.
+    #[serde(deserialize_with = "if_readable", skip_serializing_if = "Option::is_none")]
+    pub(crate) note: Option<Note>,
+    /// The names of records that repeat what the model sees, and where each stands in the view. A
+    /// record of several items is named for each.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) copies: Vec<(Text, usize)>,
+}
+
+fn if_readable<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Note>, D::Error> {
+    let json = Box::<RawValue>::deserialize(deserializer)?;
+    Ok(serde_json::from_str(json.get()).ok())
+}
+
+impl Extension {
+    /// Of a compaction whose copies have these names.
+    pub(crate) fn new(note: &Note, copies: Vec<(Text, usize)>) -> Self {
+        Self { note: Some(note.clone()), copies }
+    }
+
+    /// As JSON, on one line.
+    pub(crate) fn json(&self) -> String {
+        jsonl::one_line(serde_json::to_string(self).expect("a note has only string keys"))
+    }
+}
+
+impl Note {
+    /// What leads from a conversation to a view of it: the first `keeps` blocks of the view are those
+    /// of the conversation.
+    pub(crate) fn of(conversation: &Conversation, view: &View, keeps: usize) -> Self {
+        let blocks = view.overlay().blocks().get(keeps..).unwrap_or_default();
+        Self {
+            item_count: conversation.len(),
+            last: conversation.recorded.last().map(|recorded| recorded.item.id.clone()),
+            keeps,
+            recorded: view.transcript().items().skip(conversation.len()).map(|item| Item::clone(item)).collect(),
+            blocks: blocks.iter().map(|block| CompactionBlock::clone(block)).collect(),
+        }
+    }
+
+    /// What the view cost before it.
+    pub(crate) fn tokens_before(&self) -> Tokens {
+        self.blocks.first().map_or(Tokens::ZERO, |block| block.tokens_before)
+    }
+
+    /// How many items were recorded before it.
+    pub(crate) fn item_count(&self) -> usize {
+        self.item_count
+    }
+
+}
+
+impl Conversation {
+    /// Takes in a compaction that foldback noted. Returns whether it did: not where the note belongs
+    /// to other items, as in a file that was cut or forked; then the copies beside it say what the model
+    /// sees.
+    pub(crate) fn take(&mut self, note: Note, tokens_before: Option<Tokens>, place: Place) -> bool {
+        let last = self.recorded.last().map(|recorded| &recorded.item.id);
+        let is_ours = note.item_count == self.len()
+            && note.last.as_ref() == last
+            && note.keeps <= self.in_force.len()
+            && self.may_look();
+        let item_count = self.len() + note.recorded.len();
+        let part_count = |index: usize| match index.checked_sub(self.len()) {
+            None => self.recorded[index].item.parts.len(),
+            Some(offset) => note.recorded.get(offset).map_or(0, |item| item.parts.len()),
+        };
+        if !is_ours || !note.blocks.iter().all(|block| fits(block, item_count, part_count)) {
+            return false;
+        }
+        for item in note.recorded {
+            self.record(item.into(), place);
+        }
+        self.commit(place, tokens_before, note.keeps, note.blocks.into_iter().map(Arc::new).collect());
+        true
+    }
+}
+
+impl Conversation {
+    /// What leads to a step, where items from `next` on are not told yet, and where what was recorded
+    /// for it ends.
+    pub(crate) fn note_of(&self, step: &Step, next: usize) -> (Note, usize) {
+        let copies = step.added.iter().filter_map(|block| block.copies.as_ref());
+        let is_new = |copies: &&Range<usize>| copies.start >= next && copies.end == step.item_count;
+        let item_count = copies.filter(is_new).map(|copies| copies.start).min().unwrap_or(step.item_count);
+        let recorded = self.recorded[item_count..step.item_count].iter();
+        let last = item_count.checked_sub(1).map(|last| self.recorded[last].item.id.clone());
+        let note = Note {
+            item_count,
+            last,
+            keeps: step.keeps,
+            recorded: recorded.map(|recorded| Item::clone(&recorded.item)).collect(),
+            blocks: step.added.iter().map(|block| CompactionBlock::clone(block)).collect(),
+        };
+        (note, step.item_count)
+    }
+}
+
+impl Place {
+    /// The problem that a compaction at this place belongs to other items.
+    pub(crate) fn other_items(self) -> Problem {
+        let reason = "a compaction of other items than stand before it".to_owned();
+        Problem { line: self.line, column: None, fault: Fault::NotUnderstood { reason } }
+    }
+}
+
+/// Whether a block could have been made for so many items.
+fn fits(block: &CompactionBlock, item_count: usize, part_count: impl Fn(usize) -> usize) -> bool {
+    let is_inside = |range: &Range<usize>| range.start < range.end && range.end <= item_count;
+    let edit_fits = |edit: &Edit| match edit {
+        Edit::Drop(drop) => is_inside(&drop.range),
+        Edit::Rewrite(rewrite) => {
+            rewrite.item_index < item_count && rewrite.part_index < part_count(rewrite.item_index)
+        }
+        Edit::Fold(fold) => is_inside(&fold.range) && fold.anchor < item_count && holes_fit(fold),
+    };
+    let fold_count = block.edits.iter().filter(|edit| matches!(edit, Edit::Fold(_))).count();
+    let copies_fit = block.copies.as_ref().is_none_or(|copies| copies.is_empty() || is_inside(copies));
+    block.item_count <= item_count
+        && copies_fit
+        && fold_count == block.summaries.len()
+        && block.edits.iter().all(edit_fits)
+        && block.summaries.iter().flatten().all(is_summary)
+}
+
+fn holes_fit(fold: &Fold) -> bool {
+    let mut free_from = fold.range.start + 1;
+    fold.holes.iter().all(|hole| {
+        let fits = hole.start >= free_from && hole.start < hole.end && hole.end < fold.range.end;
+        free_from = hole.end;
+        fits
+    })
+}

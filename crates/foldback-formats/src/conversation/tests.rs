@@ -1,0 +1,143 @@
+use foldback_core::EstimatingCounter;
+
+use super::replace::COPY_COUNT_MAX;
+use super::*;
+use crate::lowering::found_summary;
+
+fn said(item_count: usize) -> Conversation {
+    let mut conversation = Conversation::new();
+    for number in 0..item_count {
+        conversation.push(Item::user(format!("m{number}"), "word"), Place::line(number + 1));
+    }
+    conversation
+}
+
+fn summary(id: &str) -> Item {
+    found_summary(Item::text(id, ItemKind::Context, "so far"), "test", 9, Tokens(90))
+}
+
+fn kept(index: usize) -> Shown {
+    Shown::Kept(Seen::Item(index))
+}
+
+fn made(line: usize) -> Made {
+    Made::by("test", Place::line(line))
+}
+
+fn names(view: &View) -> Vec<&str> {
+    view.items().map(|item| item.id.as_str()).collect()
+}
+
+fn counted(conversation: &Conversation) -> Transcript {
+    conversation.transcript(Arc::new(EstimatingCounter), None)
+}
+
+/// The view, after checking it against what the reader was told to show.
+fn view(conversation: &Conversation) -> View {
+    let view = conversation.view_of(&counted(conversation));
+    let seen = conversation.visible().iter().filter_map(|&seen| conversation.item(seen));
+    assert!(seen.map(|item| &item.id).eq(view.items().map(|item| &item.id)));
+    view
+}
+
+#[test]
+fn a_summary_becomes_a_fold_of_what_it_hides() {
+    let mut conversation = said(5);
+    conversation.replace(made(6), [kept(0), Shown::New(summary("s")), kept(3), kept(4)]);
+    let seen = view(&conversation);
+    assert_eq!(names(&seen), ["m0", "s", "m3", "m4"]);
+    let block = &seen.overlay().blocks()[0];
+    let (fold, _) = block.folds().next().expect("a fold");
+    assert_eq!((fold.range.clone(), block.kind), (1..3, BlockKind::Imported));
+    let handle = &seen.items().find_map(|item| item.summary.as_ref()).unwrap().handle;
+    let Some(foldback_core::Recalled::Items(items)) = seen.recall(handle) else { panic!("recalled") };
+    assert_eq!(items.iter().map(|item| item.id.as_str()).collect::<Vec<_>>(), ["m1", "m2"]);
+    assert_eq!(block.tokens_after, seen.tokens());
+    assert_eq!(names(&seen.undo().unwrap().0), ["m0", "m1", "m2", "m3", "m4"]);
+}
+
+#[test]
+fn a_later_summary_takes_in_an_earlier_one() {
+    let mut conversation = said(4);
+    conversation.replace(made(5), [Shown::New(summary("s1")), kept(2), kept(3)]);
+    conversation.push(Item::user("m4", "word"), Place::line(6));
+    conversation.replace(made(7), [Shown::New(summary("s2")), kept(4)]);
+    let seen = view(&conversation);
+    assert_eq!(names(&seen), ["s2", "m4"]);
+    let (before, _) = seen.undo().unwrap();
+    assert_eq!(names(&before), ["s1", "m2", "m3", "m4"]);
+    assert_eq!(names(&before.undo().unwrap().0), ["m0", "m1", "m2", "m3", "m4"]);
+    assert_eq!(conversation.history().count(), 5);
+}
+
+#[test]
+fn a_summary_may_stand_behind_what_stays_and_among_earlier_ones() {
+    let mut conversation = said(6);
+    conversation.replace(made(7), [kept(1), kept(3), Shown::New(summary("s1"))]);
+    assert_eq!(names(&view(&conversation)), ["m1", "m3", "s1"]);
+    let s1 = conversation.visible()[2];
+    conversation.push(Item::user("m6", "word"), Place::line(8));
+    conversation.replace(made(9), [kept(1), Shown::Kept(s1), Shown::New(summary("s2")), kept(6)]);
+    assert_eq!(names(&view(&conversation)), ["m1", "s1", "s2", "m6"]);
+}
+
+#[test]
+fn items_in_another_form_are_recorded_for_the_compaction_only() {
+    let mut conversation = said(3);
+    let shown = [kept(0), Shown::New(Item::user("m1", "in short")), kept(2), Shown::New(summary("s"))];
+    conversation.replace(made(4), shown);
+    let seen = view(&conversation);
+    assert_eq!(names(&seen), ["m0", "m1", "m2", "s"]);
+    assert_eq!(conversation.history().count(), 3);
+    assert_eq!(names(&conversation.history_of(&counted(&conversation))), ["m0", "m1", "m2"]);
+    let (before, _) = seen.undo().unwrap();
+    assert_eq!(names(&before), ["m0", "m1", "m2"]);
+}
+
+#[test]
+fn a_summary_of_what_the_file_does_not_have_is_part_of_the_history() {
+    let mut conversation = Conversation::new();
+    conversation.replace(made(1), [Shown::New(summary("s"))]);
+    conversation.push(Item::user("u", "go on"), Place::line(2));
+    assert_eq!(names(&conversation.history_of(&counted(&conversation))), ["s", "u"]);
+    let mut copied = said(2);
+    copied.replace(made(3), [Shown::New(summary("s")), kept(0), kept(1)]);
+    assert_eq!(names(&view(&copied)), ["s", "m0", "m1"]);
+    assert_eq!(names(&copied.history_of(&counted(&copied))), ["m0", "m1"], "copies are not there twice");
+}
+
+#[test]
+fn what_was_undone_can_be_redone_until_something_else_is_compacted() {
+    let mut conversation = said(3);
+    conversation.replace(made(4), [Shown::New(summary("s")), kept(2)]);
+    let in_force = conversation.in_force.clone();
+    conversation.commit(Place::line(5), None, 0, Vec::new());
+    assert_eq!(names(&view(&conversation)), ["m0", "m1", "m2"]);
+    assert_eq!(conversation.redo().unwrap().blocks(), in_force);
+    conversation.commit(Place::line(6), None, 0, in_force);
+    assert_eq!(names(&view(&conversation)), ["s", "m2"]);
+    let actions: Vec<StepAction> = conversation.steps().iter().map(|step| step.action).collect();
+    assert_eq!(actions, [StepAction::Compact, StepAction::Undo, StepAction::Redo]);
+    assert!(conversation.redo().is_none());
+}
+
+#[test]
+fn compactions_that_ask_for_too_many_copies_are_not_followed() {
+    let mut conversation = said(5_000);
+    for number in 0..5_000 {
+        let changed = Item::user(format!("c{number}"), "so far");
+        let shown = std::iter::once(Shown::New(changed)).chain((0..5_000).map(kept));
+        conversation.replace(made(7), shown);
+    }
+    assert_eq!(conversation.left_at(), Some(Place::line(7)));
+    assert!(conversation.len() <= 5_000 + COPY_COUNT_MAX + COPY_COUNT_MAX / 5_000);
+    assert_eq!(conversation.history().count(), 5_000);
+    assert_eq!(view(&conversation).len(), 5_001, "what was visible then still is");
+}
+
+#[test]
+fn one_compaction_that_shows_everything_many_times_is_not_followed() {
+    let mut conversation = said(10_000);
+    conversation.replace(made(7), (0..10_000).flat_map(|_| (0..10_000).map(kept)));
+    assert_eq!((conversation.len(), view(&conversation).len()), (10_000, 10_000));
+}

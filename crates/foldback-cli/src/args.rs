@@ -9,7 +9,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use foldback_core::{Dialect, Level, Tokens};
-use foldback_formats::Format;
+use foldback_formats::{Conversation, Format};
 
 use crate::config::Origin;
 use crate::values::{count, dialect_named, format_named, level, range, tokens, turn};
@@ -77,6 +77,14 @@ pub(crate) enum Command {
     Convert(Convert),
     /// What a compaction changed
     Diff(Diff),
+    /// Take the newest compaction of a session off again
+    ///
+    /// Nothing is deleted: the file gets one more record, after which the model sees what it saw before.
+    Undo(Undo),
+    /// Put the compaction back that was undone last
+    Redo(Undo),
+    /// The compactions of a session, the newest first
+    Log(Log),
     /// The ways to compact, and when to choose which
     Policies {
         /// The policy to explain in full: a name, or a TOML file
@@ -145,6 +153,16 @@ pub(crate) enum From {
     /// What the model saw last
     #[default]
     View,
+}
+
+impl From {
+    /// How many of a conversation's blocks stay in force where this is compacted.
+    pub(crate) fn keeps(self, conversation: &Conversation) -> usize {
+        match self {
+            Self::History => 0,
+            Self::View => conversation.block_count(),
+        }
+    }
 }
 
 /// What counts tokens.
@@ -292,6 +310,24 @@ pub(crate) struct Convert {
     /// Refuse where something would be lost
     #[arg(long)]
     pub(crate) strict: bool,
+}
+
+#[derive(Clone, Debug, Args)]
+pub(crate) struct Undo {
+    #[command(flatten)]
+    pub(crate) inputs: Inputs,
+    /// Write the result here: a file, - for stdout, or a folder for several sessions
+    #[arg(long, short, value_name = "PATH")]
+    pub(crate) output: Option<PathBuf>,
+    /// Replace the file, in one step, and keep the old one as a backup
+    #[arg(long, conflicts_with = "output")]
+    pub(crate) in_place: bool,
+}
+
+#[derive(Clone, Debug, Args)]
+pub(crate) struct Log {
+    #[command(flatten)]
+    pub(crate) inputs: Inputs,
 }
 
 #[derive(Clone, Debug, Args)]

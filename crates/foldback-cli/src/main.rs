@@ -32,6 +32,7 @@ use std::process::ExitCode;
 use clap::Parser;
 
 use crate::args::{Arguments, Command, Shared};
+use crate::commands::undo::Way;
 use crate::config::Config;
 use crate::failure::{Exit, Failure};
 
@@ -77,6 +78,9 @@ fn run(arguments: Arguments) -> Result<Exit, Failure> {
         Command::Show(show) => commands::show::run(&settings(shared)?.1, &show),
         Command::Convert(convert) => commands::convert::run(&settings(shared)?.1, &convert),
         Command::Diff(diff) => commands::diff::run(&settings(shared)?.1, &diff),
+        Command::Undo(undo) => commands::undo::run(&settings(shared)?.1, &undo, Way::Undo),
+        Command::Redo(redo) => commands::undo::run(&settings(shared)?.1, &redo, Way::Redo),
+        Command::Log(log) => commands::log::run(&settings(shared)?.1, &log),
         Command::Policies { policy } => commands::policies::run(&shared, policy.as_deref()),
         Command::Replay(replay) => {
             let (config, shared) = settings(shared)?;

@@ -1,9 +1,12 @@
 //! A conversation with its tokens counted: what most commands look at.
 
+use std::collections::HashSet;
+use std::ops::Range;
 use std::sync::Arc;
 
-use foldback_core::view::Fate;
-use foldback_core::{Dialect, EstimatingCounter, Item, Pin, TokenCounter, Transcript, View};
+use foldback_core::{
+    CompactionBlock, Dialect, EstimatingCounter, Item, Overlay, Pin, TokenCounter, Transcript, View,
+};
 use foldback_formats::Conversation;
 
 use crate::args::From;
@@ -57,7 +60,7 @@ impl<'a> Scene<'a> {
 pub(crate) fn seen(conversation: &Conversation, transcript: &Transcript, from: From) -> View {
     match from {
         From::View => conversation.view_of(transcript),
-        From::History => conversation.held_of(transcript),
+        From::History => conversation.history_of(transcript),
     }
 }
 
@@ -70,37 +73,41 @@ pub(crate) fn pinned(
     mut is_pinned: impl FnMut(usize, &Item) -> bool,
 ) -> View {
     let mut items = recorded(conversation);
+    let mut summaries = HashSet::new();
     for (position, entry) in view.iter().enumerate() {
-        if is_pinned(position, entry.item()) {
-            items[entry.anchor()] = Arc::new(Item::clone(entry.item()).pinned());
+        if !is_pinned(position, entry.item()) {
+            continue;
+        }
+        match (entry.item().summary.is_some(), entry.span().len()) {
+            (false, 1) => items[entry.anchor()] = Arc::new(Item::clone(&items[entry.anchor()]).pinned()),
+            _ => drop(summaries.insert(entry.span())),
         }
     }
     let mut transcript = view.transcript().clone_empty();
     for (item, entry) in items.into_iter().zip(view.transcript().iter()) {
         transcript.push_counted(item, entry.tokens().clone());
     }
-    seen(conversation, &transcript, from)
+    let view = seen(conversation, &transcript, from);
+    if summaries.is_empty() {
+        return view;
+    }
+    let pin = |block: &Arc<CompactionBlock>| pin_summaries(block, &summaries);
+    let overlay: Overlay = view.overlay().blocks().iter().map(pin).collect();
+    View::through(&transcript, &overlay).expect("a pin moves nothing")
+}
+
+/// The same block with pins on the summaries of these folds.
+fn pin_summaries(block: &Arc<CompactionBlock>, folds: &HashSet<Range<usize>>) -> CompactionBlock {
+    let mut pinned = CompactionBlock::clone(block);
+    for ((fold, _), summary) in block.folds().zip(&mut pinned.summaries) {
+        if folds.contains(&fold.range) {
+            summary.iter_mut().for_each(|item| item.pin = Pin::Pinned);
+        }
+    }
+    pinned
 }
 
 /// The items of a conversation, in the order of the file.
 pub(crate) fn recorded(conversation: &Conversation) -> Vec<Arc<Item>> {
     conversation.recorded().iter().map(|recorded| Arc::clone(&recorded.item)).collect()
-}
-
-/// The view's items; those that were left alone are the recorded ones, whatever was pinned.
-pub(crate) fn as_recorded(view: &View, conversation: &Conversation) -> Vec<Arc<Item>> {
-    let fates = view.fates();
-    let unpinned = |item: &Arc<Item>, was: Pin| match item.pin == was {
-        true => Arc::clone(item),
-        false => Arc::new(Item { pin: was, ..Item::clone(item) }),
-    };
-    let shown = view.iter().map(|entry| {
-        let original = conversation.recorded().get(entry.anchor());
-        match (fates.get(entry.anchor()), original) {
-            (Some(Fate::Visible), Some(original)) => Arc::clone(&original.item),
-            (Some(Fate::Rewritten), Some(original)) => unpinned(entry.item(), original.item.pin),
-            _ => Arc::clone(entry.item()),
-        }
-    });
-    shown.collect()
 }

@@ -7,8 +7,8 @@ use std::panic::resume_unwind;
 use std::thread;
 
 use foldback_core::tokens::media_tokens;
-use foldback_core::{Dialect, Item, ItemKind, Part, ResultPart, ToolCall, ToolResult, Transcript, View};
-use foldback_formats::Compaction;
+use foldback_core::{Dialect, Edit, Item, ItemKind, Part, ResultPart, ToolCall, ToolResult, View};
+use foldback_formats::{Step, StepAction};
 use serde::de::{IgnoredAny, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
@@ -21,6 +21,9 @@ use crate::turns::Turns;
 
 /// Points of the curve over time.
 const POINTS_MAX: usize = 120;
+
+/// Compactions that are listed; a session has a few.
+const COMPACTIONS_MAX: usize = 1_000;
 
 /// Shorter results are repeated by nature ("ok", "no matches").
 const DUPLICATE_CHARACTERS_MIN: usize = 80;
@@ -197,7 +200,7 @@ impl Stats {
             duplicates: Repeated::default(),
             superseded_reads: Repeated::default(),
             usage: usage(scene, view, history),
-            compactions: compactions(scene, view),
+            compactions: compactions(scene),
         }
     }
 }
@@ -302,12 +305,12 @@ fn over_time(scene: &Scene<'_>) -> Vec<Point> {
     let mut by_kind = [0; 7];
     let mut points = Vec::new();
     let every = transcript.len().div_ceil(POINTS_MAX).max(1);
-    let mut compactions = conversation.compactions().iter().peekable();
+    let mut steps = (1..).zip(conversation.steps()).take(POINTS_MAX).peekable();
     for (index, entry) in transcript.iter().enumerate() {
-        // What a compaction hid is gone before what it put in arrives; the peak before it is shown.
-        while let Some(made) = compactions.next_if(|made| made.inserted.start <= index) {
+        // The peak before a compaction is shown.
+        while let Some((count, step)) = steps.next_if(|(_, step)| step.item_count() <= index) {
             points.push(Point { item: index, at: None, tokens: by_kind.iter().sum(), by_kind });
-            hide(made, transcript, &mut by_kind);
+            by_kind = seen_after(scene, count, step.item_count());
         }
         by_kind[entry.kind() as usize] += entry.tokens().total.0;
         if index % every == 0 || index + 1 == transcript.len() {
@@ -315,14 +318,21 @@ fn over_time(scene: &Scene<'_>) -> Vec<Point> {
             points.push(Point { item: index, at, tokens: by_kind.iter().sum(), by_kind });
         }
     }
+    for (count, step) in steps {
+        let by_kind = seen_after(scene, count, step.item_count());
+        points.push(Point { item: transcript.len(), at: None, tokens: by_kind.iter().sum(), by_kind });
+    }
     points
 }
 
-fn hide(made: &Compaction, transcript: &Transcript, by_kind: &mut [u64; 7]) {
-    for hidden in made.hidden.iter().cloned().flatten().filter_map(|index| transcript.get(index)) {
-        let kind = &mut by_kind[hidden.kind() as usize];
-        *kind = kind.saturating_sub(hidden.tokens().total.0);
+/// What the context held after so many compactions, of the first so many items.
+fn seen_after(scene: &Scene<'_>, step_count: usize, item_count: usize) -> [u64; 7] {
+    let view = scene.conversation.view_after(step_count, &scene.transcript);
+    let mut by_kind = [0; 7];
+    for entry in view.iter().take_while(|entry| entry.anchor() < item_count) {
+        by_kind[entry.kind() as usize] += entry.tokens().total.0;
     }
+    by_kind
 }
 
 fn largest(view: &View, scene: &Scene<'_>, top: usize) -> Vec<Large> {
@@ -470,38 +480,43 @@ fn usage(scene: &Scene<'_>, view: &View, history: &View) -> Option<Usage> {
 /// What the model saw when there were so many items.
 fn counted_at(scene: &Scene<'_>, view: &View, len: usize) -> u64 {
     // What came after the last compaction is seen as it is.
-    let is_compacted_before = |made: &foldback_formats::Compaction| made.inserted.end <= len;
-    if scene.conversation.compactions().iter().all(is_compacted_before) {
+    if scene.conversation.steps().iter().all(|step| step.item_count() <= len) {
         let after = scene.transcript.tokens_of(len..scene.transcript.len());
         return view.tokens().saturating_sub(after).0;
     }
-    let mut transcript = scene.transcript.clone_empty();
-    for entry in scene.transcript.range(0..len) {
-        transcript.push_counted(entry.item().clone(), entry.tokens().clone());
-    }
-    scene.conversation.view_of(&transcript).tokens().0
+    scene.conversation.view_of(&scene.transcript.first(len)).tokens().0
 }
 
-fn compactions(scene: &Scene<'_>, view: &View) -> Vec<Compacted> {
-    let blocks = view.overlay().blocks();
-    let made = scene.conversation.compactions().iter().zip(blocks);
-    let copies = |inserted: std::ops::Range<usize>| {
-        let items = scene.conversation.recorded().get(inserted).unwrap_or_default().iter();
-        items.filter(|recorded| recorded.item.summary.is_none()).count()
+/// What changed what the model sees, in the order of the file.
+fn compactions(scene: &Scene<'_>) -> Vec<Compacted> {
+    let conversation = scene.conversation;
+    let hidden_after = |step_count: usize, item_count: usize| {
+        let view = conversation.view_after(step_count, &scene.transcript);
+        view.fates().iter().take(item_count).filter(|fate| !fate.is_visible()).count()
     };
-    let compacted = made.map(|(made, block)| Compacted {
-        line: made.place.line,
-        by: made.by.to_string(),
-        reported_tokens_before: made.tokens_before.map(|tokens| tokens.0).filter(|&tokens| tokens > 0),
-        tokens_before: block.tokens_before.0,
-        tokens_after: block.tokens_after.0,
-        hidden: made
-            .hidden
-            .iter()
-            .map(ExactSizeIterator::len)
-            .sum::<usize>()
-            .saturating_sub(copies(made.inserted.clone())),
-        cleared: made.cleared.len(),
+    let compacted = conversation.steps().iter().enumerate().take(COMPACTIONS_MAX).map(|(index, step)| {
+        let blocks = conversation.blocks_of(index, &scene.transcript);
+        let edits = blocks.iter().flat_map(|block| &block.edits);
+        let item_count = step.item_count_before();
+        Compacted {
+            line: step.place.line,
+            by: by(step),
+            reported_tokens_before: step.tokens_before.map(|tokens| tokens.0).filter(|&tokens| tokens > 0),
+            tokens_before: blocks.first().map_or(0, |block| block.tokens_before.0),
+            tokens_after: blocks.last().map_or(0, |block| block.tokens_after.0),
+            hidden: hidden_after(index + 1, item_count).saturating_sub(hidden_after(index, item_count)),
+            cleared: edits.filter(|edit| matches!(edit, Edit::Rewrite(_))).count(),
+        }
     });
     compacted.collect()
+}
+
+/// Who made a step, and what it was where that was no compaction.
+pub(crate) fn by(step: &Step) -> String {
+    let by = step.blocks.last().map_or("", |block| &*block.strategy);
+    match step.action {
+        StepAction::Compact => by.to_owned(),
+        StepAction::Undo => format!("undo of {by}"),
+        StepAction::Redo => format!("redo of {by}"),
+    }
 }

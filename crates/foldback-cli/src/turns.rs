@@ -1,11 +1,10 @@
 //! Which turn of the session an item belongs to. Turns are counted from 1 over the whole history, so
 //! that a turn keeps its number whatever was compacted since.
 
-use std::collections::HashMap;
-use std::sync::Arc;
+use std::ops::Range;
 
-use foldback_core::{Entry, Item, ItemKind, View};
-use foldback_formats::Conversation;
+use foldback_core::{Entry, ItemKind, View};
+use foldback_formats::{Conversation, Recorded};
 
 use crate::picture::first_line;
 
@@ -14,23 +13,15 @@ pub(crate) struct Turns<'a> {
     conversation: &'a Conversation,
     /// The index at which each begins.
     starts: Vec<usize>,
-    /// Where the items of the history stand: a copy that shares one belongs where it does.
-    said: HashMap<*const Item, usize>,
+    /// Where items stand that were recorded for compactions, in order.
+    copies: Vec<Range<usize>>,
 }
 
 impl<'a> Turns<'a> {
     pub(crate) fn of(conversation: &'a Conversation) -> Self {
-        let is_compacted = !conversation.compactions().is_empty();
-        let (mut starts, mut said) = (Vec::new(), HashMap::new());
-        for (index, recorded) in conversation.held() {
-            if recorded.item.kind == ItemKind::User {
-                starts.push(index);
-            }
-            if is_compacted {
-                said.entry(Arc::as_ptr(&recorded.item)).or_insert(index);
-            }
-        }
-        Self { conversation, starts, said }
+        let is_start = |(_, recorded): &(usize, &Recorded)| recorded.item.kind == ItemKind::User;
+        let starts = conversation.said().filter(is_start).map(|(index, _)| index).collect();
+        Self { conversation, starts, copies: conversation.copies() }
     }
 
     pub(crate) fn count(&self) -> usize {
@@ -60,11 +51,8 @@ impl<'a> Turns<'a> {
     /// or its prompt, and else belongs to the turn that is running.
     fn of_entry(&self, entry: &Entry, running: Option<usize>) -> Option<usize> {
         let recorded = self.conversation.recorded().get(entry.anchor()).map_or(entry.item(), |one| &one.item);
-        if self.said.is_empty() {
+        if !self.copies.iter().any(|copies| copies.contains(&entry.anchor())) {
             return self.at(entry.anchor());
-        }
-        if let Some(&index) = self.said.get(&Arc::as_ptr(recorded)) {
-            return self.at(index);
         }
         let later = || self.starts.iter().enumerate().skip(running.unwrap_or(0));
         let begun_by = |start: usize| self.conversation.recorded().get(start).map(|begun| &begun.item);

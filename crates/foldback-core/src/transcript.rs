@@ -100,6 +100,17 @@ impl Transcript {
         Self::counted_by(self.meter.clone())
     }
 
+    /// The first so many items, or all, as a transcript of their own. O(that many); nothing is counted
+    /// again.
+    #[must_use]
+    pub fn first(&self, item_count: usize) -> Self {
+        let mut first = self.clone_empty();
+        for entry in self.range(0..item_count.min(self.len())) {
+            first.push_counted(Arc::clone(entry.item()), entry.tokens().clone());
+        }
+        first
+    }
+
     /// What counts tokens here.
     pub fn meter(&self) -> &Meter {
         &self.meter

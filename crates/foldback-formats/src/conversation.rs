@@ -63,6 +63,20 @@ pub struct Step {
     item_count: usize,
 }
 
+impl Step {
+    /// How many items were recorded when it was made, those recorded for it included.
+    pub fn item_count(&self) -> usize {
+        self.item_count
+    }
+
+    /// How many items there were before it.
+    pub fn item_count_before(&self) -> usize {
+        let copies = self.added.iter().filter_map(|block| block.copies.as_ref());
+        let is_own = |copies: &&Range<usize>| copies.end == self.item_count && !copies.is_empty();
+        copies.filter(is_own).map(|copies| copies.start).min().unwrap_or(self.item_count)
+    }
+}
+
 /// What a step does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StepAction {
@@ -379,13 +393,17 @@ impl Conversation {
 
     /// The items of the history: what was said, without what was recorded for compactions.
     pub fn history(&self) -> impl Iterator<Item = &Recorded> {
-        let copies = self.copies();
-        let is_said = move |index: usize| !covers(&copies, index);
-        self.recorded.iter().enumerate().filter(move |(index, _)| is_said(*index)).map(|(_, item)| item)
+        self.said().map(|(_, recorded)| recorded)
     }
 
-    /// Where items stand that were recorded for compactions.
-    fn copies(&self) -> Vec<Range<usize>> {
+    /// The same, each with its index.
+    pub fn said(&self) -> impl Iterator<Item = (usize, &Recorded)> {
+        let copies = self.copies();
+        self.recorded.iter().enumerate().filter(move |(index, _)| !covers(&copies, *index))
+    }
+
+    /// Where items stand that were recorded for compactions, in order.
+    pub fn copies(&self) -> Vec<Range<usize>> {
         let blocks = self.steps.iter().flat_map(|step| &step.blocks);
         united(blocks.filter_map(|block| block.copies.clone()).filter(|copies| !copies.is_empty()).collect())
     }
@@ -410,6 +428,12 @@ impl Conversation {
     pub fn view_after(&self, step_count: usize, transcript: &Transcript) -> View {
         let overlay: Overlay = self.blocks_after(step_count, transcript).into_iter().collect();
         View::through(transcript, &overlay).expect("a conversation's blocks lie within it")
+    }
+
+    /// The blocks that a step puts in force, counted as `transcript` counts.
+    pub fn blocks_of(&self, step_index: usize, transcript: &Transcript) -> Vec<Arc<CompactionBlock>> {
+        let Some(step) = self.steps.get(step_index) else { return Vec::new() };
+        self.blocks_after(step_index + 1, transcript).split_off(step.keeps)
     }
 
     /// Everything that was said, as if nothing had been compacted.

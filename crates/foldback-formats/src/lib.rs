@@ -44,3 +44,4 @@ pub use detect::detect;
 pub use error::{Fault, FormatError, Problem};
 pub use format::{Committed, Contents, Format, Loss, Session, SubAgentOf, Written, WrittenAs, write};
 pub use pieces::Source;
+pub use session::native::native_file;

@@ -157,8 +157,11 @@ pub(crate) struct Recall {
     /// The handle, such as @6hjhb91nxq
     #[arg(value_name = "HANDLE")]
     pub(crate) handle: String,
-    /// The session it belongs to [default: all, the one that changed last first]
-    #[arg(long, value_name = "ID")]
+    /// Session files to look into instead of the store
+    #[arg(value_name = "FILE")]
+    pub(crate) files: Vec<PathBuf>,
+    /// The session of the store it belongs to [default: all, the one that changed last first]
+    #[arg(long, value_name = "ID", conflicts_with = "files")]
     pub(crate) session: Option<String>,
     /// Show keys, tokens and passwords
     #[arg(long)]

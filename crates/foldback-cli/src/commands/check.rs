@@ -1,10 +1,8 @@
 //! `foldback check`: what a provider would reject, with line and item; `--fix` repairs it.
 
-use std::sync::Arc;
-
-use foldback_core::{Dialect, Item, Repair, Violation, check};
+use foldback_core::{Dialect, Repair, Violation, check};
 use foldback_engine::mend;
-use foldback_formats::Conversation;
+use foldback_formats::{Committed, Conversation};
 use serde::Serialize;
 
 use crate::args::{Check, Shared};
@@ -12,7 +10,7 @@ use crate::failure::{Exit, Failure};
 use crate::input::{self, Opened};
 use crate::output::{self, Destination, Place};
 use crate::places::Places;
-use crate::scene::{Scene, as_recorded};
+use crate::scene::Scene;
 use crate::terminal::{GREEN, RED, STRONG, counted, say, styled};
 use crate::written::{Fresh, WrittenReport};
 
@@ -164,7 +162,7 @@ fn fix(
     let session = &opened.session;
     let dialect = arguments.dialect.or(session.dialect());
     let mut repairs = Vec::new();
-    let mut shown: Vec<Option<Vec<Arc<Item>>>> = Vec::new();
+    let mut committed: Vec<Option<Committed<'_>>> = Vec::new();
     for conversation in session.own_conversations() {
         let scene = Scene::estimated(conversation, dialect);
         let view = scene.view(arguments.from);
@@ -176,15 +174,16 @@ fn fix(
             repair,
         }));
         let is_repaired = !mended.repairs.is_empty();
-        shown.push(is_repaired.then(|| session.arrange(as_recorded(&mended.view, conversation))));
+        let keeps = arguments.from.keeps(conversation);
+        committed.push(is_repaired.then(|| session.committed(conversation, &mended.view, keeps)));
     }
     let whole = opened.whole()?;
-    let written = match (session.own_conversations(), &shown[..]) {
+    let written = match (session.own_conversations(), &committed[..]) {
         _ if repairs.is_empty() => None,
-        ([conversation], [Some(items)]) => Some(whole.compacted(conversation, items)),
+        ([_], [Some(committed)]) => Some(whole.compacted(committed)),
         (conversations, _) => {
-            let shown = shown.iter().map(Option::as_deref);
-            Some(session.compacted_native(&conversations.iter().zip(shown).collect::<Vec<_>>()))
+            let committed = committed.iter().map(Option::as_ref);
+            Some(session.compacted_native(&conversations.iter().zip(committed).collect::<Vec<_>>()))
         }
     };
     let place = destination.write(opened, written.as_ref(), None)?;

@@ -2,15 +2,15 @@
 
 use foldback_core::{Dialect, Repair, Rule};
 use foldback_engine::mend;
-use foldback_formats::{Format, Loss, Written, write};
+use foldback_formats::{Format, Loss, Sent, Written, write};
 use serde::Serialize;
 
-use crate::args::{Convert, Shared};
+use crate::args::{Convert, From, Shared};
 use crate::failure::{Exit, Failure};
 use crate::input::{self, Opened};
 use crate::output::{self, Destination};
 use crate::places::Places;
-use crate::scene::{Scene, as_recorded};
+use crate::scene::Scene;
 use crate::terminal::{counted, note, warning};
 
 /// Losses that are told one by one; the rest are counted.
@@ -78,7 +78,8 @@ struct Lost {
 fn convert(opened: &Opened, arguments: &Convert) -> Result<Converted, Failure> {
     let session = &opened.whole()?;
     let conversations = session.conversations();
-    if arguments.to == Format::Native && conversations.len() > 1 {
+    let holds_all = arguments.from == From::View || conversations.len() > 1;
+    if arguments.to == Format::Native && holds_all {
         let each: Vec<_> = conversations.iter().map(|conversation| (conversation, None)).collect();
         let written = session.compacted_native(&each);
         return Ok(Converted { written, losses: Vec::new(), left_out: 0 });
@@ -94,14 +95,14 @@ fn convert(opened: &Opened, arguments: &Convert) -> Result<Converted, Failure> {
     let lost = |loss: &Loss| Lost { at: places.of(&loss.item_id), what: places.loss(loss) };
     let mut losses = Vec::new();
     let items = match arguments.to {
-        Format::Native => as_recorded(&view, conversation),
+        Format::Native => Sent::of(&view, conversation),
         // What another provider would reject is no conversion.
         to => {
             let mended = mend(&view, spoken(to));
             let omitted = places.repairs(&mended.view, &mended.repairs).into_iter().filter(omits_media);
             let loss = |repair: Repair| Loss { item_id: repair.item_id, what: repair.detail };
             losses.extend(omitted.map(loss).map(|loss| lost(&loss)));
-            as_recorded(&mended.view, conversation)
+            Sent::of(&mended.view, conversation)
         }
     };
     let written = write(arguments.to, &items, Some(session)).map_err(failed)?;

@@ -1,12 +1,14 @@
-//! `foldback recall`: what a handle hides.
+//! `foldback recall`: what a handle hides, in session files or in the store.
 
-use foldback_core::{Handle, SessionId};
-use foldback_engine::session::{Secrets, recollect};
+use foldback_core::{Handle, Recalled, SessionId};
+use foldback_engine::session::{Recollection, Secrets, recollect};
 
-use crate::args::Shared;
 use crate::args::sessions::Recall;
+use crate::args::{Inputs, Shared};
 use crate::failure::{Exit, Failure};
+use crate::input::{self, Opened};
 use crate::output;
+use crate::scene::Scene;
 use crate::store;
 
 pub(crate) fn run(shared: &Shared, arguments: &Recall) -> Result<Exit, Failure> {
@@ -17,14 +19,43 @@ pub(crate) fn run(shared: &Shared, arguments: &Recall) -> Result<Exit, Failure> 
         ));
     };
     let secrets = if arguments.show_secrets { Secrets::Shown } else { Secrets::Replaced };
-    let recalled = store::block_on(async {
-        let store = store::open(&arguments.at).await?;
-        let session = arguments.session.as_deref().map(SessionId::from);
-        Ok(recollect(&store, session.as_ref(), &handle).await?)
-    })?;
+    let recalled = match arguments.files.is_empty() {
+        true => store::block_on(async {
+            let store = store::open(&arguments.at).await?;
+            let session = arguments.session.as_deref().map(SessionId::from);
+            Ok(recollect(&store, session.as_ref(), &handle).await?)
+        })?,
+        false => in_files(shared, arguments, &handle)?,
+    };
     match shared.json {
         true => output::print_json(&recalled.json(secrets))?,
         false => output::print(&(recalled.text(secrets).trim_end().to_owned() + "\n"))?,
     }
     Ok(Exit::Success)
+}
+
+/// The first of the files that has something behind the handle.
+fn in_files(shared: &Shared, arguments: &Recall, handle: &Handle) -> Result<Recollection, Failure> {
+    let inputs = Inputs { paths: arguments.files.clone() };
+    for path in input::paths(&inputs)? {
+        let opened = input::one(shared, &path)?;
+        if let Some(content) = in_file(&opened, handle) {
+            let (handle, loop_id) = (handle.clone(), path.display().to_string().into());
+            return Ok(Recollection { handle, loop_id, content });
+        }
+    }
+    Err(Failure::usage(
+        format!("nothing in these files is behind {handle}"),
+        "a request holds only what the model sees; name the file that it was made from, too",
+    ))
+}
+
+/// What a file has behind a handle: through what is in force, else through earlier compactions.
+fn in_file(opened: &Opened, handle: &Handle) -> Option<Recalled> {
+    opened.session.conversations().iter().find_map(|conversation| {
+        let scene = Scene::estimated(conversation, opened.session.dialect());
+        let newest_first = (0..=conversation.steps().len()).rev();
+        let mut views = newest_first.map(|step_count| conversation.view_after(step_count, &scene.transcript));
+        views.find_map(|view| view.recall(handle))
+    })
 }

@@ -1,7 +1,7 @@
 //! `foldback session`: sessions in the store, their versions and branches.
 
+mod export;
 pub(crate) mod import;
-mod log;
 
 use std::sync::Arc;
 
@@ -9,11 +9,12 @@ use foldback_core::{Item, LoopId, Metadata, Repair, SessionId, Tokens, Transcrip
 use foldback_engine::Store;
 use foldback_engine::session::{CompactionConfig, SessionContext, StoredSession};
 use foldback_engine::store::{LoopInfo, Origin, Page, SessionInfo};
-use foldback_formats::{Format, write};
+use foldback_formats::{Format, Sent, write};
 use serde::Serialize;
 
 use crate::args::sessions::{SessionArgs, SessionCommand};
 use crate::args::{From, Shared};
+use crate::commands::log;
 use crate::counting;
 use crate::failure::{Exit, Failure};
 use crate::output;
@@ -36,7 +37,7 @@ async fn dispatch(
         SessionCommand::Import(import) => return import::run(shared, store, import).await,
         SessionCommand::List { limit } => list(shared, store, *limit).await?,
         SessionCommand::Show { id } => show(shared, store, id).await?,
-        SessionCommand::Log { id } => log::run(shared, store, id).await?,
+        SessionCommand::Log { id } => log::of_session(shared, store, id).await?,
         SessionCommand::Context { id, dialect, window } => {
             let config = CompactionConfig { dialect: *dialect, ..CompactionConfig::default() };
             let session = counting_session(shared, store, id).await?;
@@ -65,7 +66,7 @@ async fn dispatch(
             told(shared, id, session.current(), "has its compaction in force again, in")?;
         }
         SessionCommand::Export { id, format, from, output } => {
-            let bytes = export(shared, store, id, *format, *from).await?;
+            let bytes = export::run(shared, store, id, *format, *from).await?;
             match output {
                 Some(path) => output::to_file(path, &bytes)?,
                 None => output::to_stdout(&[&bytes])?,
@@ -198,7 +199,7 @@ struct Context<'a> {
 fn print_context(shared: &Shared, context: &SessionContext, dialect: Option<&str>) -> Result<(), Failure> {
     if let Some(dialect) = dialect {
         let format: Format = dialect.parse().expect("every dialect is a format of requests");
-        let written = write(format, &context.items, None);
+        let written = write(format, &Sent::new(context.items.iter().cloned()), None);
         let failed = |error| Failure::Format { path: "context".into(), error };
         return output::to_stdout(&[&written.map_err(failed)?.to_bytes(), b"\n"]);
     }
@@ -226,41 +227,4 @@ async fn compact(shared: &Shared, store: &Arc<dyn Store>, id: &str, window: Toke
         true => format!("{} has nothing to compact: {} tokens\n", id, number(done.tokens_before.0)),
         false => format!("{} → {} tokens\n", number(done.tokens_before.0), number(done.tokens_after.0)),
     })
-}
-
-/// The file that the current loop was imported from, if nothing was added since and no other format is
-/// asked for; else a fresh file.
-async fn export(
-    shared: &Shared,
-    store: &Arc<dyn Store>,
-    id: &str,
-    format: Option<Format>,
-    from: From,
-) -> Result<Vec<u8>, Failure> {
-    let session = counting_session(shared, store, id).await?;
-    let loops = store.loops(session.id()).await?;
-    let info = loops.iter().find(|each| each.id == *session.current());
-    let imported = info.and_then(import::imported_count);
-    if let (None, Some(info)) = (format, info)
-        && imported == Some(info.item_count)
-    {
-        let mut bytes = Vec::new();
-        loop {
-            let piece = store.original(session.id(), &info.id, bytes.len() as u64).await?;
-            if piece.is_empty() {
-                return Ok(bytes);
-            }
-            bytes.extend(piece);
-        }
-    }
-    let items = match from {
-        From::View => session.context(&CompactionConfig::default(), Tokens(u64::MAX)).await?.items,
-        From::History => {
-            let count = info.map_or(0, |info| info.item_count);
-            store.items(session.id(), session.current(), 0..count).await?
-        }
-    };
-    let written = write(format.unwrap_or(Format::Native), &items, None);
-    let written = written.map_err(|error| Failure::Format { path: id.into(), error })?;
-    Ok(written.to_bytes())
 }

@@ -3,7 +3,9 @@
 //! Such a line holds the blocks that it puts in force. Nothing before it changes, so taking the line
 //! out undoes it. Where a file holds several conversations, a line begins each of them.
 
-use foldback_core::{Dialect, Item, Text, Tokens};
+use std::sync::Arc;
+
+use foldback_core::{Dialect, Item, Text, Tokens, View};
 use serde::{Deserialize, Serialize};
 
 use crate::conversation::{Conversation, Note, Place, Sent};
@@ -159,6 +161,19 @@ pub(crate) fn write_compacted(
         lines.extend(made.map(|made| compaction_line(index, dialect, None, made)));
     }
     jsonl::added(b"", lines)
+}
+
+/// A file of everything that lies behind a view, with the blocks in force.
+pub fn native_file(view: &View) -> Vec<u8> {
+    let mut conversation = Conversation::new();
+    for item in view.transcript().items() {
+        conversation.push(Arc::clone(item), Place::default());
+    }
+    let made = Note::of(&conversation, view, 0);
+    let lines = view.transcript().items().map(|item| line(&**item));
+    let is_compacted = !view.overlay().blocks().is_empty();
+    let made = is_compacted.then(|| compaction_line(0, view.transcript().meter().dialect(), None, made));
+    jsonl::added(b"", lines.chain(made))
 }
 
 fn line(record: &impl Serialize) -> String {

@@ -1,45 +1,31 @@
 //! Keeping a conversation in a file, as foldback's own JSONL: everything that was said, and what the
 //! model sees of it.
 
-use std::io::{self, Write};
+use std::io::Write;
 use std::path::Path;
-use std::sync::Arc;
 
-use foldback_core::{Item, View};
-use foldback_formats::{Format, Session, write};
+use foldback_core::View;
+use foldback_formats::native_file;
 
 use crate::failure::Failure;
 
 /// Writes the conversation, in one step: the file is the old one or the new one.
 pub(super) fn save(path: &Path, view: &View) -> Result<(), Failure> {
     let failed = |error| Failure::Write { path: path.to_owned(), error, hint: None };
-    let bytes = to_bytes(view).map_err(|error| failed(io::Error::other(error)))?;
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
     let mut file = tempfile::NamedTempFile::new_in(folder.unwrap_or(Path::new("."))).map_err(failed)?;
-    file.write_all(&bytes).map_err(failed)?;
+    file.write_all(&native_file(view)).map_err(failed)?;
     file.persist(path).map_err(|error| failed(error.error))?;
     Ok(())
 }
 
-/// The items, and a line that says what the model sees where that is something else.
-fn to_bytes(view: &View) -> Result<Vec<u8>, foldback_formats::FormatError> {
-    let recorded: Vec<Arc<Item>> = view.transcript().items().cloned().collect();
-    let bytes = write(Format::Native, &recorded, None)?.to_bytes();
-    if view.overlay().blocks().is_empty() {
-        return Ok(bytes);
-    }
-    let session = Session::read_as(Format::Native, bytes)?;
-    let seen: Vec<Arc<Item>> = view.items().cloned().collect();
-    Ok(match session.conversations() {
-        [conversation, ..] => session.compacted(conversation, &seen).to_bytes(),
-        [] => session.bytes().to_vec(),
-    })
-}
-
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
-    use foldback_core::{Budget, CompactionReason, LadderStrategy, Tokens, Transcript};
+    use foldback_core::{Budget, CompactionReason, Item, LadderStrategy, Tokens, Transcript};
+    use foldback_formats::Session;
     use foldback_engine::{Execution, compact};
 
     #[test]

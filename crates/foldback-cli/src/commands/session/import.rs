@@ -330,16 +330,16 @@ async fn commit(stored: &mut StoredSession, blocks: &[Arc<CompactionBlock>]) -> 
         return Ok(0);
     }
     let new = &blocks[in_force.len()..];
-    for block in new {
+    // The blocks of one compaction are undone together.
+    let compactions: Vec<_> = new.chunk_by(|_, next| next.is_joined).collect();
+    for compaction in &compactions {
         let version = stored.refresh().await?.version;
         let current = stored.current().clone();
-        stored
-            .store()
-            .commit(&At { session: stored.id(), loop_id: &current, version }, &[Arc::clone(block)])
-            .await?;
+        let at = At { session: stored.id(), loop_id: &current, version };
+        stored.store().commit(&at, compaction).await?;
     }
     stored.refresh().await?;
-    Ok(new.len())
+    Ok(compactions.len())
 }
 
 async fn keep_original(stored: &mut StoredSession, bytes: &[u8], item_count: usize) -> Result<(), Failure> {

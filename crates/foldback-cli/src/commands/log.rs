@@ -1,0 +1,141 @@
+//! `foldback log` and `foldback session log`: compactions as a version history, of a file and of the store.
+
+use std::sync::Arc;
+
+use foldback_core::{CompactionBlock, Edit, SessionId};
+use foldback_engine::Store;
+use serde::Serialize;
+
+use crate::args::{Log, Shared};
+use crate::failure::{Exit, Failure};
+use crate::input;
+use crate::output;
+use crate::scene::Scene;
+use crate::stats;
+use crate::store::time;
+use crate::terminal::{FAINT, GREEN, STRONG, counted, number, styled};
+
+/// One compaction.
+#[derive(Serialize)]
+struct Entry {
+    number: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    r#loop: Option<String>,
+    /// The line of the file.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    line: Option<usize>,
+    in_force: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    at: Option<String>,
+    strategy: String,
+    reason: Option<String>,
+    tokens_before: u64,
+    tokens_after: u64,
+    hidden_items: usize,
+    rewritten_parts: usize,
+    handles: Vec<String>,
+}
+
+impl Entry {
+    fn of(number: u64, block: &CompactionBlock) -> Self {
+        let (mut hidden_items, mut rewritten_parts, mut handles) = (0, 0, Vec::new());
+        for edit in &block.edits {
+            match edit {
+                Edit::Drop(drop) => hidden_items += drop.range.len(),
+                Edit::Rewrite(_) => rewritten_parts += 1,
+                Edit::Fold(fold) => {
+                    hidden_items += fold.item_count();
+                    handles.push(fold.handle.to_string());
+                }
+            }
+        }
+        Self {
+            number,
+            r#loop: None,
+            line: None,
+            in_force: false,
+            at: block.created_at.map(time),
+            strategy: block.strategy.to_string(),
+            reason: block.cause.as_ref().map(ToString::to_string),
+            tokens_before: block.tokens_before.0,
+            tokens_after: block.tokens_after.0,
+            hidden_items,
+            rewritten_parts,
+            handles,
+        }
+    }
+
+    fn text(&self) -> String {
+        let mark = if self.in_force { styled(GREEN, "●") } else { styled(FAINT, "○") };
+        let state = if self.in_force { "" } else { "  (not in force)" };
+        let line = self.line.map(|line| format!("line {line}"));
+        let places = [line, self.at.clone()].into_iter().flatten().map(|place| place + "  ");
+        let mut text = format!(
+            "{mark} {}  {}{}{state}\n",
+            styled(STRONG, format!("compaction {}", self.number)),
+            places.collect::<String>(),
+            self.strategy,
+        );
+        let (before, after) = (number(self.tokens_before), number(self.tokens_after));
+        text.push_str(&format!("  {before} → {after} tokens"));
+        if let Some(reason) = &self.reason {
+            text.push_str(&format!(", because: {reason}"));
+        }
+        let hidden = counted(self.hidden_items, "item");
+        text.push_str(&format!("\n  {hidden} hidden, {} shortened", counted(self.rewritten_parts, "part")));
+        if !self.handles.is_empty() {
+            text.push_str(&format!("; recall {}", self.handles.join(" ")));
+        }
+        text.push('\n');
+        text
+    }
+}
+
+/// Tells entries, the newest first.
+fn tell(shared: &Shared, name: &str, entries: Vec<Entry>) -> Result<(), Failure> {
+    if shared.json {
+        return entries.iter().rev().try_for_each(output::print_json);
+    }
+    output::print(&match entries.is_empty() {
+        true => format!("{name} was never compacted\n"),
+        false => entries.iter().rev().map(Entry::text).collect(),
+    })
+}
+
+/// The compactions of session files.
+pub(crate) fn run(shared: &Shared, arguments: &Log) -> Result<Exit, Failure> {
+    input::for_each(shared, &arguments.inputs, |opened| {
+        for conversation in opened.session.own_conversations() {
+            let scene = Scene::estimated(conversation, opened.session.dialect());
+            let view = conversation.view_of(&scene.transcript);
+            let mut entries = Vec::new();
+            for (index, step) in conversation.steps().iter().enumerate() {
+                for block in conversation.blocks_of(index, &scene.transcript) {
+                    let number = entries.len() as u64 + 1;
+                    entries.push(Entry {
+                        line: Some(step.place.line),
+                        strategy: stats::by(step),
+                        in_force: view.overlay().blocks().contains(&block),
+                        ..Entry::of(number, &block)
+                    });
+                }
+            }
+            tell(shared, &opened.path.display().to_string(), entries)?;
+        }
+        Ok(Exit::Success)
+    })
+}
+
+/// The compactions of a session in the store.
+pub(crate) async fn of_session(shared: &Shared, store: &Arc<dyn Store>, id: &str) -> Result<(), Failure> {
+    let id = SessionId::from(id);
+    let info = store.session(&id).await?;
+    let blocks = store.blocks(&id, &info.current_loop).await?;
+    let entries = blocks.iter().map(|stored| Entry {
+        r#loop: Some(stored.loop_id.to_string()),
+        in_force: stored.is_in_force,
+        at: Some(time(stored.stored_at)),
+        ..Entry::of(stored.number.0, &stored.block)
+    });
+    tell(shared, &id, entries.collect())
+}

@@ -16,7 +16,6 @@ use super::progress::Sessions;
 use super::reader::Reader;
 use super::{CompactionTrigger, Compactor, TriggerFn};
 use crate::ask::DigestBackend;
-use crate::change::Change;
 use crate::compaction::{
     CompactionContext, CompactionError, CompactionRequest, CompactionResult, CompactionStrategy,
 };
@@ -25,6 +24,7 @@ use crate::executor::recorded;
 use crate::off_task::off_task;
 use crate::pipeline::run_any;
 use crate::telemetry;
+use foldback_core::Change;
 
 /// Why there is no view where nobody waited for one.
 const DROPPED: &str = "the compaction was dropped before it ended";

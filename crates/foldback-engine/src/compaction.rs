@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use foldback_core::{
-    Budget, Change, CompactionReason, Dialect, DiffError, Item, Metadata, Refusal, SessionId, Strategy, Text,
-    Tokens, TurnId, Usage, View, diff,
+    Budget, Change, CompactionReason, Dialect, DiffError, Execution, Item, Metadata, Refusal, SessionId,
+    Strategy, Text, Tokens, TurnId, Usage, View, diff,
 };
 use tokio_util::sync::CancellationToken;
 
@@ -105,6 +105,19 @@ impl CompactionRequest {
     pub fn with_focus(mut self, focus: impl Into<Text>) -> Self {
         self.focus = Some(focus.into());
         self
+    }
+
+    /// What this asks of a strategy, without a date.
+    pub fn execution<S: Strategy>(&self, strategy: S) -> Execution<S> {
+        Execution {
+            view: self.transcript.clone(),
+            strategy,
+            budget: self.budget,
+            dialect: self.dialect,
+            cause: Some(self.reason.clone()),
+            now: None,
+            focus: self.focus.clone(),
+        }
     }
 }
 

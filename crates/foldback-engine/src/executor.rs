@@ -102,7 +102,7 @@ async fn run(
 ) -> Result<Asked, CompactionError> {
     context.go_on()?;
     let is_asking = is_asking(&strategy, context);
-    let execution = execution(request, strategy, now);
+    let execution = Execution { now, ..request.execution(strategy) };
     let begun = off_task(recorded(request), move || Begun::new(extent.begin(execution)?, is_asking)).await?;
     let (outcome, filled) = match begun {
         Begun::Over(outcome) => (*outcome, Filled::default()),
@@ -124,7 +124,7 @@ pub(crate) async fn run_on_task(
     context: &CompactionContext,
 ) -> Result<CompactionResult, CompactionError> {
     context.go_on()?;
-    let execution = execution(request, strategy, Some(context.clock.now()));
+    let execution = Execution { now: Some(context.clock.now()), ..request.execution(strategy) };
     let (outcome, filled) = match Begun::new(Extent::Step.begin(execution)?, is_asking(strategy, context))? {
         Begun::Over(outcome) => (*outcome, Filled::default()),
         Begun::Asking(compaction) => {
@@ -134,19 +134,6 @@ pub(crate) async fn run_on_task(
     };
     context.go_on()?;
     Ok(told(outcome, filled, request, context).into())
-}
-
-/// What a request asks of a strategy.
-fn execution<S: Strategy>(request: &CompactionRequest, strategy: S, now: Option<Timestamp>) -> Execution<S> {
-    Execution {
-        view: request.transcript.clone(),
-        strategy,
-        budget: request.budget,
-        dialect: request.dialect,
-        cause: Some(request.reason.clone()),
-        now,
-        focus: request.focus.clone(),
-    }
 }
 
 /// How much there is to read for a request.

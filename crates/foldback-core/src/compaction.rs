@@ -228,7 +228,7 @@ fn planned<S: Strategy>(
         plan = plan.made_at(now);
     }
     if mended.is_recorded {
-        plan = plan.joined_to_repair();
+        plan = plan.joined();
     }
     if let Some(focus) = &execution.focus {
         plan = plan.focused_on(focus);

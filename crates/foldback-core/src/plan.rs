@@ -181,9 +181,9 @@ impl Plan {
         self
     }
 
-    /// Records that the block below belongs to this compaction: it repaired what this one plans on.
+    /// Records that the block below belongs to this compaction: both are undone together.
     #[must_use]
-    pub fn joined_to_repair(mut self) -> Self {
+    pub fn joined(mut self) -> Self {
         self.is_joined = true;
         self
     }

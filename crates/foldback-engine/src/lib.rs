@@ -26,6 +26,7 @@ mod compaction;
 mod compactor;
 mod event;
 mod executor;
+mod hooks;
 mod off_task;
 mod pipeline;
 mod rebase;
@@ -50,6 +51,7 @@ pub use event::{CompactionEvent, CompactionEventKind, CompactionObserver, Compac
 pub use executor::{Asked, compact, compact_asking};
 pub use foldback_core::compaction::{Execution, Outcome, Refusal};
 pub use foldback_core::{Mended, mend};
+pub use hooks::CompactionHooks;
 pub use pipeline::CompactionPipeline;
 pub use rebase::{RebaseError, rebase};
 pub use store::{Store, StoreError};

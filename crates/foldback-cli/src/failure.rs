@@ -4,7 +4,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use foldback_engine::{CompactionError, StoreError};
+use foldback_engine::{CompactionError, Refusal, StoreError};
 use foldback_formats::{FormatError, Problem};
 
 use crate::terminal::{self, number};
@@ -77,12 +77,10 @@ impl Failure {
                 Exit::Unreadable
             }
             Self::Compaction { error, .. } => match **error {
-                CompactionError::BudgetInfeasible(_) => Exit::Infeasible,
-                CompactionError::BudgetRequired { .. } | CompactionError::MissingBackend { .. } => {
-                    Exit::Usage
-                }
-                CompactionError::Invalid { .. }
-                | CompactionError::OverTarget { .. }
+                CompactionError::Refused(Refusal::BudgetInfeasible(_)) => Exit::Infeasible,
+                CompactionError::Refused(Refusal::BudgetRequired { .. })
+                | CompactionError::MissingBackend { .. } => Exit::Usage,
+                CompactionError::Refused(Refusal::Invalid { .. } | Refusal::OverTarget { .. })
                 | CompactionError::Cancelled
                 | CompactionError::Vetoed { .. }
                 | CompactionError::Failed { .. } => Exit::Unwritable,
@@ -116,7 +114,7 @@ impl Failure {
             Self::Store { error } => error.to_string(),
             Self::NoSessions { path } => format!("{}: no session in this folder", path.display()),
             Self::Compaction { path, error, .. } => match &**error {
-                CompactionError::BudgetInfeasible(infeasible) => format!(
+                CompactionError::Refused(Refusal::BudgetInfeasible(infeasible)) => format!(
                     "{}: the items that cannot shrink cost {} tokens, the target is {}",
                     path.display(),
                     number(infeasible.kernel_tokens.0),
@@ -137,13 +135,11 @@ impl Failure {
             Self::Format { error, .. } => Some(error.hint()),
             Self::NoSessions { .. } => Some("name a session file, or a folder of them".to_owned()),
             Self::Compaction { error, .. } => match **error {
-                CompactionError::BudgetInfeasible(_) => {
+                CompactionError::Refused(Refusal::BudgetInfeasible(_)) => {
                     Some("raise the target, keep less, or shorten the newest message".to_owned())
                 }
-                CompactionError::BudgetRequired { .. }
+                CompactionError::Refused(_)
                 | CompactionError::MissingBackend { .. }
-                | CompactionError::Invalid { .. }
-                | CompactionError::OverTarget { .. }
                 | CompactionError::Cancelled
                 | CompactionError::Vetoed { .. }
                 | CompactionError::Failed { .. } => None,

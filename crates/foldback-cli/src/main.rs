@@ -21,6 +21,7 @@ mod policy;
 mod scene;
 mod stats;
 mod store;
+mod summarizer;
 mod svg;
 mod terminal;
 mod turns;

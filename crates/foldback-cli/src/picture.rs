@@ -1,11 +1,11 @@
 //! Pictures of sessions in characters: what became of each item, on a line of time.
 
-use foldback_core::{Edit, Item, Part, Plan, ResultPart, ToolInput, View};
+use foldback_core::{Edit, Item, Part, ResultPart, ToolInput, View};
 use regex::RegexSet;
 
 use crate::terminal::{BLUE, FAINT, GREEN, RED, YELLOW, styled};
 
-/// What a plan does to an item of its view.
+/// What a compaction does to an item of its view.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Mark {
     Kept,
@@ -24,9 +24,10 @@ pub(crate) struct Fates {
 }
 
 impl Fates {
-    pub(crate) fn of(view: &View, plan: &Plan) -> Self {
+    /// What edits do to the view that they were made on.
+    pub(crate) fn of<'e>(view: &View, edits: impl IntoIterator<Item = &'e Edit>) -> Self {
         let mut fates = Self::default();
-        for mark in marks(view, plan) {
+        for mark in marks(view, edits) {
             match mark {
                 Mark::Kept => fates.kept += 1,
                 Mark::Rewritten => fates.rewritten += 1,
@@ -36,16 +37,12 @@ impl Fates {
         }
         fates
     }
-
-    pub(crate) fn visible(&self) -> usize {
-        self.kept + self.rewritten
-    }
 }
 
 /// What becomes of every item of the view that was planned on, by position.
-fn marks(view: &View, plan: &Plan) -> Vec<Mark> {
+fn marks<'e>(view: &View, edits: impl IntoIterator<Item = &'e Edit>) -> Vec<Mark> {
     let mut by_index = vec![Mark::Kept; view.transcript().len()];
-    for edit in plan.edits() {
+    for edit in edits {
         match edit {
             Edit::Drop(drop) => by_index[drop.range.clone()].fill(Mark::Dropped),
             Edit::Fold(fold) => fold.folded().for_each(|range| by_index[range].fill(Mark::Folded)),
@@ -60,8 +57,12 @@ fn marks(view: &View, plan: &Plan) -> Vec<Mark> {
 }
 
 /// The items from left to right, each as wide as its share of the tokens; a legend below.
-pub(crate) fn timeline(view: &View, plan: &Plan, width: usize) -> Vec<String> {
-    let marks = marks(view, plan);
+pub(crate) fn timeline<'e>(
+    view: &View,
+    edits: impl IntoIterator<Item = &'e Edit>,
+    width: usize,
+) -> Vec<String> {
+    let marks = marks(view, edits);
     let total = view.tokens().0.max(1);
     let mut columns: Vec<[u64; 4]> = vec![[0; 4]; width.max(1)];
     let mut seen = 0;
@@ -162,10 +163,10 @@ mod tests {
             (0..40).map(|n| Item::user(format!("u{n}"), "word ".repeat(60))).collect();
         let view = View::of(&transcript);
         let plan = plan(&view, &SummarizeOlderStrategy::new(10), None).unwrap();
-        let lines = timeline(&view, &plan, 40);
+        let lines = timeline(&view, plan.edits(), 40);
         let plain = anstream::adapter::strip_str(&lines[0]).to_string();
         assert_eq!(plain, format!("{}{}", "░".repeat(30), "█".repeat(10)));
-        let fates = Fates::of(&view, &plan);
+        let fates = Fates::of(&view, plan.edits());
         assert_eq!((fates.kept, fates.folded), (10, 30));
     }
 }

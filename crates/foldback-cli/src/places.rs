@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::path::Path;
 
 use foldback_core::{Entry, ItemId, KernelItem, Precision, Repair, View, Violation};
-use foldback_engine::CompactionError;
+use foldback_engine::{CompactionError, Refusal};
 use foldback_formats::{Conversation, Loss};
 
 use crate::terminal::number;
@@ -99,20 +99,19 @@ impl<'a> Places<'a> {
     /// The items that an error is about, each with its place; the first few.
     pub(crate) fn to_blame(&self, error: &CompactionError) -> Vec<String> {
         let lines = match error {
-            CompactionError::BudgetInfeasible(infeasible) => {
+            CompactionError::Refused(Refusal::BudgetInfeasible(infeasible)) => {
                 let named = |item: &KernelItem| {
                     let tokens = number(item.tokens.0);
                     format!("{}: {}, {tokens} tokens at its smallest", self.of(&item.id), self.item(&item.id))
                 };
                 infeasible.kernel.iter().map(named).collect()
             }
-            CompactionError::Invalid { violations, .. } => {
+            CompactionError::Refused(Refusal::Invalid { violations, .. }) => {
                 let named = |violation: &Violation| format!("{}: {violation}", self.of(&violation.item_id));
                 violations.iter().map(named).collect()
             }
-            CompactionError::BudgetRequired { .. }
+            CompactionError::Refused(Refusal::BudgetRequired { .. } | Refusal::OverTarget { .. })
             | CompactionError::MissingBackend { .. }
-            | CompactionError::OverTarget { .. }
             | CompactionError::Cancelled
             | CompactionError::Vetoed { .. }
             | CompactionError::Failed { .. } => Vec::new(),

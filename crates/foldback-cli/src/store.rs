@@ -6,8 +6,9 @@ use std::sync::Arc;
 
 use foldback_core::{SessionId, Timestamp};
 use foldback_engine::session::{SessionError, StoredSession, StoredSessionError};
-use foldback_engine::{CompactionError, Store, StoreError};
+use foldback_engine::{Refusal, Store, StoreError};
 use foldback_store::{Access, PostgresStore, SqliteOptions, SqliteStore};
+use tokio::runtime::Runtime;
 
 use crate::args::sessions::StoreAt;
 use crate::failure::Failure;
@@ -19,9 +20,13 @@ const FILE_NAME: &str = "sessions.db";
 
 /// Runs a command that waits for the store.
 pub(crate) fn block_on<T>(work: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
+    runtime()?.block_on(work)
+}
+
+/// A runtime on this thread.
+pub(crate) fn runtime() -> Result<Runtime, Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let runtime = runtime.map_err(|error| Failure::Read { path: "the runtime".into(), error, hint: None })?;
-    runtime.block_on(work)
+    runtime.map_err(|error| Failure::Read { path: "the runtime".into(), error, hint: None })
 }
 
 /// Opens the store that is named, or the user's own.
@@ -97,7 +102,7 @@ impl From<StoredSessionError> for Failure {
             StoredSessionError::Session(SessionError::BudgetInfeasible(error)) => {
                 let name = |item: &foldback_core::KernelItem| format!("{} {}", item.kind, item.id);
                 let items = error.kernel.iter().map(name).collect();
-                Self::Compaction { path, error: Box::new(CompactionError::BudgetInfeasible(error)), items }
+                Self::Compaction { path, error: Box::new(Refusal::BudgetInfeasible(error).into()), items }
             }
             StoredSessionError::Session(error) => Self::Usage { what: error.to_string(), hint: None },
         }

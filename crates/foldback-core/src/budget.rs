@@ -258,6 +258,17 @@ impl Budget {
         self.target
     }
 
+    /// What is left of it beside `tokens` that are sent as well and are not compacted.
+    pub fn beside(&self, tokens: Tokens) -> Result<Self, BudgetError> {
+        let left = |level: Tokens| level.saturating_sub(tokens).max(Tokens(1));
+        Self::builder(self.window)
+            .output_reserve(self.output_reserve)
+            .overhead(self.overhead + tokens)
+            .trigger(left(self.trigger))
+            .target(left(self.target))
+            .build()
+    }
+
     /// The same budget in counted tokens: whatever counts as inside it is inside the real one even
     /// if every count is as far off as `calibration` thinks possible.
     #[must_use]

@@ -20,7 +20,9 @@
 
 mod block;
 pub mod budget;
+mod change;
 mod chunked;
+pub mod compaction;
 pub mod cost;
 pub mod dialect;
 pub mod diff;
@@ -32,6 +34,7 @@ pub mod ids;
 pub mod item;
 pub mod kernel;
 pub mod ledger;
+mod mend;
 pub mod models;
 pub mod native;
 pub mod part;
@@ -55,6 +58,8 @@ pub mod view;
 
 pub use block::{BlockKind, CompactionBlock, Overlay};
 pub use budget::{Budget, BudgetBuilder, BudgetError, Level};
+pub use change::Change;
+pub use compaction::{Compaction, Execution, Refusal};
 pub use cost::{Cost, Prices};
 pub use dialect::{Dialect, Repair, RepairAction, Repaired, Rule, Violation, check, check_request, repair};
 pub use diff::{Diff, DiffError, diff};
@@ -65,12 +70,13 @@ pub use handle::Handle;
 pub use ids::{CallId, ItemId, LoopId, SessionId, Text, Timestamp, Tokens, TurnId};
 pub use item::{FinishReason, Item, ItemKind, Metadata, Pin, SummaryOrigin, Usage};
 pub use ledger::{Account, Fact, FactFate, FactKind, Ledger};
+pub use mend::{Mended, mend};
 pub use models::Model;
 pub use native::{NativeDocument, NativeError, NativeFault};
 pub use part::{
     Blob, File, Json, Media, Opaque, Part, Reasoning, ResultPart, ToolCall, ToolInput, ToolResult,
 };
-pub use plan::{BudgetInfeasible, Compacted, KernelItem, Plan, PlanError, plan, plan_again};
+pub use plan::{BudgetInfeasible, Compacted, KernelItem, Plan, PlanError, plan};
 pub use policy::{Checked, Economy, Policy, PolicyError, PolicyTrigger, Room};
 pub use secrets::{Secret, SecretKind, redact};
 pub use sequence::{Anomaly, Entry, Holds, Sequence};

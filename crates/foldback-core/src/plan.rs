@@ -8,25 +8,15 @@ use crate::draft::Draft;
 use crate::edit::{Edit, Fold};
 use crate::ids::{ItemId, Text, Timestamp, Tokens};
 use crate::item::{Item, ItemKind};
-use crate::strategy::Strategy;
+use crate::strategy::{LadderStrategy, Strategy};
 use crate::summary::{FoldRequest, SummaryError};
 use crate::trigger::CompactionReason;
 use crate::view::View;
 
-/// Plans a compaction of `view`. Pure: nothing changes until the plan is applied.
+/// Plans what `strategy` alone does to `view`. Pure: nothing changes until the plan is applied. A
+/// [`Compaction`](crate::compaction::Compaction) also goes on where a strategy leaves too much.
 pub fn plan(view: &View, strategy: &dyn Strategy, budget: Option<&Budget>) -> Result<Plan, PlanError> {
     plan_draft(Draft::new(view), strategy, budget)
-}
-
-/// Plans once more, where the summaries of a first plan turned out to need no more than `written`: what
-/// they leave of the room, a strategy that works towards a budget may give to items.
-pub fn plan_again(
-    view: &View,
-    strategy: &dyn Strategy,
-    budget: Option<&Budget>,
-    written: Tokens,
-) -> Result<Plan, PlanError> {
-    plan_draft(Draft::new(view).with_summaries_max(written), strategy, budget)
 }
 
 fn plan_draft(
@@ -39,6 +29,63 @@ fn plan_draft(
     }
     draft.settle(strategy, budget);
     Ok(draft.finish(strategy.describe())?)
+}
+
+/// A plan that stays within a room. `written` is what the summaries of an earlier such plan needed,
+/// where they needed less than it left for them: the rest goes to items.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Fitting<'a> {
+    pub(crate) strategy: &'a dyn Strategy,
+    pub(crate) budget: Option<&'a Budget>,
+    pub(crate) room: Option<Tokens>,
+    pub(crate) written: Option<Tokens>,
+}
+
+impl Fitting<'_> {
+    /// Plans the strategy and, in the same draft, the ladder where the strategy leaves more than there
+    /// is room for. With the plan comes the size that it worked towards, if it did.
+    pub(crate) fn plan(&self, view: &View) -> Result<(Plan, Option<Tokens>), PlanError> {
+        let alone = plan_draft(self.draft(view), self.strategy, self.budget)?;
+        let target = self.budget.map(Budget::target);
+        if self.room.is_none_or(|room| alone.tokens_after <= room) {
+            return Ok((alone, target.filter(|_| self.strategy.needs_budget())));
+        }
+        let further = Further { strategy: self.strategy, room: self.room };
+        Ok((plan_draft(self.draft(view), &further, self.budget)?, target))
+    }
+
+    fn draft<'v>(&self, view: &'v View) -> Draft<'v> {
+        match self.written {
+            Some(written) => Draft::new(view).with_summaries_max(written),
+            None => Draft::new(view),
+        }
+    }
+}
+
+/// A strategy, and the ladder where it leaves more than there is room for.
+#[derive(Debug)]
+struct Further<'a> {
+    strategy: &'a dyn Strategy,
+    room: Option<Tokens>,
+}
+
+impl Strategy for Further<'_> {
+    fn id(&self) -> &'static str {
+        self.strategy.id()
+    }
+
+    fn plan(&self, draft: &mut Draft<'_>, budget: Option<&Budget>) {
+        self.strategy.plan(draft, budget);
+        draft.keep_user_first();
+        if self.room.is_some_and(|room| draft.tokens() > room) {
+            LadderStrategy::new().plan(draft, budget);
+        }
+    }
+
+    fn describe(&self) -> String {
+        let (first, ladder) = (self.strategy.describe(), LadderStrategy::new().describe());
+        if first.is_empty() { ladder } else { format!("{first} → {ladder}") }
+    }
 }
 
 /// Why there is no plan.
@@ -134,9 +181,9 @@ impl Plan {
         self
     }
 
-    /// Records that the block below belongs to this compaction: it repaired what this one plans on.
+    /// Records that the block below belongs to this compaction: both are undone together.
     #[must_use]
-    pub fn joined_to_repair(mut self) -> Self {
+    pub fn joined(mut self) -> Self {
         self.is_joined = true;
         self
     }
@@ -233,6 +280,16 @@ impl Plan {
     pub fn apply_digest(&self) -> Compacted {
         let summaries = self.requests().map(|request| vec![request.digest()]).collect();
         self.commit(summaries)
+    }
+
+    /// Applies it with these summaries, one for each request in order; the digest stands where there is
+    /// none, or one that is refused.
+    pub(crate) fn apply_or_digest(&self, summaries: Vec<Option<Vec<Item>>>) -> Compacted {
+        let taken = self.requests().zip(summaries).map(|(request, given)| {
+            let accepted = given.and_then(|items| request.accept(items).ok());
+            accepted.unwrap_or_else(|| vec![request.digest()])
+        });
+        self.commit(taken.collect())
     }
 
     /// Applies it with floor summaries, which say least and cost least to write.

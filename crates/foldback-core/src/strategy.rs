@@ -89,23 +89,29 @@ pub trait Strategy: fmt::Debug + Send + Sync {
     }
 }
 
-impl<S: Strategy + ?Sized> Strategy for Arc<S> {
-    fn id(&self) -> &'static str {
-        (**self).id()
-    }
-    fn plan(&self, draft: &mut Draft<'_>, budget: Option<&Budget>) {
-        (**self).plan(draft, budget);
-    }
-    fn needs_budget(&self) -> bool {
-        (**self).needs_budget()
-    }
-    fn wants_backend(&self) -> bool {
-        (**self).wants_backend()
-    }
-    fn describe(&self) -> String {
-        (**self).describe()
-    }
+macro_rules! forwarded {
+    ($($pointer:ty),*) => {
+        $(impl<S: Strategy + ?Sized> Strategy for $pointer {
+            fn id(&self) -> &'static str {
+                (**self).id()
+            }
+            fn plan(&self, draft: &mut Draft<'_>, budget: Option<&Budget>) {
+                (**self).plan(draft, budget);
+            }
+            fn needs_budget(&self) -> bool {
+                (**self).needs_budget()
+            }
+            fn wants_backend(&self) -> bool {
+                (**self).wants_backend()
+            }
+            fn describe(&self) -> String {
+                (**self).describe()
+            }
+        })*
+    };
 }
+
+forwarded!(&S, Arc<S>);
 
 /// Strategies in order, each on the draft left by the one before. Is itself a strategy.
 #[derive(Clone, Default)]

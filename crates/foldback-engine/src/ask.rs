@@ -19,9 +19,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use foldback_core::{
-    Compacted, CompactionReason, FoldRequest, Item, Metadata, Plan, SessionId, Tokens, TurnId, Usage,
-};
+use foldback_core::{CompactionReason, FoldRequest, Item, Metadata, Plan, SessionId, Tokens, TurnId, Usage};
 use futures_util::future::join_all;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
@@ -107,8 +105,8 @@ impl fmt::Debug for Asking<'_> {
 pub(crate) struct Filled {
     /// One list of items for each fold, in order.
     pub(crate) summaries: Vec<Vec<Item>>,
-    /// Who wrote each.
-    pub(crate) written_by: Vec<String>,
+    /// How many of them a backend wrote; the others are digests.
+    pub(crate) taken_count: usize,
     /// What the calls cost in dollars, where prices are known.
     pub(crate) cost: Option<f64>,
     /// What all calls took together: as reported, or as counted here where nothing was.
@@ -118,24 +116,20 @@ pub(crate) struct Filled {
 }
 
 impl Filled {
-    /// Digests that were written already.
-    pub(crate) fn with_digests(compacted: &Compacted, emit: &dyn Fn(CompactionEventKind)) -> Self {
-        let mut filled = Self::default();
-        for item in compacted.block.summaries.iter().flatten() {
-            let tokens = compacted.view.transcript().meter().item(item).total;
-            filled.written_by.push(written_by(item));
-            emit(CompactionEventKind::SummaryTaken { written_by: written_by(item), tokens });
+    /// One answer for each fold. None at all where every summary is the digest: then nobody answered.
+    pub(crate) fn answers(&self) -> Vec<Option<Vec<Item>>> {
+        match self.taken_count {
+            0 => Vec::new(),
+            _ => self.summaries.iter().cloned().map(Some).collect(),
         }
-        filled
     }
 }
 
 /// Fills every fold of a plan, all at the same time. Only cancellation is an error: where a backend
 /// fails, is not asked, or answers with what cannot be taken, the digest stands in its place.
-pub(crate) async fn fill(plan: &Plan, asking: &Asking<'_>) -> Result<Filled, CompactionError> {
+pub(crate) async fn fill(plan: &Arc<Plan>, asking: &Asking<'_>) -> Result<Filled, CompactionError> {
     let calls = Calls::new(asking);
-    let plan = Arc::new(plan.clone());
-    let folds = (0..plan.folds().count()).map(|index| fill_one(&calls, PlannedFold::new(&plan, index)));
+    let folds = (0..plan.folds().count()).map(|index| fill_one(&calls, PlannedFold::new(plan, index)));
     let summaries = tokio::select! {
         biased;
         () = asking.cancellation.cancelled() => return Err(CompactionError::Cancelled),
@@ -147,8 +141,8 @@ pub(crate) async fn fill(plan: &Plan, asking: &Asking<'_>) -> Result<Filled, Com
     let mut filled = calls.into_filled();
     let mut reports = Vec::new();
     for (item, report) in summaries {
-        filled.written_by.push(written_by(&item));
         filled.summaries.push(vec![item]);
+        filled.taken_count += usize::from(report.is_some());
         reports.extend(report);
     }
     if !reports.is_empty() {
@@ -159,20 +153,15 @@ pub(crate) async fn fill(plan: &Plan, asking: &Asking<'_>) -> Result<Filled, Com
 
 /// The summary of one fold, whoever writes it, and what there is to say about how it came about.
 async fn fill_one(calls: &Calls<'_>, fold: PlannedFold) -> (Item, Option<Value>) {
-    let asking = calls.asking;
     let digest = fold.off_task(|request| {
         read_ahead(request);
         request.digest()
     });
     let digest = Arc::new(digest.await);
-    let taken = Folding::new(calls, &fold, Arc::clone(&digest)).await.summary().await;
-    let (item, report) = match taken {
+    match Folding::new(calls, &fold, Arc::clone(&digest)).await.summary().await {
         Some(taken) => (taken.item, Some(taken.report)),
         None => (Arc::unwrap_or_clone(digest), None),
-    };
-    let tokens = fold.request().view().transcript().meter().item(&item).total;
-    (asking.emit)(CompactionEventKind::SummaryTaken { written_by: written_by(&item), tokens });
-    (item, report)
+    }
 }
 
 /// One fold of a plan, held so that it can be read on another thread.
@@ -204,8 +193,4 @@ impl PlannedFold {
         let fold = self.clone();
         off_task(self.tokens(), move || read(&fold.request())).await
     }
-}
-
-fn written_by(item: &Item) -> String {
-    item.summary.as_ref().map_or("", |origin| &origin.written_by).to_owned()
 }

@@ -5,14 +5,13 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use foldback_core::{
-    Budget, BudgetInfeasible, CompactionReason, Dialect, DiffError, Item, Metadata, PlanError, SessionId,
-    Strategy, Text, Tokens, TurnId, Usage, View, Violation, diff,
+    Budget, Change, CompactionReason, Dialect, DiffError, Execution, Item, Metadata, Refusal, SessionId,
+    Strategy, Text, Tokens, TurnId, Usage, View, diff,
 };
 use tokio_util::sync::CancellationToken;
 
 use crate::ask::SummaryLimits;
 use crate::backend::GuardedBackend;
-use crate::change::Change;
 use crate::clock::{Clock, SystemClock};
 use crate::event::{CompactionEvent, CompactionEventKind, CompactionObserver};
 use crate::executor;
@@ -106,6 +105,19 @@ impl CompactionRequest {
     pub fn with_focus(mut self, focus: impl Into<Text>) -> Self {
         self.focus = Some(focus.into());
         self
+    }
+
+    /// What this asks of a strategy, without a date.
+    pub fn execution<S: Strategy>(&self, strategy: S) -> Execution<S> {
+        Execution {
+            view: self.transcript.clone(),
+            strategy,
+            budget: self.budget,
+            dialect: self.dialect,
+            cause: Some(self.reason.clone()),
+            now: None,
+            focus: self.focus.clone(),
+        }
     }
 }
 
@@ -318,50 +330,13 @@ pub enum CompactionError {
         /// What it said.
         why: String,
     },
-    /// What must stay is larger than the target.
+    /// There is no result that fits and that the provider accepts.
     #[error(transparent)]
-    BudgetInfeasible(BudgetInfeasible),
-    /// The strategy aims at a size, and none was given.
-    #[error("{strategy} works towards a budget; pass one")]
-    BudgetRequired {
-        /// The strategy or pipeline.
-        strategy: String,
-    },
-    /// The result is one that the provider would reject.
-    #[error("{strategy} led to a request that would be rejected: {}", first(.violations))]
-    Invalid {
-        /// The strategy or pipeline.
-        strategy: String,
-        /// Everything that is wrong with it.
-        violations: Vec<Violation>,
-    },
-    /// The result is larger than the target.
-    #[error("{strategy} stopped at {tokens} tokens, the target is {target}")]
-    OverTarget {
-        /// The strategy or pipeline.
-        strategy: String,
-        /// What it came to.
-        tokens: Tokens,
-        /// What was aimed at.
-        target: Tokens,
-    },
-}
-
-fn first(violations: &[Violation]) -> String {
-    violations.first().map_or_else(String::new, ToString::to_string)
+    Refused(#[from] Refusal),
 }
 
 impl From<DiffError> for CompactionError {
     fn from(error: DiffError) -> Self {
         Self::Failed { strategy: foldback_core::diff::CUSTOM.to_owned(), why: error.to_string() }
-    }
-}
-
-impl From<PlanError> for CompactionError {
-    fn from(error: PlanError) -> Self {
-        match error {
-            PlanError::BudgetInfeasible(error) => Self::BudgetInfeasible(error),
-            PlanError::BudgetRequired { strategy } => Self::BudgetRequired { strategy },
-        }
     }
 }

@@ -4,9 +4,10 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use foldback_core::{CompactionReason, Metadata, SessionId, Tokens, TurnId};
+use foldback_core::{Change, CompactionReason, Metadata, SessionId, Tokens, TurnId};
 
 use crate::backend::BackendError;
+use crate::compaction::{CompactionRequest, CompactionResult};
 
 /// One step of a compaction.
 #[derive(Clone, Debug)]
@@ -135,6 +136,32 @@ pub struct CompactionReport {
     pub written_by: Vec<String>,
     /// What the strategies have to say.
     pub metadata: Metadata,
+}
+
+impl CompactionReport {
+    /// What a request led to, `took` after it began.
+    pub(crate) fn of(
+        request: &CompactionRequest,
+        result: &CompactionResult,
+        strategy: String,
+        took: Duration,
+    ) -> Self {
+        let (before, after) = (&request.transcript, &result.transcript);
+        let Change { first_changed, prefix_tokens_kept, .. } = Change::between(before, after);
+        Self {
+            reason: request.reason.clone(),
+            strategy,
+            tokens_before: before.tokens(),
+            tokens_after: after.tokens(),
+            replaced_items: result.replaced_items,
+            first_changed,
+            prefix_tokens_kept,
+            duration: took,
+            cost: result.cost,
+            written_by: result.written_by.clone(),
+            metadata: result.metadata.clone(),
+        }
+    }
 }
 
 /// Sees events as they happen. Called between awaits: it must not block.

@@ -1,157 +1,139 @@
-//! Plan, fill, check, commit: [`compact`].
+//! The drivers of a [`Compaction`]: [`compact`] asks nobody, [`compact_asking`] asks a backend.
 
 use std::sync::Arc;
 
-use foldback_core::{
-    Budget, Compacted, CompactionReason, Dialect, Plan, Repair, Strategy, Text, Timestamp, Tokens, Usage,
-    View, check, plan, plan_again,
-};
+use foldback_core::compaction::{Outcome, Refusal};
+use foldback_core::{Compaction, Execution, Item, Metadata, Strategy, Timestamp, Tokens, Usage};
 
 use crate::ahead::read_ahead;
 use crate::ask::{Asking, Filled, fill};
-use crate::change::Change;
 use crate::compaction::{CompactionContext, CompactionError, CompactionRequest, CompactionResult};
-use crate::mend::{Mended, mend};
+use crate::event::CompactionEventKind;
 use crate::off_task::off_task;
 
-/// Where digests leave more than this share of the target unused, it is planned once more.
-const UNUSED_PERCENT_MAX: u64 = 5;
-
-/// What to compact, how, and for whom.
-#[derive(Clone, Copy, Debug)]
-pub struct Execution<'a> {
-    /// What the model sees now.
-    pub view: &'a View,
-    /// What to do about it.
-    pub strategy: &'a dyn Strategy,
-    /// How much room there is; structural strategies need none.
-    pub budget: Option<&'a Budget>,
-    /// Whose rules the result must keep; without one, those that all share.
-    pub dialect: Option<Dialect>,
-    /// Why it is done (T9).
-    pub cause: Option<&'a CompactionReason>,
-    /// When it is done.
-    pub now: Option<Timestamp>,
+/// Compacts with digests. A dry run is this with an outcome that is not written.
+pub fn compact<S: Strategy>(execution: Execution<S>) -> Result<Outcome, CompactionError> {
+    Ok(digested(Compaction::begin(execution)?)?)
 }
 
-impl Execution<'_> {
-    /// The size that the result must not exceed, where the strategy works towards one.
-    fn target(&self) -> Option<Tokens> {
-        self.budget.filter(|_| self.strategy.needs_budget()).map(Budget::target)
-    }
+fn digested<S: Strategy>(compaction: Compaction<S>) -> Result<Outcome, Refusal> {
+    compaction.asks().for_each(|request| read_ahead(&request));
+    compaction.digest()
 }
 
-/// A compaction that was carried out, in memory.
+/// What a compaction led to, and what asking for its summaries took.
 #[derive(Clone, Debug)]
-pub struct Outcome {
-    /// What was planned, on the view after repairs.
-    pub plan: Plan,
-    /// The view it led to, and the block to store.
-    pub compacted: Compacted,
-    /// What had to be repaired first.
-    pub repairs: Vec<Repair>,
+pub struct Asked {
+    /// What was done.
+    pub outcome: Outcome,
+    /// What was reported for the calls together.
+    pub usage: Usage,
+    /// What they cost in dollars, where prices are known.
+    pub cost: Option<f64>,
+    /// What backends and the choice of candidates have to say.
+    pub metadata: Metadata,
 }
 
-impl Outcome {
-    /// Whether anything changed.
-    pub fn is_unchanged(&self) -> bool {
-        self.plan.is_empty() && self.repairs.is_empty()
+impl Asked {
+    /// Who wrote each summary.
+    pub fn written_by(&self) -> impl Iterator<Item = &str> {
+        self.outcome.summaries().map(written_by)
     }
 }
 
-/// Plans, and stops there.
-pub fn dry_run(request: &Execution<'_>) -> Result<(Plan, Vec<Repair>), CompactionError> {
-    let mended = mend(request.view, request.dialect);
-    Ok((planned(request, None, &mended, None)?, mended.repairs))
-}
-
-/// Plans, fills, checks, commits.
-pub fn compact(request: &Execution<'_>) -> Result<Outcome, CompactionError> {
-    let mended = mend(request.view, request.dialect);
-    let plan = planned(request, None, &mended, None)?;
-    let Digested { plan, compacted } = digest(request, None, &mended, plan);
-    judge_view(&compacted.view, plan.strategy(), request.dialect, request.target())?;
-    Ok(Outcome { plan, compacted, repairs: mended.repairs })
-}
-
-/// A plan for the mended view; once more, where summaries were `written` and needed no more than that.
-fn planned(
-    request: &Execution<'_>,
-    focus: Option<&Text>,
-    mended: &Mended,
-    written: Option<Tokens>,
-) -> Result<Plan, CompactionError> {
-    let mut plan = match written {
-        None => plan(&mended.view, request.strategy, request.budget),
-        Some(written) => plan_again(&mended.view, request.strategy, request.budget, written),
-    }?;
-    if let Some(cause) = request.cause {
-        plan = plan.caused_by(cause.clone());
-    }
-    if let Some(now) = request.now {
-        plan = plan.made_at(now);
-    }
-    if mended.is_recorded {
-        plan = plan.joined_to_repair();
-    }
-    if let Some(focus) = focus {
-        plan = plan.focused_on(focus);
-    }
-    Ok(plan)
-}
-
-/// A plan with its digests.
-#[derive(Debug)]
-struct Digested {
-    plan: Plan,
-    compacted: Compacted,
-}
-
-/// Applies a plan with digests. Where they have much less to tell than it left room for, items that it
-/// folded stay after all.
-fn digest(request: &Execution<'_>, focus: Option<&Text>, mended: &Mended, plan: Plan) -> Digested {
-    let applied = |plan: Plan| {
-        plan.requests().for_each(|request| read_ahead(&request));
-        Digested { compacted: plan.apply_digest(), plan }
-    };
-    let first = applied(plan);
-    let after = first.compacted.view.tokens();
-    let unused = request.target().unwrap_or_default().saturating_sub(after);
-    let reserved = first.plan.summaries_max();
-    if unused.0 * 100 <= (after + unused).0 * UNUSED_PERCENT_MAX || reserved == Tokens::ZERO {
-        return first;
-    }
-    let written = reserved.saturating_sub(first.plan.tokens_after().saturating_sub(after));
-    match planned(request, focus, mended, Some(written)).map(applied) {
-        Ok(second) if second.compacted.view.tokens() > after => second,
-        _ => first,
+impl From<Asked> for CompactionResult {
+    fn from(asked: Asked) -> Self {
+        let replaced_items = asked.outcome.change().replaced_items;
+        let written_by = asked.written_by().map(ToOwned::to_owned).collect();
+        let Asked { outcome, usage, cost, metadata } = asked;
+        let mut result = Self::new(outcome.view, replaced_items);
+        (result.written_by, result.usage, result.cost, result.metadata) = (written_by, usage, cost, metadata);
+        result
     }
 }
 
-/// The same with a backend: plans a pure strategy on the view of a request, has the summaries
-/// written, checks. Whatever a backend does, its failure is no failure of the compaction (T8). What is
-/// long and pure is done off the task, so that it can be cancelled.
-pub(crate) async fn run(
+/// How much of a compaction a strategy is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Extent {
+    /// All of it: the ladder goes on where the strategy leaves too much.
+    Whole,
+    /// One step: whoever runs the steps sees to the size of what all of them leave.
+    Step,
+}
+
+impl Extent {
+    fn begin<S: Strategy>(self, execution: Execution<S>) -> Result<Compaction<S>, Refusal> {
+        match self {
+            Self::Whole => Compaction::begin(execution),
+            Self::Step => Compaction::begin_step(execution),
+        }
+    }
+}
+
+/// Compacts with summaries by the backend of the context. Whatever a backend does, its failure is no
+/// failure of the compaction (T8): where none of its answers can be taken, the outcome is that of
+/// [`compact`]. Blocks are dated `now`. What is long and pure is done off the task, so that it can be
+/// cancelled.
+pub async fn compact_asking(
     strategy: Arc<dyn Strategy>,
     request: &CompactionRequest,
     context: &CompactionContext,
-) -> Result<CompactionResult, CompactionError> {
-    context.go_on()?;
-    let (asked, now, is_digests) = (request.clone(), context.clock.now(), is_digests(&*strategy, context));
-    let planned = off_task(recorded(request), move || Planned::new(&*strategy, &asked, now, is_digests));
-    carry_out(planned.await?, request, context).await
+    now: Option<Timestamp>,
+) -> Result<Asked, CompactionError> {
+    run(strategy, request, context, (Extent::Whole, now)).await
 }
 
-/// The same for a strategy that nobody shares, which cannot leave the task: where a host, or a strategy
-/// of its own, calls it without a compactor.
+/// The same for a strategy of any extent, dated by the clock of the context.
+pub(crate) async fn run_pure(
+    strategy: Arc<dyn Strategy>,
+    request: &CompactionRequest,
+    context: &CompactionContext,
+    extent: Extent,
+) -> Result<CompactionResult, CompactionError> {
+    let now = Some(context.clock.now());
+    Ok(run(strategy, request, context, (extent, now)).await?.into())
+}
+
+async fn run(
+    strategy: Arc<dyn Strategy>,
+    request: &CompactionRequest,
+    context: &CompactionContext,
+    (extent, now): (Extent, Option<Timestamp>),
+) -> Result<Asked, CompactionError> {
+    context.go_on()?;
+    let is_asking = is_asking(&strategy, context);
+    let execution = Execution { now, ..request.execution(strategy) };
+    let begun = off_task(recorded(request), move || Begun::new(extent.begin(execution)?, is_asking)).await?;
+    let (outcome, filled) = match begun {
+        Begun::Over(outcome) => (*outcome, Filled::default()),
+        Begun::Asking(compaction) => {
+            let filled = ask(&compaction, request, context).await?;
+            let answers = filled.answers();
+            (off_task(recorded(request), move || compaction.answer(answers)).await?, filled)
+        }
+    };
+    context.go_on()?;
+    Ok(told(outcome, filled, request, context))
+}
+
+/// The same for a step that nobody shares, which cannot leave the task: where a host, or a strategy of
+/// its own, calls it without a compactor.
 pub(crate) async fn run_on_task(
     strategy: &dyn Strategy,
     request: &CompactionRequest,
     context: &CompactionContext,
 ) -> Result<CompactionResult, CompactionError> {
     context.go_on()?;
-    let planned = Planned::new(strategy, request, context.clock.now(), is_digests(strategy, context))?;
-    carry_out(planned, request, context).await
+    let execution = Execution { now: Some(context.clock.now()), ..request.execution(strategy) };
+    let (outcome, filled) = match Begun::new(Extent::Step.begin(execution)?, is_asking(strategy, context))? {
+        Begun::Over(outcome) => (*outcome, Filled::default()),
+        Begun::Asking(compaction) => {
+            let filled = ask(&compaction, request, context).await?;
+            (compaction.answer(filled.answers())?, filled)
+        }
+    };
+    context.go_on()?;
+    Ok(told(outcome, filled, request, context).into())
 }
 
 /// How much there is to read for a request.
@@ -159,103 +141,39 @@ pub(crate) fn recorded(request: &CompactionRequest) -> Tokens {
     request.transcript.transcript().tokens()
 }
 
-/// Whether nobody is asked for summaries: there is no backend and none is wanted, or it would answer with
-/// the digest.
-fn is_digests(strategy: &dyn Strategy, context: &CompactionContext) -> bool {
-    context.backend.as_ref().map_or(!strategy.wants_backend(), |backend| !backend.reads_items())
+/// Whether anybody is asked for summaries. Nobody is where there is no backend and none is wanted, or where
+/// it would answer with the digest.
+fn is_asking(strategy: &dyn Strategy, context: &CompactionContext) -> bool {
+    context.backend.as_ref().map_or(strategy.wants_backend(), |backend| backend.reads_items())
 }
 
-/// A plan, and what must be known of its strategy to carry it out.
+/// A compaction that is planned: over where there is nobody to ask or nothing to ask for.
 #[derive(Debug)]
-struct Planned {
-    plan: Plan,
-    is_unchanged: bool,
-    /// What the plan leads to, where nobody is asked.
-    digested: Option<Compacted>,
-    /// What the strategy works towards, if it does.
-    target: Option<Tokens>,
+enum Begun<S> {
+    Over(Box<Outcome>),
+    Asking(Box<Compaction<S>>),
 }
 
-impl Planned {
-    fn new(
-        strategy: &dyn Strategy,
-        request: &CompactionRequest,
-        now: Timestamp,
-        is_digests: bool,
-    ) -> Result<Self, CompactionError> {
-        let execution = Execution {
-            view: &request.transcript,
-            strategy,
-            budget: request.budget.as_ref(),
-            dialect: request.dialect,
-            cause: Some(&request.reason),
-            now: Some(now),
-        };
-        let mended = mend(execution.view, execution.dialect);
-        let focus = request.focus.as_ref();
-        let mut plan = planned(&execution, focus, &mended, None)?;
-        let is_unchanged = plan.is_empty() && mended.repairs.is_empty();
-        let mut digested = None;
-        if is_digests && !is_unchanged {
-            let told = digest(&execution, focus, &mended, plan);
-            (plan, digested) = (told.plan, Some(told.compacted));
+impl<S: Strategy> Begun<S> {
+    fn new(compaction: Compaction<S>, is_asking: bool) -> Result<Self, Refusal> {
+        match is_asking && compaction.asks().next().is_some() {
+            true => Ok(Self::Asking(Box::new(compaction))),
+            false => Ok(Self::Over(Box::new(digested(compaction)?))),
         }
-        Ok(Self { plan, is_unchanged, digested, target: execution.target() })
-    }
-
-    /// The view with these summaries in it, if it may be handed out.
-    fn commit(
-        self,
-        filled: Filled,
-        request: &CompactionRequest,
-    ) -> Result<CompactionResult, CompactionError> {
-        let Self { plan, target, digested, .. } = self;
-        // What the backend wrote was judged; the plan's own judgement is the same one again.
-        let apply = || plan.apply(filled.summaries).unwrap_or_else(|_| plan.apply_digest());
-        let compacted = digested.unwrap_or_else(apply);
-        judge_view(&compacted.view, plan.strategy(), request.dialect, target)?;
-        let replaced_items = Change::between(&request.transcript, &compacted.view).replaced_items;
-        let mut result = CompactionResult::new(compacted.view, replaced_items);
-        result.written_by = filled.written_by;
-        result.usage = filled.usage;
-        result.cost = filled.cost;
-        result.metadata = filled.metadata;
-        Ok(result)
     }
 }
 
-async fn carry_out(
-    planned: Planned,
-    request: &CompactionRequest,
-    context: &CompactionContext,
-) -> Result<CompactionResult, CompactionError> {
-    context.go_on()?;
-    if planned.is_unchanged {
-        return Ok(CompactionResult::unchanged(request.transcript.clone()));
-    }
-    let filled = fill_from(&planned, request, context).await?;
-    let asked = request.clone();
-    let result = off_task(recorded(request), move || planned.commit(filled, &asked)).await?;
-    context.go_on()?;
-    Ok(result)
-}
-
-async fn fill_from(
-    planned: &Planned,
+async fn ask<S: Strategy>(
+    compaction: &Compaction<S>,
     request: &CompactionRequest,
     context: &CompactionContext,
 ) -> Result<Filled, CompactionError> {
-    let plan = &planned.plan;
-    if plan.folds().next().is_none() {
-        return Ok(Filled::default());
-    }
-    let emit = |kind| context.emit(request, kind);
-    if let Some(digested) = &planned.digested {
-        return Ok(Filled::with_digests(digested, &emit));
-    }
+    context.go_on()?;
+    let plan = compaction.plan();
     let Some(backend) = &context.backend else {
         return Err(CompactionError::MissingBackend { strategy: plan.strategy().to_owned() });
     };
+    let emit = |kind| context.emit(request, kind);
     let asking = Asking {
         backend: &**backend,
         limits: &context.limits,
@@ -271,6 +189,20 @@ async fn fill_from(
     fill(plan, &asking).await
 }
 
+/// Says which summaries were taken.
+fn told(outcome: Outcome, filled: Filled, request: &CompactionRequest, context: &CompactionContext) -> Asked {
+    let meter = outcome.view.transcript().meter();
+    for item in outcome.summaries() {
+        let (written_by, tokens) = (written_by(item).to_owned(), meter.item(item).total);
+        context.emit(request, CompactionEventKind::SummaryTaken { written_by, tokens });
+    }
+    Asked { outcome, usage: filled.usage, cost: filled.cost, metadata: filled.metadata }
+}
+
+fn written_by(item: &Item) -> &str {
+    item.summary.as_ref().map_or("", |origin| &origin.written_by)
+}
+
 /// What two calls used together.
 pub(crate) fn sum(first: Usage, second: Usage) -> Usage {
     Usage {
@@ -279,26 +211,6 @@ pub(crate) fn sum(first: Usage, second: Usage) -> Usage {
         cache_write_tokens: first.cache_write_tokens + second.cache_write_tokens,
         output_tokens: first.output_tokens + second.output_tokens,
         reasoning_tokens: first.reasoning_tokens + second.reasoning_tokens,
-    }
-}
-
-/// The last look before a commit: valid for the dialect, and within the budget where the strategy
-/// works towards one.
-pub(crate) fn judge_view(
-    view: &View,
-    strategy: &str,
-    dialect: Option<Dialect>,
-    target: Option<Tokens>,
-) -> Result<(), CompactionError> {
-    let violations = check(view.items(), dialect);
-    if !violations.is_empty() {
-        return Err(CompactionError::Invalid { strategy: strategy.to_owned(), violations });
-    }
-    match target {
-        Some(target) if view.tokens() > target => {
-            Err(CompactionError::OverTarget { strategy: strategy.to_owned(), tokens: view.tokens(), target })
-        }
-        _ => Ok(()),
     }
 }
 
@@ -312,14 +224,10 @@ mod tests {
     use crate::ask::DigestBackend;
     use crate::event::{CompactionEvent, CompactionEventKind, CompactionObserver};
     use foldback_core::{
-        DropReasoningStrategy, Item, ItemKind, LadderStrategy, Overlay, Part, Reasoning, StrategyPipeline,
-        Transcript,
+        Budget, CompactionReason, Dialect, DropReasoningStrategy, Item, ItemKind, LadderStrategy, Overlay,
+        Part, Reasoning, StrategyPipeline, Transcript, View, check,
     };
     use foldback_testkit::recipe;
-
-    fn request<'a>(view: &'a View, strategy: &'a dyn Strategy) -> Execution<'a> {
-        Execution { view, strategy, budget: None, dialect: None, cause: None, now: None }
-    }
 
     proptest! {
         #![proptest_config(foldback_testkit::costly(5))]
@@ -335,20 +243,15 @@ mod tests {
             let view = View::of(&transcript);
             let budget = Budget::for_target(Tokens((view.tokens().0 * percent / 100).max(1))).unwrap();
             let ladder = LadderStrategy::new();
-            let request = Execution {
-                budget: Some(&budget),
-                dialect: Some(dialect),
-                ..request(&view, &ladder)
-            };
-            match compact(&request) {
+            match compact(Execution::new(view, &ladder).with_budget(budget).with_dialect(dialect)) {
                 Ok(outcome) => {
-                    prop_assert_eq!(check(outcome.compacted.view.items(), Some(dialect)), []);
-                    prop_assert!(outcome.compacted.view.tokens() <= budget.target());
-                    let recorded = outcome.compacted.view.transcript();
+                    prop_assert_eq!(check(outcome.view.items(), Some(dialect)), []);
+                    prop_assert!(outcome.view.tokens() <= budget.target());
+                    let recorded = outcome.view.transcript();
                     prop_assert!(recorded.items().zip(transcript.items()).all(|(now, then)| now == then));
                     prop_assert!(recorded.len() >= transcript.len());
                 }
-                Err(CompactionError::BudgetInfeasible(error)) => {
+                Err(CompactionError::Refused(Refusal::BudgetInfeasible(error))) => {
                     prop_assert!(error.kernel_tokens > budget.target());
                 }
                 Err(error) => prop_assert!(false, "{error}"),
@@ -370,9 +273,8 @@ mod tests {
         ]);
         let view = View::of(&items.chain((4..30).map(said)).collect::<Transcript>());
         let budget = Budget::for_target(Tokens(view.tokens().0 / 4)).unwrap();
-        let (ladder, dialect) = (LadderStrategy::new(), Some(Dialect::Anthropic));
-        let request = Execution { budget: Some(&budget), dialect, ..request(&view, &ladder) };
-        let after = compact(&request).unwrap().compacted.view;
+        let execution = Execution::new(view, LadderStrategy::new()).with_budget(budget);
+        let after = compact(execution.with_dialect(Dialect::Anthropic)).unwrap().view;
         let is_there = |id: &str| after.items().any(|item| item.id.as_str() == id);
         assert!(is_there("thinking") && is_there("answer"), "{}", after.shape());
         assert!(after.tokens() <= budget.target());
@@ -393,8 +295,8 @@ mod tests {
         let ladder = LadderStrategy::new();
         for percent in [15, 25, 50] {
             let budget = Budget::for_target(Tokens(view.tokens().0 * percent / 100)).unwrap();
-            let request = Execution { budget: Some(&budget), ..request(&view, &ladder) };
-            let after = compact(&request).unwrap().compacted.view.tokens();
+            let execution = Execution::new(view.clone(), &ladder).with_budget(budget);
+            let after = compact(execution).unwrap().view.tokens();
             let target = budget.target();
             assert!(after <= target && after.0 * 10 > target.0 * 8, "{percent}%: {after} of {target}");
         }
@@ -414,16 +316,16 @@ mod tests {
         let view = View::of(&monotonous());
         let budget = Budget::for_target(Tokens(view.tokens().0 / 4)).unwrap();
         let ladder = LadderStrategy::new();
-        let at_once = compact(&Execution { budget: Some(&budget), ..request(&view, &ladder) }).unwrap();
+        let at_once = compact(Execution::new(view.clone(), &ladder).with_budget(budget)).unwrap();
         let asked = CompactionRequest::new("s", view, CompactionReason::Manual).with_budget(budget);
         let ids = |view: &View| view.items().map(|item| item.id.clone()).collect::<Vec<_>>();
         let bare = CompactionContext::default();
         for context in [bare.clone(), bare.with_backend(DigestBackend)] {
             let events = Arc::new(Events::default());
             let context = CompactionContext { observer: Some(events.clone()), ..context };
-            let result = run(Arc::new(ladder.clone()), &asked, &context).await.unwrap();
-            assert_eq!(ids(&result.transcript), ids(&at_once.compacted.view));
-            assert_eq!((result.written_by, result.cost), (vec!["digest".to_owned()], None));
+            let result = compact_asking(Arc::new(ladder.clone()), &asked, &context, None).await.unwrap();
+            assert_eq!(ids(&result.outcome.view), ids(&at_once.view));
+            assert_eq!((result.written_by().collect(), result.cost), (vec!["digest"], None));
             assert_eq!(events.0.lock().unwrap().len(), 1, "only that it was taken");
         }
     }
@@ -432,10 +334,11 @@ mod tests {
     fn a_ladder_without_a_budget_is_refused() {
         let view = View::of(&Transcript::default());
         let ladder = LadderStrategy::new();
-        assert!(matches!(compact(&request(&view, &ladder)), Err(CompactionError::BudgetRequired { .. })));
+        let refused = compact(Execution::new(view.clone(), &ladder));
+        assert!(matches!(refused, Err(CompactionError::Refused(Refusal::BudgetRequired { .. }))));
         let structural = StrategyPipeline::new().with_strategy(DropReasoningStrategy::new());
-        let outcome = compact(&request(&view, &structural)).unwrap();
+        let outcome = compact(Execution::new(view, structural)).unwrap();
         assert!(outcome.is_unchanged());
-        assert_eq!(outcome.compacted.view.overlay(), &Overlay::default());
+        assert_eq!(outcome.view.overlay(), &Overlay::default());
     }
 }

@@ -21,13 +21,12 @@
 mod ahead;
 mod ask;
 mod backend;
-mod change;
 mod clock;
 mod compaction;
 mod compactor;
 mod event;
 mod executor;
-mod mend;
+mod hooks;
 mod off_task;
 mod pipeline;
 mod rebase;
@@ -49,8 +48,10 @@ pub use compactor::{
     TriggerFn,
 };
 pub use event::{CompactionEvent, CompactionEventKind, CompactionObserver, CompactionReport, SummaryFault};
-pub use executor::{Execution, Outcome, compact, dry_run};
-pub use mend::{Mended, mend};
+pub use executor::{Asked, compact, compact_asking};
+pub use foldback_core::compaction::{Execution, Outcome, Refusal};
+pub use foldback_core::{Mended, mend};
+pub use hooks::CompactionHooks;
 pub use pipeline::CompactionPipeline;
 pub use rebase::{RebaseError, rebase};
 pub use store::{Store, StoreError};

@@ -4,17 +4,17 @@ use std::fmt;
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use foldback_core::compaction::judge;
 use foldback_core::diff::CUSTOM;
 use foldback_core::{
     CompactionBlock, CompactionReason, Dialect, LadderStrategy, Overlay, Strategy, StrategyPipeline,
-    Timestamp, View,
+    Timestamp, View, mend,
 };
 
 use crate::compaction::{
     CompactionContext, CompactionError, CompactionRequest, CompactionResult, CompactionStrategy,
 };
-use crate::executor;
-use crate::mend::mend;
+use crate::executor::{Extent, recorded, run_pure};
 use crate::off_task::off_task;
 
 /// Strategies in order, each on what the one before left. Is itself a strategy.
@@ -76,10 +76,11 @@ impl CompactionStrategy for CompactionPipeline {
             let mut step = request.clone();
             step.transcript = done.transcript.clone();
             let result = match group {
-                [custom] if !is_pure(custom) => run_custom(&**custom, step, context).await?,
+                [custom] if !is_pure(custom) => run_custom(&**custom, step, context, Extent::Step).await?,
                 _ => {
                     let pure = group.iter().filter_map(|step| Arc::clone(step).as_pure());
-                    executor::run(Arc::new(pure.collect::<StrategyPipeline>()), &step, context).await?
+                    let pure: Arc<dyn Strategy> = Arc::new(pure.collect::<StrategyPipeline>());
+                    run_pure(pure, &step, context, Extent::Step).await?
                 }
             };
             done = done.followed_by(result);
@@ -97,39 +98,27 @@ impl CompactionStrategy for CompactionPipeline {
 }
 
 /// One compaction: runs a strategy, pure or not, and sees to it that what is handed out fits.
-///
-/// A strategy that does not work towards a size, or one of the host's own, may leave a view above
-/// what its request has room for. Then the ladder goes on where it stopped, so that the result is at or
-/// under the target, or the error names what cannot shrink.
 pub(crate) async fn run_any(
     strategy: &Arc<dyn CompactionStrategy>,
-    mut request: CompactionRequest,
+    request: CompactionRequest,
     context: &CompactionContext,
 ) -> Result<CompactionResult, CompactionError> {
-    let done = match Arc::clone(strategy).as_pure() {
-        Some(pure) => executor::run(pure, &request, context).await?,
-        None => run_custom(&**strategy, request.clone(), context).await?,
-    };
-    let room = request.budget.map(|budget| {
-        let aims = strategy.needs_budget() || request.reason == CompactionReason::OverflowRejected;
-        if aims { budget.target() } else { budget.usable() }
-    });
-    if room.is_none_or(|room| done.transcript.tokens() <= room) {
-        return Ok(done);
+    match Arc::clone(strategy).as_pure() {
+        Some(pure) => run_pure(pure, &request, context, Extent::Whole).await,
+        None => run_custom(&**strategy, request, context, Extent::Whole).await,
     }
-    request.transcript = done.transcript.clone();
-    let rest = executor::run(Arc::new(LadderStrategy::new()), &request, context).await?;
-    Ok(done.followed_by(rest))
 }
 
 /// Runs a strategy of the host's own, and takes what it returns only if it kept the record (T1) and
-/// made a view that is valid and no larger (T2, T7).
+/// made a view that is valid and no larger (T2, T7). Where that is the whole compaction and leaves too
+/// much, the ladder goes on where it stopped. All blocks are undone together.
 async fn run_custom(
     strategy: &dyn CompactionStrategy,
     mut request: CompactionRequest,
     context: &CompactionContext,
+    extent: Extent,
 ) -> Result<CompactionResult, CompactionError> {
-    let (tokens, dialect, view) = (executor::recorded(&request), request.dialect, request.transcript);
+    let (tokens, dialect, view) = (recorded(&request), request.dialect, request.transcript);
     let mended = off_task(tokens, move || mend(&view, dialect)).await;
     request.transcript = mended.view;
     let signature = Signature {
@@ -139,18 +128,26 @@ async fn run_custom(
         is_mended: mended.is_recorded,
     };
     let before = request.transcript.clone();
+    let known = before.overlay().blocks().len();
     let cancellation = context.cancellation.clone();
     let mut result = tokio::select! {
         biased;
         () = cancellation.cancelled() => return Err(CompactionError::Cancelled),
-        result = strategy.compact(request, context) => result?,
+        result = strategy.compact(request.clone(), context) => result?,
     };
-    let after = result.transcript;
-    let accepted = off_task(tokens, move || {
-        accept(&before, &after, &signature.strategy, dialect)?;
-        Ok::<View, CompactionError>(signature.under(after, before.overlay().blocks().len()))
-    });
-    result.transcript = accepted.await?;
+    let (after, name) = (result.transcript.clone(), signature.strategy.clone());
+    off_task(tokens, move || accept(&before, &after, &name, dialect)).await?;
+    if extent == Extent::Whole {
+        request.transcript = result.transcript.clone();
+        let rest: Arc<dyn Strategy> = match strategy.needs_budget() {
+            true => Arc::new(LadderStrategy::new()),
+            // It runs where what is left is more than is usable, and not before.
+            false => Arc::new(StrategyPipeline::new()),
+        };
+        result = result.followed_by(run_pure(rest, &request, context, Extent::Whole).await?);
+    }
+    let view = result.transcript;
+    result.transcript = off_task(tokens, move || signature.under(view, known)).await;
     Ok(result)
 }
 
@@ -176,7 +173,7 @@ fn accept(
         let (before, after) = (before.tokens(), after.tokens());
         return failed(&format!("it made the view larger, from {before} to {after} tokens"));
     }
-    executor::judge_view(after, strategy, dialect, None)
+    Ok(judge(after, strategy, dialect, None)?)
 }
 
 /// Who made a block, why and when (T9), and whether a repair below belongs to it.

@@ -54,7 +54,7 @@ use crate::clock::{Clock, SystemClock};
 pub use block::{CompactedSection, CompactionBlock, SectionError};
 pub use config::CompactionConfig;
 pub use context::{LoadedLoop, SessionContext, build_context_from_session};
-pub use orchestrate::{LoopCompaction, SessionCompaction, compact_session_loops};
+pub use orchestrate::{LOOP_KEY, LoopCompaction, SessionCompaction, compact_session_loops};
 pub use recall::{Recollection, Secrets, recollect, search};
 pub use record::{ForkPoint, InForce, LoggedBlock, LoopPlace, LoopRecord};
 pub use recorder::{RecordedCompaction, SessionRecorder};
@@ -91,6 +91,12 @@ pub enum SessionError {
         strategy: String,
         /// What is wrong with them.
         source: SectionError,
+    },
+    /// A hook said no.
+    #[error("the compaction was vetoed: {why}")]
+    Vetoed {
+        /// What the hook said.
+        why: String,
     },
     /// A strategy proposed a summary that cannot be taken.
     #[error("{strategy} proposed a summary that is not taken")]

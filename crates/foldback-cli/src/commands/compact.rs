@@ -1,7 +1,6 @@
 //! `foldback compact`: brings sessions under a budget.
 
 mod report;
-mod summarizer;
 
 use std::cell::Cell;
 use std::path::PathBuf;
@@ -9,24 +8,25 @@ use std::sync::Arc;
 use std::thread;
 
 use foldback_core::{
-    Budget, BudgetError, Dialect, Item, Level, Model, Plan, Policy, Repair, Room, TokenCounter, Tokens,
-    Transcript, View, check,
+    Budget, BudgetError, CompactionReason, Dialect, Item, Level, Model, Policy, Room, TokenCounter, Tokens,
+    Transcript, check,
 };
-use foldback_engine::{CompactionError, Execution, compact, dry_run};
+use foldback_engine::{CompactionRequest, Outcome, Refusal, compact};
 use foldback_formats::{Contents, Conversation, Format, Loss, Session, Written, write};
 use regex::RegexSet;
+use tokio::runtime::Runtime;
 
 use self::report::{FailedReport, FoldedReport, Report};
-use self::summarizer::{Account, Summarizer};
 use crate::args::{Compact, From, Shared};
 use crate::failure::{Exit, Failure};
 use crate::input::{self, Opened};
 use crate::output::{Begun, Destination};
 use crate::places::Places;
 use crate::scene::{as_recorded, pinned, recorded, seen};
+use crate::summarizer::{Account, Summarizer};
 use crate::terminal::number;
 use crate::written::{Fresh, WrittenReport};
-use crate::{counting, output, picture, policy, terminal};
+use crate::{counting, output, picture, policy, store, terminal};
 
 /// The window where neither the command line nor the session says which model it is.
 const WINDOW_DEFAULT: Tokens = Tokens(200_000);
@@ -44,12 +44,11 @@ pub(crate) fn run(shared: &Shared, arguments: &Compact) -> Result<Exit, Failure>
     let keep = RegexSet::new(&arguments.keep)
         .map_err(|error| Failure::usage(format!("--keep: {error}"), "give a regular expression"))?;
     let policy = policy::chosen(arguments.policy.as_deref(), &arguments.policy_from)?;
-    let policy = match &arguments.focus {
-        Some(focus) => policy.with_focus(focus.as_str()),
-        None => policy,
-    };
     let counter = counting::counter(shared);
-    let summarizer = Summarizer::new(shared, &arguments.backend)?;
+    let summarizer = match Summarizer::new(shared, &arguments.backend)? {
+        Some(summarizer) => Some((summarizer, store::runtime()?)),
+        None => None,
+    };
     if !shared.quiet {
         report::tell_what_is_ignored(shared, arguments, &policy);
     }
@@ -80,8 +79,8 @@ struct Job<'a> {
     arguments: &'a Compact,
     policy: &'a Policy,
     counter: &'a Arc<dyn TokenCounter>,
-    /// The model that writes summaries; none for the digest.
-    summarizer: Option<&'a Summarizer>,
+    /// The model that writes summaries, and where it is asked; none for the digest.
+    summarizer: Option<&'a (Summarizer, Runtime)>,
     keep: &'a RegexSet,
     /// Whether anything matched it.
     is_kept: Cell<bool>,
@@ -91,20 +90,17 @@ struct Job<'a> {
 /// One conversation of it, compacted.
 struct Folded {
     conversation_index: usize,
-    before: View,
-    plan: Plan,
-    /// The view it led to; none for a dry run.
-    after: Option<View>,
+    /// The views before and after, and the blocks that were committed.
+    outcome: Outcome,
     /// What the model sees now, in the order in which the session's format can show it.
     items: Vec<Arc<Item>>,
-    repairs: Vec<Repair>,
     /// What the model did that wrote summaries, if there was one.
     account: Option<Account>,
 }
 
 impl Folded {
     fn is_unchanged(&self) -> bool {
-        self.plan.is_empty() && self.repairs.is_empty()
+        self.outcome.is_unchanged()
     }
 }
 
@@ -225,49 +221,32 @@ impl<'a> Job<'a> {
             let from = self.arguments.from.unwrap_or_default();
             before = pinned(conversation, &before, from, |position, item| self.is_pinned(position, item));
         }
-        let strategy = self.policy.strategy();
-        let execution = Execution {
-            view: &before,
-            strategy: &*strategy,
-            budget: Some(budget),
-            dialect,
-            cause: Some(&foldback_core::CompactionReason::Manual),
-            now: None,
-        };
+        let mut request =
+            CompactionRequest::new("compact", before.clone(), CompactionReason::Manual).with_budget(*budget);
+        request.dialect = dialect;
+        request.focus = self.arguments.focus.as_deref().map(Into::into);
         let failed = |error| {
             let places = Places::new(&self.opened.path, conversation, &before);
             let items = places.to_blame(&error);
             Failure::Compaction { path: self.named(conversation), error: Box::new(error), items }
         };
-        let (plan, repairs, after, account) = match self.summarizer {
-            _ if self.arguments.dry_run => {
-                let (plan, repairs) = dry_run(&execution).map_err(failed)?;
-                (plan, repairs, None, None)
-            }
-            None => {
-                let outcome = compact(&execution).map_err(failed)?;
-                (outcome.plan, outcome.repairs, Some(outcome.compacted.view), None)
-            }
-            // The plan is the same however often it is made (T6): this one is for the report.
-            Some(summarizer) => {
-                let (plan, repairs) = dry_run(&execution).map_err(failed)?;
-                let (after, account) =
-                    summarizer.compact(&before, self.policy, *budget, dialect).map_err(failed)?;
+        let strategy = self.policy.strategy();
+        let (outcome, account) = match self.summarizer.filter(|_| !self.arguments.dry_run) {
+            None => (compact(request.execution(strategy)).map_err(failed)?, None),
+            Some((summarizer, runtime)) => {
+                let compacted = runtime.block_on(summarizer.compact(strategy, &request));
+                let (outcome, account) = compacted.map_err(failed)?;
                 account.warn(&self.named(conversation).display().to_string());
-                (plan, repairs, Some(after), Some(account))
+                (outcome, Some(account))
             }
         };
-        let Some(after) = after else {
-            let items = Vec::new();
-            return Ok(Folded { conversation_index, before, plan, after, items, repairs, account });
-        };
-        let items = self.session().arrange(as_recorded(&after, conversation));
+        let items = self.session().arrange(as_recorded(&outcome.view, conversation));
         let violations = check(&items, dialect);
         if !violations.is_empty() {
-            let strategy = plan.strategy().to_owned();
-            return Err(failed(CompactionError::Invalid { strategy, violations }));
+            let strategy = outcome.strategy.to_string();
+            return Err(failed(Refusal::Invalid { strategy, violations }.into()));
         }
-        Ok(Folded { conversation_index, before, plan, after: Some(after), items, repairs, account })
+        Ok(Folded { conversation_index, outcome, items, account })
     }
 
     /// The file, with the conversation where that has a name.
@@ -369,7 +348,7 @@ impl Done {
     fn losses(&self, job: &Job<'_>, losses: &[Loss]) -> Vec<String> {
         let Some(folded) = self.folded.first().filter(|_| !losses.is_empty()) else { return Vec::new() };
         let conversation = &job.session().conversations()[folded.conversation_index];
-        let places = Places::new(&job.opened.path, conversation, &folded.before);
+        let places = Places::new(&job.opened.path, conversation, &folded.outcome.before);
         losses.iter().map(|loss| format!("{}: {}", places.of(&loss.item_id), places.loss(loss))).collect()
     }
 

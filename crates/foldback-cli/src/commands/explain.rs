@@ -63,10 +63,6 @@ fn planned(
 ) -> Result<Change, Failure> {
     let window = window(shared, arguments.window, opened);
     let policy = policy::chosen(arguments.policy.as_deref(), &arguments.policy_from)?;
-    let policy = match &arguments.focus {
-        Some(focus) => policy.with_focus(focus.as_str()),
-        None => policy,
-    };
     let wrong = |error: foldback_core::BudgetError| {
         let (window, target) = (arguments.window_from.name("window"), arguments.target_from.name("target"));
         Failure::usage(error.to_string(), format!("look at {window} and {target}"))
@@ -84,23 +80,22 @@ fn planned(
     let before = kept(&arguments.keep, scene)?;
     let named = shared.model.as_deref().and_then(Model::named).map(|model| model.dialect);
     let execution = Execution {
-        view: &before,
-        strategy: &*policy.strategy(),
-        budget: Some(&budget),
-        dialect: opened.session.dialect().or(named),
-        cause: Some(&CompactionReason::Manual),
-        now: None,
+        focus: arguments.focus.as_deref().map(Into::into),
+        ..Execution::new(before.clone(), policy.strategy())
+            .with_budget(budget)
+            .with_dialect(opened.session.dialect().or(named))
+            .caused_by(CompactionReason::Manual)
     };
-    let outcome = compact(&execution).map_err(|error| {
+    let outcome = compact(execution).map_err(|error| {
         let items = Places::new(&opened.path, scene.conversation, &before).to_blame(&error);
         Failure::Compaction { path: opened.path.clone(), error: Box::new(error), items }
     })?;
     let by = match policy::aims(&policy) {
-        true => format!("{} towards {} tokens", outcome.plan.strategy(), number(budget.target().0)),
-        false => outcome.plan.strategy().to_owned(),
+        true => format!("{} towards {} tokens", outcome.strategy, number(budget.target().0)),
+        false => outcome.strategy.to_string(),
     };
     let repairs = outcome.repairs.iter().map(ToString::to_string).collect();
-    Ok(Change { by, before, after: outcome.compacted.view, repairs })
+    Ok(Change { by, before, after: outcome.view, repairs })
 }
 
 /// What the model saw last, with pins on what is to be kept.

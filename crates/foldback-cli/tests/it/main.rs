@@ -13,6 +13,7 @@ mod orders;
 mod policies;
 mod readme;
 mod reports;
+mod road;
 mod searching;
 mod sessions;
 #[cfg(target_os = "linux")]

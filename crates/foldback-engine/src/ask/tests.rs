@@ -184,7 +184,7 @@ impl Run {
     }
 
     fn written_by(&self) -> &str {
-        &self.filled.as_ref().unwrap().written_by[0]
+        self.summary().summary.as_ref().map_or("", |origin| &origin.written_by)
     }
 
     fn faults(&self) -> Vec<(SummaryFault, Option<Duration>)> {
@@ -221,7 +221,7 @@ async fn run_until(
         emit: &|event| events.lock().unwrap().push(event),
         seed: 7,
     };
-    let filled = fill(plan, &asking).await;
+    let filled = fill(&Arc::new(plan.clone()), &asking).await;
     let took = start.elapsed();
     Run { filled, events: events.into_inner().unwrap(), took }
 }

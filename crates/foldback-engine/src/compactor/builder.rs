@@ -15,14 +15,8 @@ use crate::backend::GuardedBackend;
 use crate::clock::{Clock, SystemClock};
 use crate::compaction::{CompactionRequest, CompactionResult, CompactionStrategy};
 use crate::event::CompactionObserver;
+use crate::hooks::CompactionHooks;
 use crate::pipeline::shared;
-
-/// May say no before a compaction begins: `Err` with the reason is a veto. The place to index what is
-/// about to be folded.
-pub(super) type BeforeHook = dyn Fn(&CompactionRequest) -> Result<(), String> + Send + Sync;
-
-/// Sees what a compaction led to.
-pub(super) type AfterHook = dyn Fn(&CompactionRequest, &CompactionResult) + Send + Sync;
 
 /// What a [`StrategyCompactor`] is made of.
 pub struct StrategyCompactorBuilder {
@@ -32,11 +26,9 @@ pub struct StrategyCompactorBuilder {
     pub(super) budget: Option<Result<Budget, BudgetError>>,
     pub(super) dialect: Option<Dialect>,
     pub(super) metadata: Metadata,
-    pub(super) observer: Option<Arc<dyn CompactionObserver>>,
+    pub(super) hooks: CompactionHooks,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) limits: SummaryLimits,
-    pub(super) before: Option<Box<BeforeHook>>,
-    pub(super) after: Option<Box<AfterHook>>,
     pub(super) soft: Option<Level>,
 }
 
@@ -83,11 +75,9 @@ impl Default for StrategyCompactorBuilder {
             budget: None,
             dialect: None,
             metadata: Metadata::new(),
-            observer: None,
+            hooks: CompactionHooks::default(),
             clock: Arc::new(SystemClock),
             limits: SummaryLimits::default(),
-            before: None,
-            after: None,
             soft: None,
         }
     }
@@ -189,7 +179,7 @@ impl StrategyCompactorBuilder {
     /// Sees what happens.
     #[must_use]
     pub fn observer(mut self, observer: impl CompactionObserver + 'static) -> Self {
-        self.observer = Some(Arc::new(observer));
+        self.hooks = self.hooks.observer(observer);
         self
     }
 
@@ -213,7 +203,7 @@ impl StrategyCompactorBuilder {
         mut self,
         hook: impl Fn(&CompactionRequest) -> Result<(), String> + Send + Sync + 'static,
     ) -> Self {
-        self.before = Some(Box::new(hook));
+        self.hooks = self.hooks.before_compaction_start(hook);
         self
     }
 
@@ -223,7 +213,7 @@ impl StrategyCompactorBuilder {
         mut self,
         hook: impl Fn(&CompactionRequest, &CompactionResult) + Send + Sync + 'static,
     ) -> Self {
-        self.after = Some(Box::new(hook));
+        self.hooks = self.hooks.after_compaction_end(hook);
         self
     }
 

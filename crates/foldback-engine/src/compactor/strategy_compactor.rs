@@ -16,12 +16,12 @@ use super::progress::Sessions;
 use super::reader::Reader;
 use super::{CompactionTrigger, Compactor, TriggerFn};
 use crate::ask::DigestBackend;
-use crate::change::Change;
 use crate::compaction::{
     CompactionContext, CompactionError, CompactionRequest, CompactionResult, CompactionStrategy,
 };
-use crate::event::{CompactionEventKind, CompactionReport};
+use crate::event::CompactionReport;
 use crate::executor::recorded;
+use crate::hooks::{failed, started};
 use crate::off_task::off_task;
 use crate::pipeline::run_any;
 use crate::telemetry;
@@ -132,7 +132,7 @@ impl StrategyCompactor {
             metadata,
             cancellation: given.cancellation.clone(),
             limits: self.parts.limits,
-            observer: given.observer.clone().or_else(|| self.parts.observer.clone()),
+            observer: given.observer.clone().or_else(|| self.parts.hooks.observer.clone()),
             clock: Arc::clone(&self.parts.clock),
         }
     }
@@ -168,9 +168,7 @@ impl StrategyCompactor {
         request: &CompactionRequest,
         context: &CompactionContext,
     ) -> Result<CompactionResult, CompactionError> {
-        if let Some(before) = &self.parts.before {
-            before(request).map_err(|why| CompactionError::Vetoed { why })?;
-        }
+        self.parts.hooks.allow(request)?;
         context.go_on()?;
         let result = self.carry_out(request, context).await?;
         context.go_on()?;
@@ -261,35 +259,11 @@ impl StrategyCompactor {
             item_count: after.len(),
         };
         self.sessions.with(&request.session_id, |progress| progress.compacted(before.tokens(), last));
-        let Change { first_changed, prefix_tokens_kept, .. } = Change::between(before, after);
-        let report = CompactionReport {
-            reason: request.reason.clone(),
-            strategy: self.strategy.describe(),
-            tokens_before: before.tokens(),
-            tokens_after: after.tokens(),
-            replaced_items: result.replaced_items,
-            first_changed,
-            prefix_tokens_kept,
-            duration: started.elapsed(),
-            cost: result.cost,
-            written_by: result.written_by.clone(),
-            metadata: result.metadata.clone(),
-        };
+        let strategy = self.strategy.describe();
+        let report = CompactionReport::of(request, result, strategy, started.elapsed());
         telemetry::ended(span, &report);
-        context.emit(request, CompactionEventKind::CompactionEnded(report));
-        if let Some(after) = &self.parts.after {
-            after(request, result);
-        }
+        self.parts.hooks.ended(request, context, result, report);
     }
-}
-
-/// Tells that there is no compacted view.
-fn failed(request: &CompactionRequest, context: &CompactionContext, why: String, started: Instant) {
-    let tokens = request.transcript.tokens();
-    let fits = request.budget.map(|budget| tokens <= budget.usable());
-    telemetry::failed(&why);
-    let duration = started.elapsed();
-    context.emit(request, CompactionEventKind::CompactionFailed { why, tokens, fits, duration });
 }
 
 /// A compaction under way. Where it is dropped before it is over, observers are told: what begins is
@@ -378,22 +352,14 @@ impl Compactor for StrategyCompactor {
         request: CompactionRequest,
         context: &CompactionContext,
     ) -> Result<CompactionResult, CompactionError> {
-        let started = Instant::now();
+        let began = Instant::now();
         let context = self.context(context);
         let request = self.complete(request);
         let strategy = self.strategy.describe();
-        let tokens = request.transcript.tokens();
         let span = telemetry::span(&request, &strategy);
-        context.emit(
-            &request,
-            CompactionEventKind::CompactionStarted {
-                reason: request.reason.clone(),
-                strategy,
-                tokens_before: tokens,
-            },
-        );
+        started(&request, &context, strategy);
         let mut unfinished =
-            Unfinished { request: &request, context: &context, span: &span, started, is_over: false };
+            Unfinished { request: &request, context: &context, span: &span, started: began, is_over: false };
         let attempt = async {
             tokio::select! {
                 biased;
@@ -405,12 +371,12 @@ impl Compactor for StrategyCompactor {
         unfinished.is_over = true;
         let _entered = span.enter();
         match &result {
-            Ok(result) => self.ended(&request, &context, result, started, &span),
+            Ok(result) => self.ended(&request, &context, result, began, &span),
             Err(error) => {
                 if !matches!(error, CompactionError::Cancelled | CompactionError::Vetoed { .. }) {
                     self.sessions.with(&request.session_id, |progress| progress.failed(&request.transcript));
                 }
-                failed(&request, &context, error.to_string(), started);
+                failed(&request, &context, error.to_string(), began);
             }
         }
         result

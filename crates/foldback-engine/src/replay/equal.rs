@@ -108,9 +108,10 @@ mod tests {
 
     use super::*;
     use crate::compaction::CompactionError;
-    use crate::executor::{Execution, compact};
+    use crate::executor::compact;
     use foldback_core::{
-        Dialect, Item, PreserveUserMessagesStrategy, SummarizeOlderStrategy, Tokens, Transcript, View, plan,
+        Dialect, Execution, Item, PreserveUserMessagesStrategy, Refusal, SummarizeOlderStrategy, Tokens,
+        Transcript, View, plan,
     };
     use foldback_testkit::recipe;
 
@@ -130,17 +131,10 @@ mod tests {
             let budget = Budget::for_target(target).expect("above zero");
             let own = Budget::for_target(Tokens(100_000)).expect("above zero");
             let strategy = EqualTokensStrategy::new(Arc::new(SummarizeOlderStrategy::new(kept)), own);
-            let execution = Execution {
-                view: &view,
-                strategy: &strategy,
-                budget: Some(&budget),
-                dialect: Some(dialect),
-                cause: None,
-                now: None,
-            };
-            match compact(&execution) {
-                Ok(outcome) => prop_assert!(outcome.compacted.view.tokens() <= target),
-                Err(CompactionError::OverTarget { .. }) => {}
+            let execution = Execution::new(view, strategy).with_budget(budget).with_dialect(dialect);
+            match compact(execution) {
+                Ok(outcome) => prop_assert!(outcome.view.tokens() <= target),
+                Err(CompactionError::Refused(Refusal::BudgetInfeasible(_))) => {}
                 Err(error) => prop_assert!(false, "{error}"),
             }
         }

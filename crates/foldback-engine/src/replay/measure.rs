@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use foldback_core::tokens::count_item;
 use foldback_core::{
-    Budget, CompactionReason, Dialect, Ledger, Sequence, Strategy, TokenCounter, Tokens, Transcript, View,
+    Budget, CompactionReason, Dialect, Execution, Ledger, Sequence, Strategy, TokenCounter, Tokens,
+    Transcript, View,
 };
 
 use super::kept::{Keepsakes, Kept};
@@ -12,7 +13,7 @@ use super::lines::History;
 use super::recall::{Needs, Recall};
 use super::{EqualTokensStrategy, ReplayPolicy, Sizing};
 use crate::compaction::CompactionError;
-use crate::executor::{Execution, compact};
+use crate::executor::compact;
 
 /// Where a session is cut, as shares of its tokens in percent.
 pub const CUT_PERCENTS: [u64; 3] = [40, 60, 80];
@@ -136,15 +137,11 @@ fn compacted(
             Arc::new(EqualTokensStrategy::new(Arc::clone(&policy.strategy), policy.budget))
         }
     };
-    let execution = Execution {
-        view,
-        strategy: &*strategy,
-        budget: Some(&budget),
-        dialect,
-        cause: Some(&CompactionReason::Manual),
-        now: None,
-    };
-    compact(&execution).map(|outcome| outcome.compacted.view)
+    let execution = Execution::new(view.clone(), strategy)
+        .with_budget(budget)
+        .with_dialect(dialect)
+        .caused_by(CompactionReason::Manual);
+    compact(execution).map(|outcome| outcome.view)
 }
 
 fn counted(view: &View, what: &Measure<'_>) -> Tokens {

@@ -4,19 +4,21 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use foldback_core::compaction::Outcome;
 use foldback_core::cost::Call;
 use foldback_core::ledger::Losses;
 use foldback_core::trigger::LastCompaction;
 use foldback_core::{
-    CompactionReason, Cost, Dialect, Entry, FactKind, Fate, ItemKind, Ledger, MutationPoint, Overlay, Prices,
-    Sequence, Timestamp, Tokens, Transcript, TriggerContext, Usage, View, plan,
+    Change, CompactionReason, Cost, Dialect, Entry, Execution, FactKind, Fate, ItemKind, Ledger,
+    MutationPoint, Overlay, Prices, Sequence, Timestamp, Tokens, Transcript, TriggerContext, Usage, View,
+    plan,
 };
 
 use super::kept::{Keepsakes, Kept};
 use super::lines::History;
 use super::recall::{Needs, Recall};
 use super::{ReplayPolicy, Writer};
-use crate::executor::{Execution, Outcome, compact};
+use crate::executor::compact;
 
 /// After a compaction that failed or changed nothing, the view must grow by this much before it is
 /// tried again.
@@ -238,7 +240,7 @@ impl<'a> Player<'a> {
             return;
         }
         let after = plan.apply_digest().view;
-        self.shared = self.shared.min(view.tokens_of(0..first_difference(&view, &after)));
+        self.shared = self.shared.min(Change::between(&view, &after).prefix_tokens_kept);
         self.show(&after);
     }
 
@@ -316,21 +318,18 @@ impl<'a> Player<'a> {
 
     fn compact(&mut self, index: usize, now: Option<Timestamp>, reason: CompactionReason) {
         let view = self.view();
-        let execution = Execution {
-            view: &view,
-            strategy: &*self.policy.strategy,
-            budget: Some(&self.policy.budget),
-            dialect: self.session.dialect,
-            cause: Some(&reason),
-            now,
-        };
+        let mut execution = Execution::new(view, &*self.policy.strategy)
+            .with_budget(self.policy.budget)
+            .with_dialect(self.session.dialect)
+            .caused_by(reason.clone());
+        execution.now = now;
         let tried_at = self.shown.tokens();
         self.retry_at = tried_at + Tokens(tried_at.0 * RETRY_GROWTH_PERCENT / 100 + 1);
-        match compact(&execution) {
+        match compact(execution) {
             Ok(outcome) if outcome.is_unchanged() => {}
             Ok(outcome) => {
                 self.retry_at = Tokens::ZERO;
-                self.commit(index, now, reason, &view, &outcome);
+                self.commit(index, now, reason, &outcome);
             }
             Err(error) => {
                 self.run.failure_count += 1;
@@ -341,23 +340,15 @@ impl<'a> Player<'a> {
         }
     }
 
-    fn commit(
-        &mut self,
-        index: usize,
-        now: Option<Timestamp>,
-        reason: CompactionReason,
-        before: &View,
-        outcome: &Outcome,
-    ) {
-        let after = &outcome.compacted.view;
+    fn commit(&mut self, index: usize, now: Option<Timestamp>, reason: CompactionReason, outcome: &Outcome) {
+        let (before, after) = (&outcome.before, &outcome.view);
         self.enter(after.transcript());
         let needs = Needs::at(self.session.reading, index, self.session.horizon);
         let history = self.session.history.range(0..index).map(Entry::item);
         let rules = self.session.constraints.iter().filter(|(told, _)| *told < index);
         let rules: Vec<&str> = rules.map(|(_, rule)| *rule).collect();
-        let first_changed = first_difference(before, after);
-        let prefix_kept = before.tokens_of(0..first_changed);
-        let summary_cost = self.summary_cost(before, outcome, now);
+        let Change { first_changed, prefix_tokens_kept: prefix_kept, .. } = outcome.change();
+        let summary_cost = self.summary_cost(outcome, now);
         self.run.summary_cost += summary_cost;
         self.run.compactions.push(CompactionRecord {
             call_index: self.run.calls.len(),
@@ -365,7 +356,7 @@ impl<'a> Player<'a> {
             reason,
             tokens_before: before.tokens(),
             tokens_after: after.tokens(),
-            first_changed: (first_changed < before.len()).then_some(first_changed),
+            first_changed,
             prefix_kept,
             break_even: self.session.prices.break_even(before.tokens(), after.tokens(), prefix_kept),
             summary_cost,
@@ -382,28 +373,19 @@ impl<'a> Player<'a> {
 
     /// A model that writes a summary reads what the agent would have read, of which the cache holds
     /// what the last call read.
-    fn summary_cost(&self, before: &View, outcome: &Outcome, now: Option<Timestamp>) -> Cost {
+    fn summary_cost(&self, outcome: &Outcome, now: Option<Timestamp>) -> Cost {
         let output: Tokens = match self.policy.writer {
             Writer::Digest => return Cost::default(),
-            Writer::Model => {
-                let summaries = outcome.compacted.block.summaries.iter().flatten();
-                summaries.map(|item| self.recorded.meter().item(item).total).sum()
-            }
+            Writer::Model => outcome.summaries().map(|item| self.recorded.meter().item(item).total).sum(),
         };
         if output == Tokens::ZERO {
             return Cost::default();
         }
-        let prices = self.session.prices;
+        let (prices, read) = (self.session.prices, outcome.before.tokens());
         let idle = now.zip(self.last_call).map(|(now, last)| now.millis_since(last));
-        let cached = prices.cached_of(self.shared.min(before.tokens()), idle);
-        prices.cost(&Call { cached, fresh: before.tokens().saturating_sub(cached), output })
+        let cached = prices.cached_of(self.shared.min(read), idle);
+        prices.cost(&Call { cached, fresh: read.saturating_sub(cached), output })
     }
-}
-
-/// The first position at which two views differ.
-fn first_difference(before: &Sequence, after: &Sequence) -> usize {
-    let pairs = before.items().zip(after.items());
-    pairs.take_while(|(one, other)| Arc::ptr_eq(one, other) || one.parts == other.parts).count()
 }
 
 #[cfg(test)]

@@ -9,6 +9,7 @@ use foldback_core::{
 
 use super::scope::CompactionScope;
 use super::strategy::{BlockCompactionStrategy, DefaultBlockCompaction};
+use crate::hooks::CompactionHooks;
 
 /// When and how the loops of a session are compacted.
 #[derive(Clone, Debug)]
@@ -38,6 +39,8 @@ pub struct CompactionConfig {
     pub overhead_tokens: Tokens,
     /// Whose rules a context must keep. Without one, those that all providers share.
     pub dialect: Option<Dialect>,
+    /// What runs around the compaction of each loop, and who is told of it.
+    pub hooks: CompactionHooks,
 }
 
 impl Default for CompactionConfig {
@@ -55,6 +58,7 @@ impl Default for CompactionConfig {
             focus: None,
             overhead_tokens: Tokens::ZERO,
             dialect: None,
+            hooks: CompactionHooks::default(),
         }
     }
 }

@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use foldback_core::{
-    Budget, BudgetInfeasible, Compacted, CompactionReason, Entry, KernelItem, LoopId, Plan, Timestamp,
-    Tokens, View,
+    Budget, BudgetInfeasible, Change, Compacted, CompactionReason, Entry, KernelItem, LoopId, Plan,
+    SessionId, Timestamp, Tokens, View,
 };
+use tokio::time::Instant;
 
 use super::block::CompactionBlock;
 use super::config::CompactionConfig;
@@ -14,6 +15,12 @@ use super::record::{LoopPlace, LoopRecord};
 use super::scope::resolve_scope;
 use super::strategy::{BlockCompactionStrategy, LoopTurns, as_seen};
 use super::{Session, SessionError};
+use crate::compaction::{CompactionContext, CompactionRequest, CompactionResult};
+use crate::event::CompactionReport;
+use crate::hooks::{CompactionHooks, failed, started};
+
+/// Under which key the metadata of a request name the loop that it is about.
+pub const LOOP_KEY: &str = "loop";
 
 /// A summary smaller than this says nothing that is worth a loop.
 const SUMMARY_TOKENS_LEAST: u64 = 200;
@@ -54,8 +61,10 @@ pub struct SessionCompaction {
 
 /// Compacts the loops in scope for a window of this size: older ones to a summary, the most recent
 /// one to sections, and further, by the in-memory strategy, where that leaves the context over its
-/// target. All or nothing: an error leaves the session as it was. A second call with nothing recorded
-/// in between changes nothing.
+/// target. All or nothing: an error leaves the session as it was, and so does a hook that says no. A
+/// second call with nothing recorded in between changes nothing.
+///
+/// The hooks of the configuration are run for every loop that changes, and its observer is told.
 pub fn compact_session_loops(
     session: &mut Session,
     current_loop_id: &LoopId,
@@ -66,32 +75,97 @@ pub fn compact_session_loops(
     let budget = config.budget(max_context_tokens)?;
     let before = build_context_from_session(session, current_loop_id, config, max_context_tokens)?;
     let scope = resolve_scope(session, current_loop_id, config, max_context_tokens)?;
-    let reason = match before.tokens >= budget.trigger() {
-        true => CompactionReason::BudgetReached { tokens: before.tokens, level: budget.trigger() },
-        false => CompactionReason::Manual,
-    };
-    let (_, older) = scope.split_last().expect("a scope ends in the loop it was asked for");
-    let share = budget.target().0 / OLDER_SHARE / older.len().max(1) as u64;
-    let summary_tokens_max = config.max_summary_tokens.min(Tokens(share.max(SUMMARY_TOKENS_LEAST)));
+    let reason = due(before.tokens, &budget);
+    let summary_tokens_max = older_tokens_max(config, &budget, scope.len().saturating_sub(1));
     let config = CompactionConfig { max_summary_tokens: summary_tokens_max, ..config.clone() };
-    let work = Work { strategy, config: &config, budget: &budget, reason: &reason, now: session.clock.now() };
-    let (mut loops, mut older_views) = (Vec::new(), Vec::new());
-    for loop_id in older {
-        let (view, compacted) = work.compact_older(session.record(loop_id)?)?;
-        older_views.push(view);
-        loops.extend(compacted);
+    let (observer, clock) = (config.hooks.observer.clone(), Arc::clone(&session.clock));
+    let now = clock.now();
+    let context = CompactionContext { observer, clock, ..CompactionContext::default() };
+    let work = Work {
+        session: &*session,
+        strategy,
+        config: &config,
+        budget: &budget,
+        reason: &reason,
+        now,
+        context,
+    };
+    let mut made = Vec::new();
+    if let Err(error) = work.compact(&scope, &mut made) {
+        made.iter().for_each(|made| failed(&made.request, &work.context, error.to_string(), made.started));
+        return Err(error);
     }
-    let older_tokens: Tokens = older_views.iter().map(|view| view.tokens()).sum();
-    if older_tokens > budget.usable() {
-        return Err(SessionError::BudgetInfeasible(must_stay(&older_views, older_tokens, budget.usable())));
-    }
-    loops.extend(work.compact_most_recent(session.record(current_loop_id)?, older_tokens)?);
-    if !loops.is_empty() {
-        let blocks = loops.iter().map(|done| (done.loop_id.clone(), done.place, done.blocks.clone()));
+    let context = work.context;
+    if !made.is_empty() {
+        let blocks =
+            made.iter().map(|Made { done, .. }| (done.loop_id.clone(), done.place, done.blocks.clone()));
         session.commit(blocks.collect());
     }
+    let loops = made.into_iter().map(|made| made.ended(&config.hooks, &context, strategy)).collect();
     let after = build_context_from_session(session, current_loop_id, &config, max_context_tokens)?;
     Ok(SessionCompaction { reason, tokens_before: before.tokens, tokens_after: after.tokens, loops })
+}
+
+/// Why a context of so many tokens is compacted.
+pub(super) fn due(tokens: Tokens, budget: &Budget) -> CompactionReason {
+    match tokens >= budget.trigger() {
+        true => CompactionReason::BudgetReached { tokens, level: budget.trigger() },
+        false => CompactionReason::Manual,
+    }
+}
+
+/// What the summary of each of so many older loops may cost.
+pub(super) fn older_tokens_max(config: &CompactionConfig, budget: &Budget, loop_count: usize) -> Tokens {
+    let share = budget.target().0 / OLDER_SHARE / loop_count.max(1) as u64;
+    config.max_summary_tokens.min(Tokens(share.max(SUMMARY_TOKENS_LEAST)))
+}
+
+/// Whether an older loop has a summary that covers all of it and is no larger than this.
+pub(super) fn is_summarised(record: &LoopRecord, view: &View, tokens_max: Tokens) -> bool {
+    let is_current = |item_count: usize| item_count == record.transcript().len();
+    let summaries = view.items().filter(|item| item.summary.is_some());
+    let summary_tokens: Tokens = summaries.map(|item| record.transcript().meter().item(item).total).sum();
+    record.older_block().is_some_and(|logged| is_current(logged.item_count)) && summary_tokens <= tokens_max
+}
+
+/// What a compaction of one loop of a session asks for, wherever the summaries come from.
+pub(super) fn request_for(
+    session_id: &SessionId,
+    loop_id: &LoopId,
+    view: View,
+    reason: &CompactionReason,
+) -> CompactionRequest {
+    let mut request = CompactionRequest::new(session_id.clone(), view, reason.clone());
+    request.metadata.insert(LOOP_KEY.to_owned(), loop_id.as_str().into());
+    request
+}
+
+/// A loop that was compacted, and what was asked.
+struct Made {
+    done: LoopCompaction,
+    request: CompactionRequest,
+    started: Instant,
+    view: View,
+}
+
+impl Made {
+    /// Tells the host what was done.
+    fn ended(
+        self,
+        hooks: &CompactionHooks,
+        context: &CompactionContext,
+        strategy: &dyn BlockCompactionStrategy,
+    ) -> LoopCompaction {
+        let Self { done, request, started, view } = self;
+        let replaced_items = Change::between(&request.transcript, &view).replaced_items;
+        let mut result = CompactionResult::new(view, replaced_items);
+        let summaries = done.blocks.iter().flat_map(|block| block.summaries.iter().flatten());
+        let origins = summaries.filter_map(|item| item.summary.as_ref());
+        result.written_by = origins.map(|origin| origin.written_by.to_string()).collect();
+        let report = CompactionReport::of(&request, &result, strategy.describe(), started.elapsed());
+        hooks.ended(&request, context, &result, report);
+        done
+    }
 }
 
 /// What is left of older loops, which is more than the window holds: pins, above all.
@@ -107,24 +181,61 @@ fn must_stay(views: &[View], kernel_tokens: Tokens, target: Tokens) -> BudgetInf
 
 /// What is the same for every loop of a compaction.
 struct Work<'a> {
+    session: &'a Session,
     strategy: &'a dyn BlockCompactionStrategy,
     config: &'a CompactionConfig,
     budget: &'a Budget,
     reason: &'a CompactionReason,
     now: Timestamp,
+    context: CompactionContext,
 }
 
 impl Work<'_> {
+    /// Compacts the loops of a scope, of which the last is the most recent. What was begun is in `made`.
+    fn compact(&self, scope: &[LoopId], made: &mut Vec<Made>) -> Result<(), SessionError> {
+        let (current, older) = scope.split_last().expect("a scope ends in the loop it was asked for");
+        let mut older_views = Vec::new();
+        for loop_id in older {
+            let compacted = self.compact_older(self.session.record(loop_id)?)?;
+            older_views.push(match &compacted {
+                Some(compacted) => compacted.view.clone(),
+                None => self.session.record(loop_id)?.view(LoopPlace::Older)?,
+            });
+            made.extend(compacted);
+        }
+        let older_tokens: Tokens = older_views.iter().map(|view| view.tokens()).sum();
+        if older_tokens > self.budget.usable() {
+            let usable = self.budget.usable();
+            return Err(SessionError::BudgetInfeasible(must_stay(&older_views, older_tokens, usable)));
+        }
+        made.extend(self.compact_most_recent(self.session.record(current)?, older_tokens)?);
+        Ok(())
+    }
+
+    /// Says that a loop is about to be compacted, and asks the host whether it may be.
+    fn announce(
+        &self,
+        record: &LoopRecord,
+        before: &View,
+    ) -> Result<(CompactionRequest, Instant), SessionError> {
+        let mut request = request_for(self.session.id(), record.id(), before.clone(), self.reason);
+        (request.budget, request.dialect) = (Some(*self.budget), self.config.dialect);
+        request.focus.clone_from(&self.config.focus);
+        let began = Instant::now();
+        started(&request, &self.context, self.strategy.describe());
+        if let Err(error) = self.config.hooks.allow(&request) {
+            failed(&request, &self.context, error.to_string(), began);
+            return Err(SessionError::Vetoed { why: error.to_string() });
+        }
+        Ok((request, began))
+    }
+
     /// A block for an older loop is made once, and again when the loop has grown since or its summary
-    /// has become too large for the window. Beside it, what is seen of the loop then.
-    fn compact_older(&self, record: &LoopRecord) -> Result<(View, Option<LoopCompaction>), SessionError> {
+    /// has become too large for the window.
+    fn compact_older(&self, record: &LoopRecord) -> Result<Option<Made>, SessionError> {
         let before = record.view(LoopPlace::Older)?;
-        let is_current = |item_count: usize| item_count == record.transcript().len();
-        let summaries = before.items().filter(|item| item.summary.is_some());
-        let summary_tokens: Tokens = summaries.map(|item| record.transcript().meter().item(item).total).sum();
-        let is_made = record.older_block().is_some_and(|logged| is_current(logged.item_count));
-        if is_made && summary_tokens <= self.config.max_summary_tokens {
-            return Ok((before, None));
+        if is_summarised(record, &before, self.config.max_summary_tokens) {
+            return Ok(None);
         }
         let seen = View::of(&as_seen(record.transcript(), LoopPlace::Older));
         let (turns, name) = (record.turns(), self.strategy.describe());
@@ -132,25 +243,25 @@ impl Work<'_> {
         let sections = self.sections(messages, &name, LoopPlace::Older)?;
         let plan = sections.plan(&seen, messages, &name, None)?;
         let compacted = self.fill(&sections, plan, messages, &name)?;
-        let tokens_after = compacted.view.tokens();
-        if compacted.block.edits.is_empty() || tokens_after >= before.tokens() {
-            return Ok((before, None));
+        if compacted.block.edits.is_empty() || compacted.view.tokens() >= before.tokens() {
+            return Ok(None);
         }
+        let (request, started) = self.announce(record, &before)?;
         let done = LoopCompaction {
             loop_id: record.id().clone(),
             place: LoopPlace::Older,
             tokens_before: before.tokens(),
-            tokens_after,
+            tokens_after: compacted.view.tokens(),
             blocks: vec![compacted.block],
         };
-        Ok((compacted.view, Some(done)))
+        Ok(Some(Made { done, request, started, view: compacted.view }))
     }
 
     fn compact_most_recent(
         &self,
         record: &LoopRecord,
         older_tokens: Tokens,
-    ) -> Result<Option<LoopCompaction>, SessionError> {
+    ) -> Result<Option<Made>, SessionError> {
         let before = record.view(LoopPlace::MostRecent)?;
         let (turns, name) = (record.turns(), self.strategy.describe());
         let messages = LoopTurns { transcript: record.transcript(), turns: &turns };
@@ -165,6 +276,7 @@ impl Work<'_> {
             if plan.is_empty() {
                 break;
             }
+            let plan = if blocks.is_empty() { plan } else { plan.joined() };
             let compacted = self.fill(&sections, plan, messages, &name)?;
             blocks.push(compacted.block);
             view = compacted.view;
@@ -172,10 +284,14 @@ impl Work<'_> {
                 break;
             }
         }
+        if blocks.is_empty() {
+            return Ok(None);
+        }
+        let (request, started) = self.announce(record, &before)?;
         let (loop_id, tokens_before) = (record.id().clone(), before.tokens());
         let (place, tokens_after) = (LoopPlace::MostRecent, view.tokens());
         let done = LoopCompaction { loop_id, place, tokens_before, tokens_after, blocks };
-        Ok((!done.blocks.is_empty()).then_some(done))
+        Ok(Some(Made { done, request, started, view }))
     }
 
     /// What the strategy proposes, if it can be loaded.

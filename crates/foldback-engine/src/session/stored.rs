@@ -4,24 +4,22 @@
 //! block as an older loop is kept in the loop's notes, under [`OLDER_NOTE`]: it is read with the loop
 //! and not with its history.
 
+mod compact;
 mod undo;
 
 use std::sync::Arc;
 
 use foldback_core::{
-    Budget, CompactionBlock, CompactionReason, Dialect, Item, LoopId, Metadata, Overlay, OverlayError,
-    SessionId, Tokens, Transcript, View,
+    CompactionBlock, Item, LoopId, Metadata, Overlay, OverlayError, SessionId, Tokens, Transcript, View,
 };
 use serde::{Deserialize, Serialize};
 
 use super::config::CompactionConfig;
 use super::context::{Loading, SessionContext};
-use super::orchestrate::{SessionCompaction, compact_session_loops};
 use super::record::{LoopPlace, LoopRecord};
 use super::scope::CompactionScope;
 use super::{Session, SessionError};
-use crate::compaction::{CompactionContext, CompactionError, CompactionRequest};
-use crate::compactor::Compactor;
+use crate::compaction::CompactionError;
 use crate::store::{
     At, BlockNumber, Layout, LoopInfo, NewLoop, NewSession, Origin, Revision, SessionInfo, Store, StoreError,
     Version,
@@ -34,9 +32,6 @@ pub const OLDER_NOTE: &str = "foldback.older";
 
 /// How often a change is tried again because another process was faster.
 const CONFLICTS_MAX: usize = 64;
-
-/// How often a compaction is made anew because another one was committed first.
-const COMPACTIONS_MAX: usize = 4;
 
 /// Why a stored session did not do what was asked.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -254,72 +249,6 @@ impl StoredSession {
             session.add(record);
         }
         Ok(session)
-    }
-
-    /// Compacts the loops in scope. Items that others append meanwhile stay, behind what was
-    /// compacted; where another compaction was committed first, it is made anew on that.
-    pub async fn compact(
-        &mut self,
-        config: &CompactionConfig,
-        max_context_tokens: Tokens,
-    ) -> Result<SessionCompaction, StoredSessionError> {
-        for _ in 0..COMPACTIONS_MAX {
-            self.refresh().await?;
-            let mut session = self.load().await?;
-            let (current, strategy) = (self.current.clone(), Arc::clone(&config.block_strategy));
-            let done = compact_session_loops(&mut session, &current, &*strategy, config, max_context_tokens)?;
-            let base = self.top(&current).await?;
-            let recorded = session.record(&current)?.transcript().len();
-            let most_recent = done.loops.iter().filter(|done| done.place == LoopPlace::MostRecent);
-            let blocks: Vec<_> = most_recent.flat_map(|done| done.blocks.iter().cloned()).collect();
-            if !self.commit(&current, base, recorded, &blocks).await? {
-                continue;
-            }
-            for older in done.loops.iter().filter(|done| done.place == LoopPlace::Older) {
-                let item_count = session.record(&older.loop_id)?.transcript().len();
-                for block in &older.blocks {
-                    self.note_older(
-                        &older.loop_id,
-                        OlderNote { item_count, block: CompactionBlock::clone(block) },
-                    )
-                    .await?;
-                }
-            }
-            return Ok(done);
-        }
-        Err(self.outrun().into())
-    }
-
-    /// Compacts the current loop with a compactor of the host's, which may ask a model. Returns the
-    /// view it led to.
-    pub async fn compact_with(
-        &mut self,
-        compactor: &dyn Compactor,
-        reason: &CompactionReason,
-        room: (Option<Budget>, Option<Dialect>),
-        context: &CompactionContext,
-    ) -> Result<View, StoredSessionError> {
-        for _ in 0..COMPACTIONS_MAX {
-            self.refresh().await?;
-            let (current, view) = (self.current.clone(), self.view().await?);
-            let base = self.top(&current).await?;
-            let recorded = view.transcript().len();
-            let known = view.overlay().blocks().len();
-            let mut request = CompactionRequest::new(self.id.clone(), view, reason.clone());
-            (request.budget, request.dialect) = room;
-            let led_to = compactor.compact(request, context).await?.transcript;
-            let blocks = led_to.overlay().blocks().get(known..).unwrap_or_default().to_vec();
-            // Repairs are recorded behind all others, and blocks name their places.
-            let repaired: Vec<Arc<Item>> = led_to.transcript().items().skip(recorded).cloned().collect();
-            let is_committed = match repaired.is_empty() {
-                true => self.commit(&current, base, recorded, &blocks).await?,
-                false => self.commit_repaired(&current, (base, recorded), &repaired, &blocks).await?,
-            };
-            if is_committed {
-                return Ok(led_to);
-            }
-        }
-        Err(self.outrun().into())
     }
 
     fn outrun(&self) -> StoreError {

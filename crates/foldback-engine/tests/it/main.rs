@@ -3,6 +3,7 @@
 
 mod compactor;
 mod layout;
+mod road;
 mod session;
 mod telemetry;
 mod undo;

@@ -8,7 +8,8 @@ use foldback_backends::{Endpoint, Key, ModelBackend, ModelClient, Protocol};
 use foldback_core::{Budget, CompactionReason, Item, LadderStrategy, Part, Tokens, Transcript, View, check};
 use foldback_engine::{
     BackendError, CompactionContext, CompactionError, CompactionEvent, CompactionEventKind,
-    CompactionObserver, CompactionRequest, Compactor, StrategyCompactor, SummaryFault, SummaryLimits,
+    CompactionObserver, CompactionRequest, Compactor, Refusal, StrategyCompactor, SummaryFault,
+    SummaryLimits,
 };
 use foldback_testkit::kernel::kernel_tokens;
 use foldback_testkit::recipe::recipe;
@@ -164,7 +165,7 @@ impl Run {
                 self.judge_view(&before, &result.transcript);
                 how_it_ended(&events)
             }
-            Err(CompactionError::BudgetInfeasible(error)) => {
+            Err(CompactionError::Refused(Refusal::BudgetInfeasible(error))) => {
                 assert!(error.kernel_tokens > self.budget.target(), "{self}");
                 "infeasible"
             }

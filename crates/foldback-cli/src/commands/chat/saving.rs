@@ -24,7 +24,7 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use foldback_core::{Budget, CompactionReason, Item, LadderStrategy, Tokens, Transcript};
+    use foldback_core::{Budget, Item, LadderStrategy, Tokens, Transcript};
     use foldback_formats::Session;
     use foldback_engine::{Execution, compact};
 
@@ -38,15 +38,8 @@ mod tests {
         let transcript: Transcript = items.collect();
         let before = View::of(&transcript);
         let budget = Budget::for_target(Tokens(before.tokens().0 / 3)).unwrap();
-        let execution = Execution {
-            view: &before,
-            strategy: &LadderStrategy::new(),
-            budget: Some(&budget),
-            dialect: None,
-            cause: Some(&CompactionReason::Manual),
-            now: None,
-        };
-        let after = compact(&execution).unwrap().compacted.view;
+        let execution = Execution::new(before.clone(), LadderStrategy::new()).with_budget(budget);
+        let after = compact(execution).unwrap().view;
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("chat.jsonl");
         for view in [&before, &after] {

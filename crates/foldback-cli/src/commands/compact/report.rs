@@ -1,16 +1,13 @@
 //! What `foldback compact` did, for scripts and for people.
 
-use std::collections::HashSet;
-use std::sync::Arc;
-
-use foldback_core::{Item, Model, Policy, Prices, Tokens, View};
+use foldback_core::{Change, Edit, Model, Policy, Prices};
 use serde::Serialize;
 
-use super::summarizer::Account;
 use super::{Done, Failed, Folded, WINDOW_DEFAULT};
 use crate::args::{Compact, From, Shared};
 use crate::input::Opened;
 use crate::places::Places;
+use crate::summarizer::Account;
 use crate::terminal::{counted, number, say, styled};
 use crate::values::is_typing_error;
 use crate::written::{WrittenReport, tell_some};
@@ -83,63 +80,54 @@ struct BreakEven {
 }
 
 impl BreakEven {
-    fn of(opened: &Opened, folded: &Folded, after: Tokens) -> Option<Self> {
+    fn of(opened: &Opened, folded: &Folded, change: &Change) -> Option<Self> {
         let prices = Prices::of_model(opened.session.model()?)?;
-        let calls = prices.break_even(folded.before.tokens(), after, folded.plan.prefix_tokens_kept())?;
+        let (before, after) = (folded.outcome.before.tokens(), folded.outcome.view.tokens());
+        let calls = prices.break_even(before, after, change.prefix_tokens_kept)?;
         Some(Self { calls, prices: prices.name, dated: prices.dated })
     }
 }
 
 impl FoldedReport {
     pub(super) fn new(folded: &Folded, opened: &Opened) -> Self {
-        let counts = picture::Fates::of(folded.before_plan(), &folded.plan);
+        let outcome = &folded.outcome;
+        let counts = picture::Fates::of(&outcome.mended, folded.edits());
         let conversation = &opened.session.conversations()[folded.conversation_index];
-        let repairs = match &folded.repairs[..] {
+        let repairs = match &outcome.repairs[..] {
             [] => Vec::new(),
             repairs => {
-                let places = Places::new(&opened.path, conversation, &folded.before);
-                places.repair_lines(&places.repairs(folded.before_plan(), repairs))
+                let places = Places::new(&opened.path, conversation, &outcome.before);
+                places.repair_lines(&places.repairs(&outcome.mended, repairs))
             }
         };
-        let after = folded.after.as_ref();
-        let tokens_after = after.map_or(folded.plan.tokens_after(), |view| view.tokens());
+        let change = outcome.change();
+        let origins = outcome.summaries().filter_map(|item| item.summary.as_ref());
         Self {
             name: conversation.name().map(ToOwned::to_owned),
-            strategy: folded.plan.strategy().to_owned(),
-            tokens_before: folded.before.tokens().0,
-            tokens_after: tokens_after.0,
-            items_before: folded.before.len(),
-            items_after: after
-                .map_or_else(|| counts.visible() + folded.plan.folds().count(), |view| view.len()),
+            strategy: outcome.strategy.to_string(),
+            tokens_before: outcome.before.tokens().0,
+            tokens_after: outcome.view.tokens().0,
+            items_before: outcome.before.len(),
+            items_after: outcome.view.len(),
             kept: counts.kept,
             rewritten: counts.rewritten,
             folded: counts.folded,
             dropped: counts.dropped,
-            first_changed: folded.plan.first_changed(),
-            prefix_tokens_kept: folded.plan.prefix_tokens_kept().0,
-            break_even: BreakEven::of(opened, folded, tokens_after).filter(|_| !folded.plan.is_empty()),
-            edits: folded.plan.edits().len(),
+            first_changed: change.first_changed,
+            prefix_tokens_kept: change.prefix_tokens_kept.0,
+            break_even: BreakEven::of(opened, folded, &change).filter(|_| folded.edits().next().is_some()),
+            edits: folded.edits().count(),
             repairs,
-            written_by: written_by(folded),
+            written_by: origins.map(|origin| origin.written_by.to_string()).collect(),
             backend: folded.account.clone(),
         }
     }
 }
 
-/// Who wrote the summaries that were not there before.
-fn written_by(folded: &Folded) -> Vec<String> {
-    let summaries = folded.before.items().filter(|item| item.summary.is_some());
-    let known: HashSet<&str> = summaries.map(|item| item.id.as_str()).collect();
-    let is_new = |item: &&Arc<Item>| !known.contains(item.id.as_str());
-    let after = folded.after.iter().flat_map(|view| view.items());
-    let origins = after.filter(is_new).filter_map(|item| item.summary.as_ref());
-    origins.map(|origin| origin.written_by.to_string()).collect()
-}
-
 impl Folded {
-    /// The view that was planned on: the one before, repaired.
-    fn before_plan(&self) -> &View {
-        self.plan.view()
+    /// What was committed, without the repair.
+    fn edits(&self) -> impl Iterator<Item = &Edit> {
+        self.outcome.compactions().flat_map(|block| &block.edits)
     }
 }
 
@@ -148,7 +136,7 @@ pub(super) fn tell_what_is_ignored(shared: &Shared, arguments: &Compact, policy:
     if arguments.target.is_some() && !policy::aims(policy) {
         let target = arguments.target_from.name("target");
         terminal::note(&format!(
-            "{target}: {} keeps what it keeps and does not aim at a size",
+            "{target}: {} does not aim at a size; the ladder goes on where it leaves more than fits",
             policy.name()
         ));
     }
@@ -214,11 +202,10 @@ fn tell_one(folded: &Folded, told: &FoldedReport, target: Option<u64>) {
         });
     }
     let (before, after) = (number(told.tokens_before), number(told.tokens_after));
-    let at_most = if folded.after.is_some() { "" } else { "at most " };
     let after = styled(terminal::STRONG, after);
     let target = target.map_or_else(String::new, |target| format!(" (target {})", number(target)));
-    say(&format!("  {before} → {at_most}{after} tokens{target}"));
-    for line in picture::timeline(folded.before_plan(), &folded.plan, terminal::width() - 4) {
+    say(&format!("  {before} → {after} tokens{target}"));
+    for line in picture::timeline(&folded.outcome.mended, folded.edits(), terminal::width() - 4) {
         say(&format!("  {line}"));
     }
     let (kept, rewritten) = (number(told.kept as u64), number(told.rewritten as u64));

@@ -255,7 +255,7 @@ async fn cancelling_at_any_point_ends_the_asking_at_once() {
             },
             seed: 7,
         };
-        let filled = fill(&plan, &asking).await;
+        let filled = fill(&Arc::new(plan.clone()), &asking).await;
         assert!(matches!(filled, Err(CompactionError::Cancelled)), "on event {number}");
     }
 }

@@ -109,7 +109,9 @@ async fn what_the_provider_would_reject_is_not_committed() {
     let asked = request(&session(4)).with_dialect(Dialect::Anthropic);
     let refused = built(Custom(without_first_prompt)).compact(asked, &CompactionContext::default()).await;
     let refused = refused.map(|result| result.transcript.shape());
-    let Err(CompactionError::Invalid { violations, .. }) = refused else { panic!("{refused:?}") };
+    let Err(CompactionError::Refused(Refusal::Invalid { violations, .. })) = refused else {
+        panic!("{refused:?}")
+    };
     assert_eq!(violations[0].rule, Rule::FirstRole, "{violations:?}");
 }
 
@@ -170,7 +172,7 @@ async fn a_budget_that_no_strategy_can_reach_is_an_error_that_names_what_must_st
     let asked = request(&view).with_budget(budget);
     let refused = built(Custom(without_oldest_turn)).compact(asked, &CompactionContext::default()).await;
     let error = refused.map(|result| result.transcript.shape()).unwrap_err();
-    assert!(matches!(&error, CompactionError::BudgetInfeasible(_)), "{error}");
+    assert!(matches!(&error, CompactionError::Refused(Refusal::BudgetInfeasible(_))), "{error}");
     assert!(error.to_string().contains("pinned"), "{error}");
     assert!(view.overlay().blocks().is_empty());
 }

@@ -9,8 +9,7 @@ use foldback_core::{
     Usage, View, check_request,
 };
 use foldback_engine::{
-    BackendError, CompactionContext, CompactionError, CompactionRequest, CompactionResult, Compactor,
-    Execution, compact,
+    BackendError, CompactionContext, CompactionError, CompactionRequest, CompactionResult, Compactor, compact,
 };
 use foldback_loop::{AgentEvent, Delta, Model, ModelAnswer, ModelRequest, OnDelta};
 use serde_json::json;
@@ -151,16 +150,9 @@ impl Compactor for Strategic {
         request: CompactionRequest,
         _context: &CompactionContext,
     ) -> Result<CompactionResult, CompactionError> {
-        let outcome = compact(&Execution {
-            view: &request.transcript,
-            strategy: &*self.strategy,
-            budget: request.budget.as_ref(),
-            dialect: request.dialect,
-            cause: Some(&request.reason),
-            now: None,
-        })?;
-        let replaced_items = outcome.plan.edits().len();
-        Ok(CompactionResult::new(outcome.compacted.view, replaced_items))
+        let outcome = compact(request.execution(&*self.strategy))?;
+        let replaced_items = outcome.change().replaced_items;
+        Ok(CompactionResult::new(outcome.view, replaced_items))
     }
 }
 

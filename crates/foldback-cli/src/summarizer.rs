@@ -1,18 +1,17 @@
-//! Summaries written by a model, for `foldback compact --backend`. Where the model fails, the digest
-//! writes them, and the person is told.
+//! Summaries written by a model, for `--backend`. Where the model fails, the digest writes them, and the
+//! person is told.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use foldback_core::{Budget, CompactionReason, Dialect, Policy, Prices, Room, Tokens, Usage, View};
+use foldback_core::{Prices, Strategy, Tokens, Usage};
 use foldback_engine::{
     BackendError, CompactionBackend, CompactionContext, CompactionError, CompactionEvent,
-    CompactionEventKind, CompactionObserver, CompactionRequest, Compactor, GuardedBackend, StrategyCompactor,
-    SummaryLimits, SummaryRequest, SummaryResult,
+    CompactionEventKind, CompactionObserver, CompactionRequest, GuardedBackend, Outcome, SummaryLimits,
+    SummaryRequest, SummaryResult, compact_asking,
 };
 use serde::Serialize;
-use tokio::runtime::Runtime;
 use tokio_util::sync::CancellationToken;
 
 use crate::args::Shared;
@@ -28,8 +27,7 @@ const FAILURES_TOLD_MAX: usize = 3;
 const DEADLINE_FACTOR: u32 = 3;
 
 /// A model that writes summaries, and what it has said so far.
-pub(super) struct Summarizer {
-    runtime: Runtime,
+pub(crate) struct Summarizer {
     /// With its guard, which knows of all conversations of all files.
     backend: GuardedBackend,
     notes: Notes,
@@ -38,27 +36,27 @@ pub(super) struct Summarizer {
 
 /// What the model did for one conversation.
 #[derive(Clone, Debug, Default, Serialize)]
-pub(super) struct Account {
+pub(crate) struct Account {
     /// What the calls cost in dollars, where the prices are known.
-    pub(super) cost: Option<f64>,
-    pub(super) usage: Option<AccountedUsage>,
+    pub(crate) cost: Option<f64>,
+    pub(crate) usage: Option<AccountedUsage>,
     /// Why answers were not taken.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub(super) refused: Vec<String>,
+    pub(crate) refused: Vec<String>,
 }
 
 /// What all calls together were reported to have used.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
-pub(super) struct AccountedUsage {
-    pub(super) calls: u64,
-    pub(super) input_tokens: u64,
-    pub(super) cached_tokens: u64,
-    pub(super) output_tokens: u64,
+pub(crate) struct AccountedUsage {
+    pub(crate) calls: u64,
+    pub(crate) input_tokens: u64,
+    pub(crate) cached_tokens: u64,
+    pub(crate) output_tokens: u64,
 }
 
 impl Summarizer {
     /// The model that was named; none for the digest, which needs nobody.
-    pub(super) fn new(shared: &Shared, flags: &Backend) -> Result<Option<Self>, Failure> {
+    pub(crate) fn new(shared: &Shared, flags: &Backend) -> Result<Option<Self>, Failure> {
         let Some(Spec::Served(served)) = &flags.backend else { return Ok(None) };
         let reach = Reach {
             key_variable: flags.backend_key_env.as_deref(),
@@ -66,40 +64,31 @@ impl Summarizer {
             window: flags.backend_window,
         };
         let backend = served.backend("--backend", &reach)?;
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build()
-            .map_err(|error| Failure::Read { path: "the system".into(), error, hint: None })?;
         let notes = Notes { is_shown: !shared.quiet && terminal::stderr_is_terminal(), ..Notes::default() };
         let backend = Metered { backend, notes: notes.clone() }.into();
-        Ok(Some(Self { runtime, backend, notes, limits: limits(flags.backend_timeout) }))
+        Ok(Some(Self { backend, notes, limits: limits(flags.backend_timeout) }))
+    }
+
+    /// What a compaction with this model is given.
+    pub(crate) fn context(&self) -> CompactionContext {
+        let context = CompactionContext::default().with_backend(self.backend.clone());
+        CompactionContext { limits: self.limits, observer: Some(Arc::new(self.notes.clone())), ..context }
     }
 
     /// Compacts with summaries by the model.
-    pub(super) fn compact(
+    pub(crate) async fn compact(
         &self,
-        view: &View,
-        policy: &Policy,
-        budget: Budget,
-        dialect: Option<Dialect>,
-    ) -> Result<(View, Account), CompactionError> {
-        let mut builder = StrategyCompactor::builder()
-            .policy(policy, Room::new(budget.window()))
-            .budget(budget)
-            .backend(self.backend.clone())
-            .limits(self.limits)
-            .observer(self.notes.clone());
-        if let Some(dialect) = dialect {
-            builder = builder.dialect(dialect);
-        }
-        let compactor = builder.build().map_err(|error| CompactionError::Failed {
-            strategy: policy.name().to_owned(),
-            why: error.to_string(),
-        })?;
-        let request = CompactionRequest::new("compact", view.clone(), CompactionReason::Manual);
+        strategy: Arc<dyn Strategy>,
+        request: &CompactionRequest,
+    ) -> Result<(Outcome, Account), CompactionError> {
         *self.notes.account() = Account::default();
-        let result = self.runtime.block_on(compactor.compact(request, &CompactionContext::default()))?;
-        Ok((result.transcript, self.notes.account().clone()))
+        let asked = compact_asking(strategy, request, &self.context(), None).await?;
+        Ok((asked.outcome, Account { cost: asked.cost, ..self.account() }))
+    }
+
+    /// What the model did since the last compaction began.
+    pub(crate) fn account(&self) -> Account {
+        self.notes.account().clone()
     }
 }
 
@@ -111,7 +100,7 @@ fn limits(timeout: Option<Duration>) -> SummaryLimits {
 
 impl Account {
     /// Says what went wrong; the work was done all the same.
-    pub(super) fn warn(&self, file: &str) {
+    pub(crate) fn warn(&self, file: &str) {
         for why in self.refused.iter().take(FAILURES_TOLD_MAX) {
             terminal::warning(&format!("{file}: {why}"));
         }

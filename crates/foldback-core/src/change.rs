@@ -2,22 +2,25 @@
 
 use std::sync::Arc;
 
-use foldback_core::{Entry, Item, Tokens, View};
+use crate::ids::Tokens;
+use crate::item::Item;
+use crate::sequence::Entry;
+use crate::view::View;
 
 /// What changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Change {
+pub struct Change {
     /// The first position that is another; none if nothing changed.
-    pub(crate) first_changed: Option<usize>,
+    pub first_changed: Option<usize>,
     /// What everything before it costs.
-    pub(crate) prefix_tokens_kept: Tokens,
+    pub prefix_tokens_kept: Tokens,
     /// How many items of the first view are gone or others.
-    pub(crate) replaced_items: usize,
+    pub replaced_items: usize,
 }
 
 impl Change {
     /// Compares what both show. Costs what is visible.
-    pub(crate) fn between(before: &View, after: &View) -> Self {
+    pub fn between(before: &View, after: &View) -> Self {
         let first = before.items().zip(after.items()).take_while(|(one, other)| is_same(one, other)).count();
         if first == before.len() && first == after.len() {
             return Self { first_changed: None, prefix_tokens_kept: before.tokens(), replaced_items: 0 };

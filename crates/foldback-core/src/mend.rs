@@ -8,10 +8,12 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use foldback_core::edit::{Drop, Edit};
-use foldback_core::{
-    BlockKind, CompactionBlock, Dialect, Item, ItemTokens, Reason, Repair, View, check, repair,
-};
+use crate::block::{BlockKind, CompactionBlock};
+use crate::dialect::{Dialect, Repair, check, repair};
+use crate::edit::{Drop, Edit, Reason};
+use crate::item::Item;
+use crate::tokens::ItemTokens;
+use crate::view::View;
 
 /// A view that its dialect accepts, and what had to be done for it.
 #[derive(Clone, Debug)]

@@ -7,7 +7,6 @@
 mod care;
 mod error;
 mod jobs;
-mod layout;
 mod records;
 mod search;
 
@@ -22,7 +21,6 @@ use foldback_core::{CompactionBlock, Handle, Item, LoopId, Metadata, Recalled, S
 pub use care::{GcReport, Problem, ProblemKind, Repairs, Retention, StoreSize, VerifyReport};
 pub use error::StoreError;
 pub use jobs::{Job, JobOutcome, JobState, Lease, QueuedJob};
-pub use layout::{Layout, StandingRewrite, StandingSummary};
 pub use records::{
     At, BlockNumber, Head, LoopInfo, NewLoop, NewSession, Origin, Page, Revision, SessionInfo, StackPoint,
     StoredBlock, Version,

@@ -129,9 +129,10 @@ pub use foldback_core::{
 
 // What the model sees, and what becomes of it.
 pub use foldback_core::{
-    Anomaly, BudgetInfeasible, Compacted, CompactionBlock, Draft, Edit, EmptyItems, Entry, Fate, Fold,
-    FoldRequest, Handle, Holds, KernelItem, Overlay, OverlayError, Plan, PlanError, Reason, Recalled,
-    Rewrite, Sequence, Splice, SpliceError, SummaryError, SummaryPlacement, SummarySpec, View,
+    Anomaly, BlockError, BlockKind, BudgetInfeasible, Compacted, CompactionBlock, Draft, Edit, EmptyItems,
+    Entry, Fate, Fold, FoldRequest, Handle, Holds, KernelItem, Overlay, OverlayError, Plan, PlanError,
+    Reason, Recalled, Rewrite, Sequence, Splice, SpliceError, StandingSummary, SummaryError,
+    SummaryPlacement, SummarySpec, View,
 };
 
 // What to compact.

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use foldback_core::{
     Budget, CompactionBlock, CompactionReason, Dialect, Item, LoopId, Metadata, Overlay, OverlayError,
-    SessionId, Tokens, Transcript, View,
+    SessionId, Splice, Tokens, Transcript, View,
 };
 use serde::{Deserialize, Serialize};
 
@@ -23,8 +23,7 @@ use super::{Session, SessionError};
 use crate::compaction::{CompactionContext, CompactionError, CompactionRequest};
 use crate::compactor::Compactor;
 use crate::store::{
-    At, BlockNumber, Layout, LoopInfo, NewLoop, NewSession, Origin, Revision, SessionInfo, Store, StoreError,
-    Version,
+    At, BlockNumber, LoopInfo, NewLoop, NewSession, Origin, Revision, SessionInfo, Store, StoreError, Version,
 };
 
 pub use undo::UNDONE_NOTE;
@@ -213,13 +212,12 @@ impl StoredSession {
         let note = OlderNote::of(info)
             .filter(|note| place == LoopPlace::Older && note.item_count <= info.item_count);
         let Some(note) = note else { return Ok(self.store.head(&self.id, &info.id).await?.context()) };
-        let layout = Layout::default().with(&note.block);
+        let splice = Splice::default().with(&note.block);
         let mut visible = Vec::new();
-        for range in layout.visible(info.item_count) {
-            let items = self.store.items(&self.id, &info.id, range.clone()).await?;
-            visible.extend(range.zip(items));
+        for range in splice.visible(info.item_count) {
+            visible.extend(self.store.items(&self.id, &info.id, range).await?);
         }
-        Ok(layout.context(&visible))
+        Ok(splice.context(info.item_count, visible))
     }
 
     /// The current loop as recorded and as the model sees it: all of its history.

@@ -1,6 +1,6 @@
 //! What can go wrong with a store, and what to do about it.
 
-use foldback_core::SessionId;
+use foldback_core::{BlockError, SessionId};
 
 use super::records::Version;
 
@@ -124,4 +124,10 @@ pub enum StoreError {
         /// What the database says.
         why: String,
     },
+}
+
+impl From<BlockError> for StoreError {
+    fn from(error: BlockError) -> Self {
+        Self::InvalidBlock { why: error.to_string() }
+    }
 }

@@ -3,10 +3,8 @@
 use std::fmt;
 use std::sync::Arc;
 
-use foldback_core::{CompactionBlock, Item, LoopId, Metadata, SessionId, Timestamp};
+use foldback_core::{CompactionBlock, Item, LoopId, Metadata, SessionId, Splice, Timestamp};
 use serde::{Deserialize, Serialize};
-
-use super::layout::Layout;
 
 /// How often a session was changed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -178,15 +176,15 @@ pub struct Head {
     /// Which blocks are in force.
     pub stack: StackPoint,
     /// What they come to.
-    pub layout: Layout,
-    /// The visible items with their indices, as recorded.
-    pub visible: Vec<(usize, Arc<Item>)>,
+    pub splice: Splice,
+    /// The visible items in order, as recorded.
+    pub visible: Vec<Arc<Item>>,
 }
 
 impl Head {
     /// What the model sees.
     pub fn context(&self) -> Vec<Arc<Item>> {
-        self.layout.context(&self.visible)
+        self.splice.context(self.item_count, self.visible.iter().cloned())
     }
 }
 

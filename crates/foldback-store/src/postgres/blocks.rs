@@ -6,10 +6,10 @@ use std::sync::Arc;
 use deadpool_postgres::Transaction;
 use foldback_core::{CompactionBlock, Edit, LoopId, SessionId, Timestamp};
 use foldback_engine::StoreError;
-use foldback_engine::store::{Layout, Revision, StackPoint, StoredBlock};
+use foldback_engine::store::{Revision, StackPoint, StoredBlock};
 
 use super::error::Fault;
-use super::read::{layout, open};
+use super::read::{open, splice};
 use super::sessions::all_blocks;
 use super::{Parameters, query, tail};
 use crate::body::{self, corrupt};
@@ -22,19 +22,19 @@ pub(super) async fn commit(
     blocks: &[Arc<CompactionBlock>],
     now: Timestamp,
 ) -> Result<(), Fault> {
-    let mut layout = layout(db, session, target.top).await?;
+    let mut splice = splice(db, session, target.top).await?;
     let mut top = target.top;
     for (position, block) in blocks.iter().enumerate() {
-        Layout::check(block, index(target.item_count))?;
-        layout = layout.with(block);
+        block.check(index(target.item_count)).map_err(StoreError::from)?;
+        splice = splice.with(block);
         let sql = "UPDATE sessions SET block_count = block_count + 1 WHERE id = $1 RETURNING block_count";
         let rows = query(db, sql, &[&session.key]).await?;
         let number = rows.first().map(|row| row.get::<_, i64>(0));
         let number = number.ok_or_else(|| corrupt("no session".to_owned()))?;
-        let (data, sealed) = (body::encode_block(block)?, body::encode_layout(&layout)?);
-        let (reach, is_joined) = (as_row(Layout::reach(block)), position > 0);
+        let (data, sealed) = (body::encode_block(block)?, body::encode_splice(&splice)?);
+        let (reach, is_joined) = (as_row(block.reach()), position > 0);
         let sql =
-            "INSERT INTO blocks (session, number, loop, parent, is_joined, reach, stored_at, data, layout)
+            "INSERT INTO blocks (session, number, loop, parent, is_joined, reach, stored_at, data, splice)
             VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)";
         let parameters: &Parameters<'_> =
             &[&session.key, &number, &target.key, &top, &is_joined, &reach, &now.0, &data, &sealed];

@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use foldback_core::{CompactionBlock, Edit, Item, LoopId, SessionId, Timestamp};
 use foldback_engine::StoreError;
-use foldback_engine::store::{Layout, Revision, StackPoint, StoredBlock, Version};
+use foldback_engine::store::{Revision, StackPoint, StoredBlock, Version};
 use rusqlite::{Connection, Transaction, params};
 
 use super::error::Fault;
-use super::read::{layout, open};
+use super::read::{open, splice};
 use super::sessions::{all_blocks, change, find_loop};
 use super::tail::Stamp;
 use super::{Spot, tail};
@@ -82,15 +82,15 @@ fn add(
     blocks: &[Arc<CompactionBlock>],
     now: Timestamp,
 ) -> Result<(), Fault> {
-    let mut layout = layout(change, session, target.top)?;
+    let mut splice = splice(change, session, target.top)?;
     let mut top = target.top;
     for (position, block) in blocks.iter().enumerate() {
-        Layout::check(block, index(target.item_count))?;
-        layout = layout.with(block);
+        block.check(index(target.item_count)).map_err(StoreError::from)?;
+        splice = splice.with(block);
         let number = next_number(change, session)?;
         change
             .prepare_cached(
-                "INSERT INTO blocks (session, number, loop, parent, is_joined, reach, stored_at, data, layout)
+                "INSERT INTO blocks (session, number, loop, parent, is_joined, reach, stored_at, data, splice)
                  VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
             )?
             .execute(params![
@@ -99,10 +99,10 @@ fn add(
                 target.key,
                 top,
                 position > 0,
-                as_row(Layout::reach(block)),
+                as_row(block.reach()),
                 now.0,
                 body::encode_block(block)?,
-                body::encode_layout(&layout)?
+                body::encode_splice(&splice)?
             ])?;
         list_handles(change, session, number, block)?;
         top = Some(number);

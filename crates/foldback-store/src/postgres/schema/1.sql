@@ -60,7 +60,7 @@ CREATE TABLE blocks (
     reach BIGINT NOT NULL,
     stored_at BIGINT NOT NULL,
     data BYTEA NOT NULL,
-    layout BYTEA NOT NULL,
+    splice BYTEA NOT NULL,
     UNIQUE (session, number)
 );
 
@@ -83,4 +83,4 @@ CREATE INDEX originals_by_body ON originals (body);
 -- What is in them is compressed already.
 ALTER TABLE packs ALTER COLUMN data SET STORAGE EXTERNAL;
 ALTER TABLE blocks ALTER COLUMN data SET STORAGE EXTERNAL;
-ALTER TABLE blocks ALTER COLUMN layout SET STORAGE EXTERNAL;
+ALTER TABLE blocks ALTER COLUMN splice SET STORAGE EXTERNAL;

@@ -63,7 +63,7 @@ CREATE TABLE blocks (
     reach INTEGER NOT NULL,
     stored_at INTEGER NOT NULL,
     data BLOB NOT NULL,
-    layout BLOB NOT NULL,
+    splice BLOB NOT NULL,
     UNIQUE (session, number)
 );
 

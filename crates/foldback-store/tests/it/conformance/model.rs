@@ -6,7 +6,7 @@ use std::sync::Arc;
 use foldback_core::{
     CompactionBlock, Item, LoopId, Metadata, Overlay, SessionId, StrategyConfig, Transcript, View, plan,
 };
-use foldback_engine::store::{At, Layout, NewLoop, NewSession, Origin, Repairs, Retention, Version};
+use foldback_engine::store::{At, NewLoop, NewSession, Origin, Repairs, Retention, Version};
 use foldback_engine::{Store, StoreError};
 use foldback_testkit::{recipe, strategies};
 use proptest::prelude::{Strategy as Generator, any, prop_assert, prop_assert_eq, prop_oneof};
@@ -156,7 +156,7 @@ where
     async fn branch(&mut self, place: usize) {
         let parent = self.model().clone();
         let item_count = place % (parent.items.len() + 1);
-        let fits = |block: &&Arc<CompactionBlock>| Layout::reach(block) <= item_count;
+        let fits = |block: &&Arc<CompactionBlock>| block.reach() <= item_count;
         let branch = ModelLoop {
             items: parent.items[..item_count].to_vec(),
             in_force: parent.in_force.iter().take_while(fits).cloned().collect(),

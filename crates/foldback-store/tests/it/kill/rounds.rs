@@ -7,7 +7,7 @@ use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
 use foldback_core::{Dialect, LoopId, check};
-use foldback_engine::store::{Layout, LoopInfo, Origin, Repairs, StoredBlock};
+use foldback_engine::store::{LoopInfo, Origin, Repairs, StoredBlock};
 use foldback_engine::{Store, StoreError};
 use foldback_testkit::effort;
 
@@ -255,7 +255,7 @@ fn look_at_revisions(info: &LoopInfo, blocks: &[StoredBlock]) -> Result<(), Fail
     let own = blocks
         .iter()
         .filter(|block| block.loop_id == info.id && block.block.kind == foldback_core::BlockKind::Undo);
-    let hidden = own.map(|block| Layout::reach(&block.block)).max();
+    let hidden = own.map(|block| block.block.reach()).max();
     let noted = info.metadata.get(REVISED_NOTE).and_then(|noted| noted.as_u64());
     match (hidden.map(|hidden| hidden as u64), noted) {
         (hidden, noted)

@@ -69,6 +69,15 @@ impl CompactionBlock {
         folds.zip(self.summaries.iter().map(Vec::as_slice))
     }
 
+    /// Blocks of one compaction: each but the first is joined to the one below it.
+    #[must_use]
+    pub fn joined(mut blocks: Vec<Arc<Self>>) -> Vec<Arc<Self>> {
+        for block in blocks.iter_mut().skip(1).filter(|block| !block.is_joined) {
+            Arc::make_mut(block).is_joined = true;
+        }
+        blocks
+    }
+
     /// One more than the last index that it speaks of.
     pub fn reach(&self) -> usize {
         let end = |edit: &Edit| match edit {
@@ -169,11 +178,19 @@ impl Overlay {
         Self { blocks }
     }
 
-    /// The overlay before its newest block, and that block. Where blocks may have had items repaired,
-    /// [`View::undo`] leads back to what was seen.
-    pub fn undo(&self) -> Option<(Self, Arc<CompactionBlock>)> {
-        let (newest, earlier) = self.blocks.split_last()?;
-        Some((Self { blocks: earlier.to_vec() }, Arc::clone(newest)))
+    /// The overlay without its newest compaction, and the blocks of that, newest first. `None` where no
+    /// compaction is in force.
+    ///
+    /// What hides items of compactions that were undone before stays. Where blocks may have had items
+    /// repaired, [`View::undo`](crate::View::undo) leads back to what was seen.
+    pub fn undo(&self) -> Option<(Self, Vec<Arc<CompactionBlock>>)> {
+        let mut blocks = self.blocks.clone();
+        let newest_index = blocks.iter().rposition(|block| block.kind != BlockKind::Undo)?;
+        let joined_count = blocks[..=newest_index].iter().rev().take_while(|block| block.is_joined).count();
+        let first_index = newest_index.saturating_sub(joined_count);
+        let mut taken_off: Vec<_> = blocks.drain(first_index..=newest_index).collect();
+        taken_off.reverse();
+        Some((Self { blocks }, taken_off))
     }
 
     /// The blocks, oldest first.
@@ -186,8 +203,8 @@ impl Overlay {
     }
 }
 
-impl FromIterator<CompactionBlock> for Overlay {
-    fn from_iter<I: IntoIterator<Item = CompactionBlock>>(blocks: I) -> Self {
-        Self { blocks: blocks.into_iter().map(Arc::new).collect() }
+impl<B: Into<Arc<CompactionBlock>>> FromIterator<B> for Overlay {
+    fn from_iter<I: IntoIterator<Item = B>>(blocks: I) -> Self {
+        Self { blocks: blocks.into_iter().map(Into::into).collect() }
     }
 }

@@ -304,14 +304,6 @@ impl Store for PostgresStore {
         Ok(version)
     }
 
-    async fn undo(&self, at: &At<'_>) -> Result<Version, StoreError> {
-        self.change_loop("undoing", at, async |db, row, target| blocks::undo(db, row, target).await).await
-    }
-
-    async fn redo(&self, at: &At<'_>) -> Result<Version, StoreError> {
-        self.change_loop("redoing", at, async |db, row, target| blocks::redo(db, row, target).await).await
-    }
-
     async fn set_stack(&self, at: &At<'_>, point: StackPoint) -> Result<Version, StoreError> {
         self.change_loop("setting blocks in force", at, async |db, row, target| {
             blocks::set_stack(db, row, target, point).await

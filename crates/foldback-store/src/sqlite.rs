@@ -341,16 +341,6 @@ impl Store for SqliteStore {
         Ok(version)
     }
 
-    async fn undo(&self, at: &At<'_>) -> Result<Version, StoreError> {
-        let at = Spot::of(at);
-        self.write("undoing", move |db, now| blocks::undo(db, &at, now)).await
-    }
-
-    async fn redo(&self, at: &At<'_>) -> Result<Version, StoreError> {
-        let at = Spot::of(at);
-        self.write("redoing", move |db, now| blocks::redo(db, &at, now)).await
-    }
-
     async fn set_stack(&self, at: &At<'_>, point: StackPoint) -> Result<Version, StoreError> {
         let at = Spot::of(at);
         self.write("setting blocks in force", move |db, now| blocks::set_stack(db, &at, point, now)).await

@@ -141,7 +141,7 @@ pub struct Revision<'a> {
     pub items: &'a [Arc<Item>],
     /// The newest block that stays in force; those above it do not.
     pub base: Option<BlockNumber>,
-    /// The blocks of one compaction, one at least, put in force on it. They may speak of the items.
+    /// The blocks that are put in force on it, one at least. They may speak of the items.
     pub blocks: &'a [Arc<CompactionBlock>],
     /// The notes of the loop from then on, where others than before.
     pub metadata: Option<&'a Metadata>,
@@ -156,8 +156,6 @@ pub struct StoredBlock {
     pub loop_id: LoopId,
     /// The block below it.
     pub parent: Option<BlockNumber>,
-    /// Whether it belongs to the same compaction as the block below it.
-    pub is_joined: bool,
     /// Whether it is in force in the loop that was asked for.
     pub is_in_force: bool,
     /// When it was stored.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use foldback_core::{
     CompactionBlock, Item, LoopId, Metadata, Overlay, SessionId, StrategyConfig, Transcript, View, plan,
 };
-use foldback_engine::store::{At, NewLoop, NewSession, Origin, Repairs, Retention, Version};
+use foldback_engine::store::{At, NewLoop, NewSession, Origin, Repairs, Retention, Version, redo, undo};
 use foldback_engine::{Store, StoreError};
 use foldback_testkit::{recipe, strategies};
 use proptest::prelude::{Strategy as Generator, any, prop_assert, prop_assert_eq, prop_oneof};
@@ -174,7 +174,7 @@ where
     }
 
     async fn undo(&mut self) -> Result<(), TestCaseError> {
-        let undone = self.store.undo(&self.at()).await;
+        let undone = undo(&*self.store, &self.at(), &Transcript::default()).await;
         let model = self.model();
         match model.in_force.pop() {
             Some(block) => model.undone.push(block),
@@ -188,7 +188,7 @@ where
     }
 
     async fn redo(&mut self) -> Result<(), TestCaseError> {
-        let redone = self.store.redo(&self.at()).await;
+        let redone = redo(&*self.store, &self.at()).await;
         let model = self.model();
         match model.undone.pop() {
             Some(block) => model.in_force.push(block),

@@ -7,7 +7,7 @@ use foldback_core::{
     CompactionBlock, Item, LoopId, Metadata, Overlay, Part, SessionId, SummarizeOlderStrategy, Timestamp,
     Transcript, View, plan,
 };
-use foldback_engine::store::{At, NewLoop, NewSession, Origin, Retention, Revision, Version};
+use foldback_engine::store::{At, NewLoop, NewSession, Origin, Retention, Revision, Version, redo, undo};
 use foldback_engine::{Store, StoreError};
 
 use super::Failure;
@@ -113,8 +113,8 @@ async fn change(store: &dyn Store, random: &mut fastrand::Rng, retired: &str) ->
     match random.u32(0..22) {
         0..8 => append(store, &at, random.usize(1..=ITEMS_MAX)).await?,
         8..12 => compact(store, &at, random.usize(2..30)).await?,
-        12 => unless_nothing(Operation::Undo, store.undo(&at)).await?,
-        13 => unless_nothing(Operation::Redo, store.redo(&at)).await?,
+        12 => unless_nothing(Operation::Undo, undo(store, &at, &Transcript::default())).await?,
+        13 => unless_nothing(Operation::Redo, redo(store, &at)).await?,
         14 => branch(store, &at, random).await?,
         15 => retire(store, retired).await?,
         16..19 => collect(store).await?,

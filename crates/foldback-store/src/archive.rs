@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 use crate::body::{corrupt, failed};
 
 /// The version of the archive's form.
-const FORM: u32 = 1;
+const FORM: u32 = 2;
 
 /// Items that are read or written at a time.
 const BATCH_ITEMS: usize = 500;
@@ -174,7 +174,10 @@ pub async fn restore(store: &dyn Store, source: impl Read + Send) -> Result<usiz
         }
         match serde_json::from_slice(&line).map_err(|error| unreadable(&error))? {
             Line::Archive { form: FORM } => {}
-            Line::Archive { form } => return Err(StoreError::TooNew { found: form, known: FORM }),
+            Line::Archive { form } => {
+                let why = format!("the backup has form {form}, this foldback reads {FORM}");
+                return Err(StoreError::Failed { operation: "restoring", why });
+            }
             Line::Session { id, current_loop, metadata } => {
                 if let Some(done) = restoring.take() {
                     done.finish(store).await?;

@@ -10,6 +10,9 @@ use foldback_engine::store::{BlockNumber, LoopInfo, Origin, StackPoint, StoredBl
 
 use crate::body::{corrupt, decode_block};
 
+/// The version of the tables. Those of another version are refused; 1 to 5 were never released.
+pub(crate) const SCHEMA_VERSION: u32 = 6;
+
 /// The number of a loop in its database.
 pub(crate) type LoopKey = i64;
 

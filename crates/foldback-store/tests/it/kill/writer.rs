@@ -32,7 +32,6 @@ pub(crate) enum Operation {
     Compaction,
     Revision,
     Gc,
-    Migration,
     Undo,
     Redo,
     Branch,
@@ -41,12 +40,11 @@ pub(crate) enum Operation {
 }
 
 impl Operation {
-    pub(crate) const ALL: [Self; 10] = [
+    pub(crate) const ALL: [Self; 9] = [
         Self::Append,
         Self::Compaction,
         Self::Revision,
         Self::Gc,
-        Self::Migration,
         Self::Undo,
         Self::Redo,
         Self::Branch,
@@ -62,7 +60,6 @@ impl std::fmt::Display for Operation {
             Self::Compaction => "compaction",
             Self::Revision => "revision",
             Self::Gc => "gc",
-            Self::Migration => "migration",
             Self::Undo => "undo",
             Self::Redo => "redo",
             Self::Branch => "branch",
@@ -90,9 +87,7 @@ pub(crate) fn item(loop_id: &LoopId, index: usize) -> Arc<Item> {
 
 /// Opens the store and changes it until it is ended.
 pub(crate) async fn run(target: &Target, seed: u64) -> Result<(), Failure> {
-    say(&format!("begin {}", Operation::Migration));
     let store = target.open().await?;
-    say("end");
     let mut random = fastrand::Rng::with_seed(seed);
     match store.create(&NewSession::new(session(), "main")).await {
         Ok(_) | Err(StoreError::Exists { .. }) => {}

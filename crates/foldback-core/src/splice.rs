@@ -85,8 +85,7 @@ impl Splice {
     /// What these blocks come to.
     pub fn of(overlay: &Overlay) -> Self {
         let mut splice = Self::default();
-        overlay.blocks().iter().for_each(|block| splice.add(block));
-        splice.settle();
+        splice.extend(overlay.blocks().iter().map(Arc::as_ref));
         splice
     }
 
@@ -94,19 +93,39 @@ impl Splice {
     #[must_use]
     pub fn with(&self, block: &CompactionBlock) -> Self {
         let mut splice = self.clone();
-        splice.add(block);
-        splice.settle();
+        splice.extend(std::iter::once(block));
         splice
     }
 
-    /// Adds a block. What is hidden and rewritten is brought in order when all blocks are there.
-    fn add(&mut self, block: &CompactionBlock) {
+    fn extend<'b>(&mut self, blocks: impl Iterator<Item = &'b CompactionBlock> + Clone) {
+        blocks.clone().for_each(|block| self.hide(block));
+        unite(&mut self.hidden);
+        // What is hidden by then needs no rewrite.
+        let hidden = &self.hidden;
+        self.rewrites.retain(|rewrite| !covers(hidden, rewrite.item_index));
+        let rewrites = blocks.flat_map(|block| &block.edits).filter_map(|edit| match edit {
+            Edit::Rewrite(rewrite) => Some(rewrite),
+            Edit::Drop(_) | Edit::Fold(_) => None,
+        });
+        self.rewrites.extend(rewrites.filter(|rewrite| !covers(hidden, rewrite.item_index)).cloned());
+        // Of several rewrites of one part the last is in force (T3); the sort leaves it last.
+        self.rewrites.sort_by_key(|rewrite| (rewrite.item_index, rewrite.part_index));
+        self.rewrites.dedup_by(|later, earlier| {
+            let is_same = (later.item_index, later.part_index) == (earlier.item_index, earlier.part_index);
+            if is_same {
+                std::mem::swap(later, earlier);
+            }
+            is_same
+        });
+    }
+
+    fn hide(&mut self, block: &CompactionBlock) {
         let mut hidden = Vec::new();
         for edit in &block.edits {
             match edit {
                 Edit::Drop(drop) => hidden.push(drop.range.clone()),
                 Edit::Fold(fold) => hidden.extend(fold.folded()),
-                Edit::Rewrite(rewrite) => self.rewrites.push(rewrite.clone()),
+                Edit::Rewrite(_) => {}
             }
         }
         unite(&mut hidden);
@@ -120,21 +139,6 @@ impl Splice {
         }));
         self.summaries.sort_by_key(|summary| summary.anchor);
         self.hidden.append(&mut hidden);
-    }
-
-    fn settle(&mut self) {
-        unite(&mut self.hidden);
-        let hidden = &self.hidden;
-        self.rewrites.retain(|rewrite| !covers(hidden, rewrite.item_index));
-        // Of several rewrites of one part the last is in force (T3); the sort leaves it last.
-        self.rewrites.sort_by_key(|rewrite| (rewrite.item_index, rewrite.part_index));
-        self.rewrites.dedup_by(|later, earlier| {
-            let is_same = (later.item_index, later.part_index) == (earlier.item_index, earlier.part_index);
-            if is_same {
-                std::mem::swap(later, earlier);
-            }
-            is_same
-        });
     }
 
     /// Where the verbatim tail starts: nothing is hidden, summarised or rewritten from there on. Items

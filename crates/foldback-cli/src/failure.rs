@@ -92,7 +92,7 @@ impl Failure {
                 | StoreError::Exists { .. } => Exit::Usage,
                 StoreError::NotFound { .. }
                 | StoreError::Corrupt { .. }
-                | StoreError::TooNew { .. }
+                | StoreError::OtherVersion { .. }
                 | StoreError::NotAStore { .. }
                 | StoreError::Unreachable { .. } => Exit::Unreadable,
                 _ => Exit::Unwritable,

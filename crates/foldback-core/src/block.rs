@@ -68,6 +68,99 @@ impl CompactionBlock {
         });
         folds.zip(self.summaries.iter().map(Vec::as_slice))
     }
+
+    /// Blocks of one compaction: each but the first is joined to the one below it.
+    #[must_use]
+    pub fn joined(mut blocks: Vec<Arc<Self>>) -> Vec<Arc<Self>> {
+        for block in blocks.iter_mut().skip(1).filter(|block| !block.is_joined) {
+            Arc::make_mut(block).is_joined = true;
+        }
+        blocks
+    }
+
+    /// One more than the last index that it speaks of.
+    pub fn reach(&self) -> usize {
+        let end = |edit: &Edit| match edit {
+            Edit::Drop(drop) => drop.range.end,
+            Edit::Rewrite(rewrite) => rewrite.item_index.saturating_add(1),
+            Edit::Fold(fold) => fold.range.end.max(fold.anchor.saturating_add(1)),
+        };
+        self.edits.iter().map(end).max().unwrap_or(0)
+    }
+
+    /// Refuses it where it speaks of items that are not there, or contradicts itself.
+    pub fn check(&self, item_count: usize) -> Result<(), BlockError> {
+        let inside = |range: &Range<usize>| match range.start < range.end && range.end <= item_count {
+            true => Ok(()),
+            false => Err(BlockError::OutOfRange { range: range.clone(), item_count }),
+        };
+        let mut fold_count = 0;
+        for edit in &self.edits {
+            match edit {
+                Edit::Drop(drop) => inside(&drop.range)?,
+                Edit::Rewrite(rewrite) => {
+                    inside(&(rewrite.item_index..rewrite.item_index.saturating_add(1)))?;
+                }
+                Edit::Fold(fold) => {
+                    inside(&fold.range)?;
+                    inside(&(fold.anchor..fold.anchor.saturating_add(1)))?;
+                    fold_count += 1;
+                    if !holes_lie_inside(fold) {
+                        return Err(BlockError::Holes { range: fold.range.clone() });
+                    }
+                }
+            }
+        }
+        let summary_count = self.summaries.len();
+        match fold_count == summary_count {
+            true => Ok(()),
+            false => Err(BlockError::SummaryCount { fold_count, summary_count }),
+        }
+    }
+}
+
+fn holes_lie_inside(fold: &Fold) -> bool {
+    let mut free_from = fold.range.start + 1;
+    fold.holes.iter().all(|hole| {
+        let fits = hole.start >= free_from && hole.start < hole.end && hole.end < fold.range.end;
+        free_from = hole.end;
+        fits
+    })
+}
+
+/// A block that contradicts itself or was made for another transcript.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum BlockError {
+    /// An edit speaks of items the transcript does not have.
+    #[error("it edits items {range:?} of {item_count}")]
+    OutOfRange {
+        /// What it edits.
+        range: Range<usize>,
+        /// How many items there are.
+        item_count: usize,
+    },
+    /// A rewrite speaks of a part the item does not have.
+    #[error("it rewrites part {part_index} of item {item_index}, which has fewer parts")]
+    NoSuchPart {
+        /// Which item.
+        item_index: usize,
+        /// Which part.
+        part_index: usize,
+    },
+    /// A fold without its summary, or a summary without its fold.
+    #[error("it has {fold_count} folds but {summary_count} summaries")]
+    SummaryCount {
+        /// How many folds it has.
+        fold_count: usize,
+        /// How many summaries.
+        summary_count: usize,
+    },
+    /// Holes outside the fold, out of order or at its ends.
+    #[error("it folds {range:?} with holes that do not lie inside it")]
+    Holes {
+        /// What it folds.
+        range: Range<usize>,
+    },
 }
 
 /// The blocks in force, oldest first. Transcript + overlay = view.
@@ -85,11 +178,19 @@ impl Overlay {
         Self { blocks }
     }
 
-    /// The overlay before its newest block, and that block. Where blocks may have had items repaired,
-    /// [`View::undo`] leads back to what was seen.
-    pub fn undo(&self) -> Option<(Self, Arc<CompactionBlock>)> {
-        let (newest, earlier) = self.blocks.split_last()?;
-        Some((Self { blocks: earlier.to_vec() }, Arc::clone(newest)))
+    /// The overlay without its newest compaction, and the blocks of that, newest first. `None` where no
+    /// compaction is in force.
+    ///
+    /// What hides items of compactions that were undone before stays. Where blocks may have had items
+    /// repaired, [`View::undo`](crate::View::undo) leads back to what was seen.
+    pub fn undo(&self) -> Option<(Self, Vec<Arc<CompactionBlock>>)> {
+        let mut blocks = self.blocks.clone();
+        let newest_index = blocks.iter().rposition(|block| block.kind != BlockKind::Undo)?;
+        let joined_count = blocks[..=newest_index].iter().rev().take_while(|block| block.is_joined).count();
+        let first_index = newest_index.saturating_sub(joined_count);
+        let mut taken_off: Vec<_> = blocks.drain(first_index..=newest_index).collect();
+        taken_off.reverse();
+        Some((Self { blocks }, taken_off))
     }
 
     /// The blocks, oldest first.

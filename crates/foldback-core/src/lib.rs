@@ -56,7 +56,7 @@ pub mod turns;
 mod undo;
 pub mod view;
 
-pub use block::{BlockKind, CompactionBlock, Overlay};
+pub use block::{BlockError, BlockKind, CompactionBlock, Overlay};
 pub use budget::{Budget, BudgetBuilder, BudgetError, Level};
 pub use change::Change;
 pub use compaction::{Compaction, Execution, Refusal};
@@ -80,7 +80,7 @@ pub use plan::{BudgetInfeasible, Compacted, KernelItem, Plan, PlanError, plan};
 pub use policy::{Checked, Economy, Policy, PolicyError, PolicyTrigger, Room};
 pub use secrets::{Secret, SecretKind, redact};
 pub use sequence::{Anomaly, Entry, Holds, Sequence};
-pub use splice::{Splice, SpliceError};
+pub use splice::{Splice, SpliceError, StandingSummary};
 pub use strategy::{
     CapToolOutputsStrategy, ClearToolResultsStrategy, DefaultCompaction, DropFailedToolResultsStrategy,
     DropMiddleStrategy, DropReasoningStrategy, KeepFirstAndRecentItemsStrategy,

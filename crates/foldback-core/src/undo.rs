@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use crate::block::{BlockKind, CompactionBlock, Overlay};
+use crate::block::{BlockKind, CompactionBlock};
 use crate::edit::{Drop, Edit, Reason};
 use crate::view::{OverlayError, View};
 
@@ -17,14 +17,8 @@ impl View {
     /// A compaction may have had repaired items recorded for itself. The record is append-only (T1),
     /// so they stay in it, and a block that is no compaction hides them.
     pub fn undo(&self) -> Option<(Self, Vec<Arc<CompactionBlock>>)> {
-        let mut blocks = self.overlay().blocks().to_vec();
-        let newest_index = blocks.iter().rposition(|block| block.kind != BlockKind::Undo)?;
-        let joined_count = blocks[..=newest_index].iter().rev().take_while(|block| block.is_joined).count();
-        let first_index = newest_index.saturating_sub(joined_count);
-        let mut taken_off: Vec<Arc<CompactionBlock>> = blocks.drain(first_index..=newest_index).collect();
-        taken_off.reverse();
+        let (overlay, taken_off) = self.overlay().undo()?;
         let copies: Vec<Range<usize>> = taken_off.iter().filter_map(|block| block.copies.clone()).collect();
-        let overlay = blocks.into_iter().fold(Overlay::default(), |overlay, block| overlay.with(block));
         let invariant = "blocks that were in force together are in force without the newest";
         let view = Self::through(self.transcript(), &overlay).expect(invariant);
         let view = match copies.iter().all(Range::is_empty) {

@@ -1,62 +1,28 @@
 //! What the model sees: the transcript seen through the overlay.
 
-use std::collections::BTreeMap;
-use std::ops::{Deref, Range};
+use std::ops::Deref;
 use std::sync::Arc;
 
-use crate::block::{CompactionBlock, Overlay};
+use crate::block::{BlockError, CompactionBlock, Overlay};
 use crate::edit::{Edit, Fold, Reason, Rewrite};
 use crate::handle::Handle;
 use crate::item::Item;
 use crate::part::Part;
 use crate::sequence::{Entry, Sequence};
+use crate::splice::{Shown, Splice, StandingSummary, shown_parts};
 use crate::tokens::ItemTokens;
 use crate::transcript::Transcript;
 
+pub(crate) use crate::splice::covers;
+
 /// An overlay that does not belong to its transcript.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum OverlayError {
-    /// An edit speaks of items the transcript does not have.
-    #[error(
-        "block {block_index} edits items {range:?}, but the transcript has {item_count}; \
-         load the transcript that the block was made for"
-    )]
-    OutOfRange {
-        /// Which block.
-        block_index: usize,
-        /// What it edits.
-        range: Range<usize>,
-        /// How many items there are.
-        item_count: usize,
-    },
-    /// A rewrite speaks of a part the item does not have.
-    #[error("block {block_index} rewrites part {part_index} of item {item_index}, which has fewer parts")]
-    NoSuchPart {
-        /// Which block.
-        block_index: usize,
-        /// Which item.
-        item_index: usize,
-        /// Which part.
-        part_index: usize,
-    },
-    /// A fold without its summary, or a summary without its fold.
-    #[error("block {block_index} has {fold_count} folds but {summary_count} summaries")]
-    SummaryCount {
-        /// Which block.
-        block_index: usize,
-        /// How many folds it has.
-        fold_count: usize,
-        /// How many summaries.
-        summary_count: usize,
-    },
-    /// Holes outside the fold, out of order or at its ends.
-    #[error("block {block_index} folds {range:?} with holes that do not lie inside it")]
-    Holes {
-        /// Which block.
-        block_index: usize,
-        /// What it folds.
-        range: Range<usize>,
-    },
+#[error("block {block_index} does not belong to the transcript; load the one that it was made for")]
+pub struct OverlayError {
+    /// Which block.
+    pub block_index: usize,
+    /// What is wrong with it.
+    pub source: BlockError,
 }
 
 /// What recall finds behind a handle.
@@ -112,8 +78,10 @@ impl View {
         if overlay.blocks().is_empty() {
             return Ok(Self::of(transcript));
         }
-        let visible = Visible::compose(transcript, overlay)?;
-        let sequence = visible.sequence(transcript);
+        for (block_index, block) in overlay.blocks().iter().enumerate() {
+            check(transcript, block).map_err(|source| OverlayError { block_index, source })?;
+        }
+        let sequence = sequence(transcript, &Splice::of(overlay));
         Ok(Self { transcript: transcript.clone(), overlay: overlay.clone(), sequence })
     }
 
@@ -206,199 +174,59 @@ impl Deref for View {
     }
 }
 
-/// Which raw ranges are visible and which summaries stand where: what blocks compose to.
-struct Visible<'o> {
-    ranges: Vec<Range<usize>>,
-    summaries: Vec<(&'o Fold, &'o [Item])>,
-    rewrites: BTreeMap<usize, BTreeMap<usize, &'o Rewrite>>,
+/// Refuses a block that was made for other items.
+fn check(transcript: &Transcript, block: &CompactionBlock) -> Result<(), BlockError> {
+    block.check(transcript.len())?;
+    for edit in &block.edits {
+        let Edit::Rewrite(Rewrite { item_index, part_index, .. }) = *edit else { continue };
+        let part_count = transcript.get(item_index).map_or(0, |entry| entry.item().parts.len());
+        if part_index >= part_count {
+            return Err(BlockError::NoSuchPart { item_index, part_index });
+        }
+    }
+    Ok(())
 }
 
-impl<'o> Visible<'o> {
-    fn compose(transcript: &Transcript, overlay: &'o Overlay) -> Result<Self, OverlayError> {
-        let whole = 0..transcript.len();
-        let mut visible = Self { ranges: vec![whole], summaries: Vec::new(), rewrites: BTreeMap::new() };
-        for (block_index, block) in overlay.blocks().iter().enumerate() {
-            check_block(transcript, block_index, block)?;
-            visible.apply(block);
-        }
-        Ok(visible)
-    }
-
-    fn apply(&mut self, block: &'o CompactionBlock) {
-        let mut hidden = Vec::new();
-        let mut folds = Vec::new();
-        for edit in &block.edits {
-            match edit {
-                Edit::Drop(drop) => hidden.push(drop.range.clone()),
-                Edit::Fold(fold) => {
-                    hidden.extend(fold.folded());
-                    folds.push(fold);
+fn sequence(transcript: &Transcript, splice: &Splice) -> Sequence {
+    let mut sequence = Sequence::default();
+    for shown in splice.shown(transcript.len()) {
+        match shown {
+            Shown::Recorded(range) => {
+                transcript.range(range).for_each(|entry| sequence.push_counted(entry));
+            }
+            Shown::Rewritten(index, rewrites) => {
+                if let Some(entry) = transcript.get(index) {
+                    push_rewritten(&mut sequence, entry, index, rewrites);
                 }
-                Edit::Rewrite(rewrite) => {
-                    let parts = self.rewrites.entry(rewrite.item_index).or_default();
-                    parts.insert(rewrite.part_index, rewrite);
+            }
+            Shown::Summary(StandingSummary { range, anchor, items, .. }) => {
+                for item in items {
+                    let tokens = transcript.meter().item(item);
+                    sequence.push(Arc::clone(item), tokens, range.clone(), *anchor);
                 }
             }
         }
-        hidden.sort_by_key(|range| range.start);
-        self.ranges = subtract(&self.ranges, &hidden);
-        // The first index that a summary stands for names it: no item is visible there.
-        self.summaries.retain(|(fold, _)| !covers(&hidden, fold.range.start));
-        self.summaries.extend(folds.into_iter().zip(block.summaries.iter().map(Vec::as_slice)));
-        self.summaries.sort_by_key(|(fold, _)| fold.anchor);
     }
-
-    fn sequence(&self, transcript: &Transcript) -> Sequence {
-        let mut sequence = Sequence::default();
-        let mut summaries = self.summaries.iter().peekable();
-        for range in &self.ranges {
-            let mut start = range.start;
-            while let Some((fold, items)) = summaries.next_if(|(fold, _)| fold.anchor < range.end) {
-                let stands_at = start.max(fold.anchor + 1);
-                self.push_raw(&mut sequence, transcript, start..stands_at);
-                push_summary(&mut sequence, transcript, fold, items);
-                start = stands_at;
-            }
-            self.push_raw(&mut sequence, transcript, start..range.end);
-        }
-        for (fold, items) in summaries {
-            push_summary(&mut sequence, transcript, fold, items);
-        }
-        sequence
-    }
-
-    fn push_raw(&self, sequence: &mut Sequence, transcript: &Transcript, range: Range<usize>) {
-        for (index, entry) in range.clone().zip(transcript.range(range)) {
-            match self.rewrites.get(&index) {
-                None => sequence.push_counted(entry),
-                Some(rewrites) => push_rewritten(sequence, entry, index, rewrites),
-            }
-        }
-    }
+    sequence
 }
 
-fn push_rewritten(
-    sequence: &mut Sequence,
-    entry: &Entry,
-    index: usize,
-    rewrites: &BTreeMap<usize, &Rewrite>,
-) {
+fn push_rewritten(sequence: &mut Sequence, entry: &Entry, index: usize, rewrites: &[Rewrite]) {
     let recorded = entry.item();
     let mut parts = Vec::with_capacity(recorded.parts.len());
     let mut tokens = Vec::with_capacity(recorded.parts.len());
     let mut recorded_parts = Vec::with_capacity(recorded.parts.len());
-    for (part_index, part) in recorded.parts.iter().enumerate() {
-        let (part, part_tokens) = match rewrites.get(&part_index) {
-            None => (part, entry.tokens().parts[part_index]),
-            Some(Rewrite { replacement: Some(replacement), tokens, .. }) => (replacement, *tokens),
-            Some(Rewrite { replacement: None, .. }) => continue,
-        };
+    for (part_index, part, rewrite) in shown_parts(recorded, rewrites) {
         parts.push(part.clone());
-        tokens.push(part_tokens);
+        tokens.push(rewrite.map_or(entry.tokens().parts[part_index], |rewrite| rewrite.tokens));
         recorded_parts.push(part_index as u32);
     }
     let item = Item { parts, ..Item::clone(recorded) };
     sequence.push_rewritten(item.into(), ItemTokens::of_parts(tokens), index, recorded_parts);
 }
 
-fn push_summary(sequence: &mut Sequence, transcript: &Transcript, fold: &Fold, items: &[Item]) {
-    for item in items {
-        let tokens = transcript.meter().item(item);
-        sequence.push(Arc::new(item.clone()), tokens, fold.range.clone(), fold.anchor);
-    }
-}
-
-fn check_block(
-    transcript: &Transcript,
-    block_index: usize,
-    block: &CompactionBlock,
-) -> Result<(), OverlayError> {
-    let item_count = transcript.len();
-    let inside = |range: &Range<usize>| match range.start < range.end && range.end <= item_count {
-        true => Ok(()),
-        false => Err(OverlayError::OutOfRange { block_index, range: range.clone(), item_count }),
-    };
-    let mut fold_count = 0;
-    for edit in &block.edits {
-        match edit {
-            Edit::Drop(drop) => inside(&drop.range)?,
-            Edit::Rewrite(rewrite) => {
-                let (item_index, part_index) = (rewrite.item_index, rewrite.part_index);
-                inside(&(item_index..item_index + 1))?;
-                let part_count = transcript.get(item_index).map_or(0, |entry| entry.item().parts.len());
-                if part_index >= part_count {
-                    return Err(OverlayError::NoSuchPart { block_index, item_index, part_index });
-                }
-            }
-            Edit::Fold(fold) => {
-                inside(&fold.range)?;
-                inside(&(fold.anchor..fold.anchor.saturating_add(1)))?;
-                fold_count += 1;
-                if !holes_lie_inside(fold) {
-                    return Err(OverlayError::Holes { block_index, range: fold.range.clone() });
-                }
-            }
-        }
-    }
-    let summary_count = block.summaries.len();
-    if fold_count != summary_count {
-        return Err(OverlayError::SummaryCount { block_index, fold_count, summary_count });
-    }
-    Ok(())
-}
-
-fn holes_lie_inside(fold: &Fold) -> bool {
-    let mut free_from = fold.range.start + 1;
-    let lies_inside = |hole: &Range<usize>| {
-        let fits = hole.start >= free_from && hole.start < hole.end && hole.end < fold.range.end;
-        free_from = hole.end;
-        fits
-    };
-    fold.holes.iter().all(lies_inside)
-}
-
-/// `ranges` without `hidden`; both sorted and disjoint.
-fn subtract(ranges: &[Range<usize>], hidden: &[Range<usize>]) -> Vec<Range<usize>> {
-    let mut left = Vec::with_capacity(ranges.len() + hidden.len());
-    let mut next_hidden = 0;
-    for range in ranges {
-        let mut start = range.start;
-        while let Some(gap) = hidden.get(next_hidden).filter(|gap| gap.start < range.end) {
-            if gap.start > start {
-                left.push(start..gap.start);
-            }
-            start = start.max(gap.end);
-            if gap.end > range.end {
-                break;
-            }
-            next_hidden += 1;
-        }
-        if start < range.end {
-            left.push(start..range.end);
-        }
-    }
-    left
-}
-
-/// Whether one of `hidden`, which are sorted and disjoint, holds an index.
-pub(crate) fn covers(hidden: &[Range<usize>], index: usize) -> bool {
-    let candidate = hidden.partition_point(|range| range.end <= index);
-    hidden.get(candidate).is_some_and(|range| range.contains(&index))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    #[expect(clippy::single_range_in_vec_init, reason = "the ranges themselves are meant")]
-    fn subtracting_leaves_exactly_what_was_not_hidden() {
-        assert_eq!(subtract(&[0..10], &[]), vec![0..10]);
-        assert_eq!(subtract(&[0..10], &[0..3, 5..6]), vec![3..5, 6..10]);
-        assert_eq!(subtract(&[0..4, 6..10], &[2..8]), vec![0..2, 8..10]);
-        assert_eq!(subtract(&[0..4, 6..10], &[0..10]), Vec::<Range<usize>>::new());
-        assert_eq!(subtract(&[0..2, 4..6, 8..9], &[1..5, 8..9]), vec![0..1, 5..6]);
-    }
 
     #[test]
     fn a_block_made_for_another_transcript_is_refused() {
@@ -410,6 +238,9 @@ mod tests {
             ..CompactionBlock::default()
         };
         let refused = View::through(&transcript, &Overlay::default().with(block)).map(|view| view.len());
-        assert!(matches!(refused, Err(OverlayError::OutOfRange { block_index: 0, .. })), "{refused:?}");
+        assert!(
+            matches!(refused, Err(OverlayError { block_index: 0, source: BlockError::OutOfRange { .. } })),
+            "{refused:?}"
+        );
     }
 }

@@ -59,7 +59,7 @@ pub use recall::{Recollection, Secrets, recollect, search};
 pub use record::{ForkPoint, InForce, LoggedBlock, LoopPlace, LoopRecord};
 pub use recorder::{RecordedCompaction, SessionRecorder};
 pub use scope::{CompactionScope, resolve_scope};
-pub use stored::{OLDER_NOTE, StoredSession, StoredSessionError, UNDONE_NOTE};
+pub use stored::{OLDER_NOTE, StoredSession, StoredSessionError};
 pub use strategy::{BlockCompactionStrategy, DefaultBlockCompaction, LoopTurns};
 
 /// Why a session cannot do what was asked of it. It is what it was.
@@ -312,7 +312,7 @@ impl Session {
         for (loop_id, place, blocks) in blocks {
             let record = self.loops.get_mut(&loop_id).expect("blocks are made for loops of the session");
             let before = record.in_force().clone();
-            record.commit(place, blocks);
+            record.commit(place, foldback_core::CompactionBlock::joined(blocks));
             changes.push((loop_id, before, record.in_force().clone()));
         }
         self.done.push(Operation { changes });

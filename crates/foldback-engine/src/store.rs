@@ -7,9 +7,9 @@
 mod care;
 mod error;
 mod jobs;
-mod layout;
 mod records;
 mod search;
+mod stack;
 
 use std::fmt;
 use std::ops::Range;
@@ -22,12 +22,12 @@ use foldback_core::{CompactionBlock, Handle, Item, LoopId, Metadata, Recalled, S
 pub use care::{GcReport, Problem, ProblemKind, Repairs, Retention, StoreSize, VerifyReport};
 pub use error::StoreError;
 pub use jobs::{Job, JobOutcome, JobState, Lease, QueuedJob};
-pub use layout::{Layout, StandingRewrite, StandingSummary};
 pub use records::{
     At, BlockNumber, Head, LoopInfo, NewLoop, NewSession, Origin, Page, Revision, SessionInfo, StackPoint,
     StoredBlock, Version,
 };
 pub use search::{Place, SearchAnswer, SearchCursor, SearchCursorError, SearchHit, SearchLeft, SearchQuery};
+pub use stack::{UNDONE_NOTE, redo, undo};
 
 /// Items that are looked at, at first, to find the end of a unit.
 const UNIT_ITEMS_FIRST: usize = 64;
@@ -82,22 +82,16 @@ pub trait Store: fmt::Debug + Send + Sync {
     /// Adds items to the end of a loop.
     async fn append(&self, at: &At<'_>, items: &[Arc<Item>]) -> Result<Version, StoreError>;
 
-    /// Adds the blocks of one compaction, one at least, and puts them in force on top of those that
-    /// are. What was undone and not redone stays recorded, and can no longer be redone.
+    /// Adds blocks, one at least, and puts them in force on top of those that are; blocks of one compaction
+    /// are joined. What was undone and not redone stays recorded, and can no longer be redone.
     async fn commit(&self, at: &At<'_>, blocks: &[Arc<CompactionBlock>]) -> Result<Version, StoreError>;
 
-    /// Adds items, puts the blocks of one compaction in force in place of others, and replaces notes: all
+    /// Adds items, puts blocks in force in place of others, and replaces notes: all
     /// of it is seen or none. What was in force or undone before stays recorded, and only
     /// [`Store::set_stack`] leads back to it. Refused where the base is not in force.
     async fn revise(&self, at: &At<'_>, revision: &Revision<'_>) -> Result<Version, StoreError>;
 
-    /// Takes the newest compaction out of force: all blocks that were committed together.
-    async fn undo(&self, at: &At<'_>) -> Result<Version, StoreError>;
-
-    /// Puts the compaction that was undone last in force again.
-    async fn redo(&self, at: &At<'_>) -> Result<Version, StoreError>;
-
-    /// Puts exactly the blocks up to `point.top` in force.
+    /// Puts exactly the blocks up to `point.top` in force. [`undo`] and [`redo`] are made of it.
     async fn set_stack(&self, at: &At<'_>, point: StackPoint) -> Result<Version, StoreError>;
 
     /// What a view of a loop needs: the items that are visible, and what hides the others.
@@ -167,6 +161,16 @@ pub trait Store: fmt::Debug + Send + Sync {
 
     /// What it takes on disk.
     async fn size(&self) -> Result<StoreSize, StoreError>;
+}
+
+/// What is known about one loop.
+pub(crate) async fn loop_info(
+    store: &dyn Store,
+    session: &SessionId,
+    loop_id: &LoopId,
+) -> Result<LoopInfo, StoreError> {
+    let missing = || StoreError::NotFound { what: "loop", id: loop_id.to_string() };
+    store.loops(session).await?.into_iter().find(|info| info.id == *loop_id).ok_or_else(missing)
 }
 
 /// The original content behind a handle, as recorded: what a fold hides, a part that was rewritten,

@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 use crate::body::{corrupt, failed};
 
 /// The version of the archive's form.
-const FORM: u32 = 1;
+const FORM: u32 = 2;
 
 /// Items that are read or written at a time.
 const BATCH_ITEMS: usize = 500;
@@ -34,43 +34,14 @@ const LEVEL: i32 = 9;
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 enum Line {
-    Archive {
-        form: u32,
-    },
-    Session {
-        id: SessionId,
-        current_loop: LoopId,
-        metadata: Metadata,
-    },
-    Loop {
-        id: LoopId,
-        origin: Origin,
-        metadata: Metadata,
-    },
-    Items {
-        loop_id: LoopId,
-        items: Vec<Item>,
-    },
-    Original {
-        loop_id: LoopId,
-        bytes: String,
-    },
-    Block {
-        loop_id: LoopId,
-        number: BlockNumber,
-        parent: Option<BlockNumber>,
-        /// Whether it belongs to the compaction of the block before it.
-        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-        is_joined: bool,
-        block: Box<CompactionBlock>,
-    },
-    Stack {
-        loop_id: LoopId,
-        point: StackPoint,
-    },
-    End {
-        session_count: usize,
-    },
+    Archive { form: u32 },
+    Session { id: SessionId, current_loop: LoopId, metadata: Metadata },
+    Loop { id: LoopId, origin: Origin, metadata: Metadata },
+    Items { loop_id: LoopId, items: Vec<Item> },
+    Original { loop_id: LoopId, bytes: String },
+    Block { loop_id: LoopId, number: BlockNumber, parent: Option<BlockNumber>, block: Box<CompactionBlock> },
+    Stack { loop_id: LoopId, point: StackPoint },
+    End { session_count: usize },
 }
 
 /// Writes everything that is in a store. Answers how many sessions that is.
@@ -137,7 +108,6 @@ async fn write_session<W: Write>(
             loop_id: block.loop_id,
             number: block.number,
             parent: block.parent,
-            is_joined: block.is_joined,
             block: Box::new(CompactionBlock::clone(&block.block)),
         })?;
     }
@@ -204,7 +174,10 @@ pub async fn restore(store: &dyn Store, source: impl Read + Send) -> Result<usiz
         }
         match serde_json::from_slice(&line).map_err(|error| unreadable(&error))? {
             Line::Archive { form: FORM } => {}
-            Line::Archive { form } => return Err(StoreError::TooNew { found: form, known: FORM }),
+            Line::Archive { form } => {
+                let why = format!("the backup has form {form}, this foldback reads {FORM}");
+                return Err(StoreError::Failed { operation: "restoring", why });
+            }
             Line::Session { id, current_loop, metadata } => {
                 if let Some(done) = restoring.take() {
                     done.finish(store).await?;
@@ -233,27 +206,18 @@ pub async fn restore(store: &dyn Store, source: impl Read + Send) -> Result<usiz
     }
 }
 
-/// A compaction on its way into a store.
-struct Unstored {
-    loop_id: LoopId,
-    parent: Option<BlockNumber>,
-    blocks: Vec<Arc<CompactionBlock>>,
-}
-
 /// A session on its way into a store.
 struct Restoring {
     id: SessionId,
     current_loop: LoopId,
     metadata: Metadata,
     version: Option<Version>,
-    /// A compaction whose last block may not have been read yet.
-    compaction: Option<Unstored>,
     offsets: std::collections::HashMap<LoopId, u64>,
 }
 
 impl Restoring {
     fn new(id: SessionId, current_loop: LoopId, metadata: Metadata) -> Self {
-        Self { id, current_loop, metadata, version: None, compaction: None, offsets: Default::default() }
+        Self { id, current_loop, metadata, version: None, offsets: Default::default() }
     }
 
     async fn take(&mut self, store: &dyn Store, line: Line) -> Result<(), StoreError> {
@@ -267,13 +231,6 @@ impl Restoring {
             let at = At { session: &id, loop_id: &session.first_loop, version };
             self.version = Some(store.annotate_loop(&at, &metadata).await?);
             return Ok(());
-        };
-        let version = match (&line, &mut self.compaction) {
-            (Line::Block { is_joined: true, block, .. }, Some(compaction)) => {
-                compaction.blocks.push(Arc::new(CompactionBlock::clone(block)));
-                return Ok(());
-            }
-            _ => self.commit(store, version).await?,
         };
         let at = |loop_id| At { session: &id, loop_id, version };
         let version = match line {
@@ -292,8 +249,9 @@ impl Restoring {
                 version
             }
             Line::Block { loop_id, parent, block, .. } => {
-                self.compaction = Some(Unstored { loop_id, parent, blocks: vec![Arc::from(block)] });
-                version
+                let below = StackPoint { top: parent, tip: parent };
+                let version = store.set_stack(&at(&loop_id), below).await?;
+                store.commit(&At { version, ..at(&loop_id) }, &[Arc::from(block)]).await?
             }
             Line::Stack { loop_id, point } => store.set_stack(&at(&loop_id), point).await?,
             Line::Archive { .. } | Line::Session { .. } | Line::End { .. } => version,
@@ -302,19 +260,10 @@ impl Restoring {
         Ok(())
     }
 
-    /// Stores the compaction whose blocks have all been read, if there is one.
-    async fn commit(&mut self, store: &dyn Store, version: Version) -> Result<Version, StoreError> {
-        let Some(Unstored { loop_id, parent, blocks }) = self.compaction.take() else { return Ok(version) };
-        let at = At { session: &self.id, loop_id: &loop_id, version };
-        let version = store.set_stack(&at, StackPoint { top: parent, tip: parent }).await?;
-        store.commit(&At { version, ..at }, &blocks).await
-    }
-
-    async fn finish(mut self, store: &dyn Store) -> Result<(), StoreError> {
+    async fn finish(self, store: &dyn Store) -> Result<(), StoreError> {
         let Some(version) = self.version else {
             return Err(corrupt(format!("session {} has no loop", self.id)));
         };
-        let version = self.commit(store, version).await?;
         let at = At { session: &self.id, loop_id: &self.current_loop, version };
         store.switch_loop(&at).await.map(|_| ())
     }

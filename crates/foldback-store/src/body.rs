@@ -3,9 +3,8 @@
 
 use std::cell::RefCell;
 
-use foldback_core::{CompactionBlock, Item};
+use foldback_core::{CompactionBlock, Item, Splice};
 use foldback_engine::StoreError;
-use foldback_engine::store::Layout;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use zstd::bulk::Compressor;
@@ -89,14 +88,14 @@ pub(crate) fn decode_block(data: &[u8]) -> Result<CompactionBlock, StoreError> {
     decode(data, "a block")
 }
 
-/// A layout as it is stored.
-pub(crate) fn encode_layout(layout: &Layout) -> Result<Vec<u8>, StoreError> {
-    encode(layout)
+/// A splice as it is stored.
+pub(crate) fn encode_splice(splice: &Splice) -> Result<Vec<u8>, StoreError> {
+    encode(splice)
 }
 
-/// A layout that was stored.
-pub(crate) fn decode_layout(data: &[u8]) -> Result<Layout, StoreError> {
-    decode(data, "a layout")
+/// A splice that was stored.
+pub(crate) fn decode_splice(data: &[u8]) -> Result<Splice, StoreError> {
+    decode(data, "a splice")
 }
 
 fn encode(value: &impl Serialize) -> Result<Vec<u8>, StoreError> {

@@ -131,7 +131,7 @@ async fn query_both(
 
 impl PostgresStore {
     /// Opens the store on this server, such as `postgres://user:password@host/database`, or makes
-    /// one. An older one is brought up to date. Connections are encrypted as `sslmode` and `sslrootcert`
+    /// one. One of another version is refused. Connections are encrypted as `sslmode` and `sslrootcert`
     /// in the address ask for it (`disable`, `prefer`, `require`, `verify-ca`, `verify-full`).
     pub async fn open(url: &str) -> Result<Self, StoreError> {
         Self::open_with(url, PostgresOptions::default()).await
@@ -169,7 +169,7 @@ impl PostgresStore {
         let store = Self { pool, options, location, tail: Arc::default() };
         let opened = async {
             let mut connection = store.pool.get().await?;
-            schema::migrate(&mut connection, &store.options.schema, schema::VERSION).await?;
+            schema::create(&mut connection, &store.options.schema).await?;
             store.tail.bytes.store(tail::bytes(&connection).await?, Ordering::Relaxed);
             Ok(())
         };
@@ -302,14 +302,6 @@ impl Store for PostgresStore {
         let version = self.change_loop("storing a block", at, revise).await?;
         self.lengthen_tail(bytes);
         Ok(version)
-    }
-
-    async fn undo(&self, at: &At<'_>) -> Result<Version, StoreError> {
-        self.change_loop("undoing", at, async |db, row, target| blocks::undo(db, row, target).await).await
-    }
-
-    async fn redo(&self, at: &At<'_>) -> Result<Version, StoreError> {
-        self.change_loop("redoing", at, async |db, row, target| blocks::redo(db, row, target).await).await
     }
 
     async fn set_stack(&self, at: &At<'_>, point: StackPoint) -> Result<Version, StoreError> {

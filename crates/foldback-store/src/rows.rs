@@ -2,12 +2,16 @@
 
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
+use std::sync::Arc;
 
 use foldback_core::{CompactionReason, LoopId, Metadata, Timestamp};
 use foldback_engine::StoreError;
-use foldback_engine::store::{BlockNumber, LoopInfo, Origin, StackPoint, Version};
+use foldback_engine::store::{BlockNumber, LoopInfo, Origin, StackPoint, StoredBlock, Version};
 
-use crate::body::corrupt;
+use crate::body::{corrupt, decode_block};
+
+/// The version of the tables. Those of another version are refused; 1 to 5 were never released.
+pub(crate) const SCHEMA_VERSION: u32 = 6;
 
 /// The number of a loop in its database.
 pub(crate) type LoopKey = i64;
@@ -68,6 +72,12 @@ pub(crate) struct LoopRow {
 pub(crate) type Loops = HashMap<LoopKey, LoopRow>;
 
 impl LoopRow {
+    /// The same with other blocks in force.
+    pub(crate) fn at(self, point: StackPoint) -> Self {
+        let row = |number: BlockNumber| number.0 as i64;
+        Self { top: point.top.map(row), tip: point.tip.map(row), ..self }
+    }
+
     /// Which blocks are in force.
     pub(crate) fn stack(&self) -> StackPoint {
         StackPoint { top: self.top.map(number), tip: self.tip.map(number) }
@@ -175,23 +185,24 @@ impl Blocks {
         }
     }
 
-    /// The top after an undo: the block below the whole compaction that `top` belongs to.
-    pub(crate) fn undone(&self, top: i64) -> Result<Option<i64>, StoreError> {
-        let way = chain(&self.parents, Some(top))?;
-        let first = way.iter().find(|block| !self.joined.contains(block));
-        Ok(first.and_then(|block| self.parents.get(block).copied()).flatten())
-    }
-
-    /// The top after a redo: the last block of the compaction that stands on `top`, on the way to
-    /// `tip`; nothing where there is none.
-    pub(crate) fn redone(&self, top: Option<i64>, tip: Option<i64>) -> Result<Option<i64>, StoreError> {
-        let way = chain(&self.parents, tip)?;
-        let stands_on_top = |block: &i64| self.parents.get(block).is_some_and(|parent| *parent == top);
-        let Some(first) = way.iter().position(|block| stands_on_top(block) && Some(*block) != top) else {
-            return Ok(None);
-        };
-        let others = way[..first].iter().rev().take_while(|block| self.joined.contains(block));
-        Ok(others.last().or_else(|| way.get(first)).copied())
+    /// Refuses a stack with blocks that are not there, out of order, or made for more items.
+    pub(crate) fn check_stack(&self, stack: &LoopRow) -> Result<(), StoreError> {
+        let missing =
+            [stack.top, stack.tip].into_iter().flatten().find(|block| !self.parents.contains_key(block));
+        if let Some(block) = missing {
+            return Err(StoreError::NotFound { what: "block", id: block.to_string() });
+        }
+        let way = chain(&self.parents, stack.tip)?;
+        if stack.top.is_some_and(|top| !way.contains(&top)) {
+            let why = "the newest block in force does not lie below the one redo leads to".to_owned();
+            return Err(StoreError::InvalidBlock { why });
+        }
+        let furthest = way.iter().filter_map(|block| self.reaches.get(block)).max().copied().unwrap_or(0);
+        if furthest > stack.item_count {
+            let (index, count) = (index(furthest), index(stack.item_count));
+            return Err(StoreError::OutOfRange { what: "block with item", index, count });
+        }
+        Ok(())
     }
 
     /// The last block that a branch has in force, of those up to `top`: it has those that speak of
@@ -209,6 +220,45 @@ impl Blocks {
             kept = compaction.last().copied();
         }
         Ok(kept)
+    }
+}
+
+/// Which blocks of a session a loop has: its own, and those that it has or had in force.
+#[derive(Debug)]
+pub(crate) struct Listing<'l> {
+    loops: &'l Loops,
+    row: &'l LoopRow,
+    in_force: HashSet<i64>,
+    inherited: HashSet<i64>,
+}
+
+impl<'l> Listing<'l> {
+    pub(crate) fn of(loops: &'l Loops, row: &'l LoopRow, blocks: &Blocks) -> Result<Self, StoreError> {
+        let in_force = chain(&blocks.parents, row.top)?.into_iter().collect();
+        let inherited = chain(&blocks.parents, row.tip)?.into_iter().collect();
+        Ok(Self { loops, row, in_force, inherited })
+    }
+
+    pub(crate) fn has(&self, block: i64, holder: LoopKey) -> bool {
+        holder == self.row.key || self.in_force.contains(&block) || self.inherited.contains(&block)
+    }
+
+    /// A block as it is told about, from its row.
+    pub(crate) fn stored(
+        &self,
+        (block, holder, parent, stored_at): (i64, LoopKey, Option<i64>, i64),
+        data: &[u8],
+    ) -> Result<StoredBlock, StoreError> {
+        let holder = self.loops.get(&holder);
+        let holder = holder.ok_or_else(|| corrupt(format!("the loop of block {block} is missing")))?;
+        Ok(StoredBlock {
+            number: number(block),
+            loop_id: holder.name.as_str().into(),
+            parent: parent.map(number),
+            is_in_force: self.in_force.contains(&block),
+            stored_at: Timestamp(stored_at),
+            block: Arc::new(decode_block(data)?),
+        })
     }
 }
 
@@ -306,20 +356,10 @@ mod tests {
     }
 
     #[test]
-    fn undo_and_redo_go_one_compaction_at_a_time() {
-        let rows =
-            [(1, None, false, 1), (2, Some(1), false, 1), (3, Some(1), false, 1), (4, Some(3), false, 1)];
-        let blocks = Blocks::of(rows);
-        assert_eq!(blocks.redone(Some(1), Some(4)), Ok(Some(3)));
-        assert_eq!(blocks.redone(None, Some(2)), Ok(Some(1)));
-        assert_eq!(blocks.redone(Some(4), Some(4)), Ok(None));
-        assert_eq!((blocks.undone(4), blocks.undone(1)), (Ok(Some(3)), Ok(None)));
+    fn a_branch_has_whole_compactions_only() {
         let rows =
             [(1, None, false, 5), (2, Some(1), true, 9), (3, Some(2), false, 9), (4, Some(3), true, 12)];
         let blocks = Blocks::of(rows);
-        assert_eq!((blocks.undone(4), blocks.undone(2)), (Ok(Some(2)), Ok(None)));
-        assert_eq!(blocks.redone(None, Some(4)), Ok(Some(2)));
-        assert_eq!(blocks.redone(Some(2), Some(4)), Ok(Some(4)));
         assert_eq!(blocks.within(Some(4), 12), Ok(Some(4)));
         assert_eq!(blocks.within(Some(4), 9), Ok(Some(2)));
         assert_eq!(blocks.within(Some(4), 8), Ok(None), "half a compaction is none");

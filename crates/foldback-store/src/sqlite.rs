@@ -55,7 +55,7 @@ pub enum Access {
     /// Read and write; the file is made if it is not there.
     #[default]
     Write,
-    /// Only read, and only a store that is up to date.
+    /// Only read.
     Read,
 }
 
@@ -101,7 +101,7 @@ impl fmt::Debug for SqliteStore {
 }
 
 impl SqliteStore {
-    /// Opens the store in this file, or makes one. An older one is brought up to date.
+    /// Opens the store in this file, or makes one. One of another version is refused.
     pub async fn open(path: impl Into<PathBuf>) -> Result<Self, StoreError> {
         Self::open_with(path, SqliteOptions::default()).await
     }
@@ -339,16 +339,6 @@ impl Store for SqliteStore {
         let (version, bytes) = self.write("storing a block", revise).await?;
         self.shared.lengthen_tail(bytes as u64);
         Ok(version)
-    }
-
-    async fn undo(&self, at: &At<'_>) -> Result<Version, StoreError> {
-        let at = Spot::of(at);
-        self.write("undoing", move |db, now| blocks::undo(db, &at, now)).await
-    }
-
-    async fn redo(&self, at: &At<'_>) -> Result<Version, StoreError> {
-        let at = Spot::of(at);
-        self.write("redoing", move |db, now| blocks::redo(db, &at, now)).await
     }
 
     async fn set_stack(&self, at: &At<'_>, point: StackPoint) -> Result<Version, StoreError> {

@@ -105,9 +105,8 @@ fn fold(out: &mut dyn Write, target: Tokens, path: Option<&str>) -> Result<(), B
     show_lines(out, &after.shape())?;
     show_summary_and_recall(out, &compacted.block, after)?;
 
-    // Undo: the overlay without its newest block.
-    let overlay = after.overlay().undo().map(|(overlay, _)| overlay).unwrap_or_default();
-    let restored = View::through(&transcript, &overlay)?;
+    // Undo: what was seen before the newest compaction.
+    let (restored, _) = after.undo().ok_or("there is nothing to undo, which is a bug")?;
     if !restored.items().eq(document.items()) || document.to_string().as_bytes() != bytes {
         return Err("undo did not give back what was read, which is a bug".into());
     }

@@ -91,10 +91,9 @@
 //! assert_eq!(folded.len(), 12);
 //! assert!(folded.iter().zip(transcript.items().skip(1)).all(|(recalled, recorded)| recalled == recorded));
 //!
-//! // Undo: the overlay without its newest block.
-//! let (overlay, block) = compacted.view.overlay().undo().expect("there is a block");
-//! assert!(block.tokens_after < block.tokens_before);
-//! let restored = View::through(&transcript, &overlay)?;
+//! // Undo: what was seen before the newest compaction.
+//! let (restored, taken_off) = compacted.view.undo().expect("there is a compaction");
+//! assert!(taken_off.iter().all(|block| block.tokens_after < block.tokens_before));
 //! assert!(restored.items().eq(transcript.items()));
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
@@ -129,9 +128,10 @@ pub use foldback_core::{
 
 // What the model sees, and what becomes of it.
 pub use foldback_core::{
-    Anomaly, BudgetInfeasible, Compacted, CompactionBlock, Draft, Edit, EmptyItems, Entry, Fate, Fold,
-    FoldRequest, Handle, Holds, KernelItem, Overlay, OverlayError, Plan, PlanError, Reason, Recalled,
-    Rewrite, Sequence, Splice, SpliceError, SummaryError, SummaryPlacement, SummarySpec, View,
+    Anomaly, BlockError, BlockKind, BudgetInfeasible, Compacted, CompactionBlock, Draft, Edit, EmptyItems,
+    Entry, Fate, Fold, FoldRequest, Handle, Holds, KernelItem, Overlay, OverlayError, Plan, PlanError,
+    Reason, Recalled, Rewrite, Sequence, Splice, SpliceError, StandingSummary, SummaryError,
+    SummaryPlacement, SummarySpec, View,
 };
 
 // What to compact.

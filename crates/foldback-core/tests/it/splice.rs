@@ -36,7 +36,7 @@ fn order(items: &[Arc<Item>]) -> String {
 
 /// Loads what the view shows, from what was stored, now and after more was said.
 fn loads_the_view(view: &View) -> Result<(), TestCaseError> {
-    let Some(splice) = Splice::of(view) else { return Ok(()) };
+    let splice = Splice::of(view.overlay());
     let stored = serde_json::to_string(&splice).expect("a splice is JSON");
     let splice_again: Splice = serde_json::from_str(&stored).expect("what was stored loads");
     prop_assert_eq!(&splice_again, &splice);
@@ -57,8 +57,8 @@ fn every_folding_strategy_is_a_summary_and_a_tail_start() {
     let shown = |strategy: &dyn Strategy| {
         let view = compacted(&transcript, strategy);
         loads_the_view(&view).unwrap();
-        let splice = Splice::of(&view).unwrap();
-        (splice.tail_start, order(&splice.load(&transcript).unwrap()))
+        let splice = Splice::of(view.overlay());
+        (splice.tail_start(), order(&splice.load(&transcript).unwrap()))
     };
     let summarize = SummarizeOlderStrategy::new(3).preserve_kind(ItemKind::System);
     assert_eq!(shown(&summarize), (29, "system S u2 u7 a7 t7 end7".into()));
@@ -75,8 +75,8 @@ fn the_same_loader_puts_the_summary_after_what_the_user_said() {
     let mut transcript = conversation();
     let view = compacted(&transcript, &PreserveUserMessagesStrategy::new());
     loads_the_view(&view).unwrap();
-    let splice = Splice::of(&view).unwrap();
-    assert_eq!(splice.tail_start, transcript.len(), "nothing but user messages is kept");
+    let splice = Splice::of(view.overlay());
+    assert_eq!(splice.tail_start(), transcript.len(), "nothing but user messages is kept");
     transcript.push(Item::user("new", "go on"));
     let expected = "system u0 u1 u2 u3 u4 u5 u6 u7 S new";
     assert_eq!(order(&splice.load(&transcript).unwrap()), expected);
@@ -88,8 +88,8 @@ fn a_summary_that_follows_the_newest_prompt_is_loaded_there() {
     transcript.push(Item::user("u8", "and now?"));
     let view = compacted(&transcript, &PreserveUserMessagesStrategy::new());
     loads_the_view(&view).unwrap();
-    let splice = Splice::of(&view).unwrap();
-    assert_eq!(splice.tail_start, transcript.len(), "the tail starts after the summary");
+    let splice = Splice::of(view.overlay());
+    assert_eq!(splice.tail_start(), transcript.len(), "the tail starts after the summary");
     transcript.push(Item::assistant("a8", vec![Part::text("now this")]));
     assert_eq!(order(&splice.load(&transcript).unwrap()), "system u0 u1 u2 u3 u4 u5 u6 u7 u8 S a8");
 }
@@ -100,15 +100,15 @@ fn a_message_cut_in_its_middle_is_loaded_cut() {
     let message = transcript.get(1).unwrap().tokens().total;
     let strategy = PreserveUserMessagesStrategy::new().tokens_max(Tokens(message.0 * 3 / 2));
     let view = compacted(&transcript, &strategy);
-    let splice = Splice::of(&view).unwrap();
-    assert_eq!(splice.rewritten.len(), 1, "{splice:?}");
+    let splice = Splice::of(view.overlay());
+    assert_eq!(splice.rewrites().len(), 1, "{splice:?}");
     loads_the_view(&view).unwrap();
 }
 
 #[test]
 fn items_shown_as_recorded_are_shared_not_copied() {
     let transcript = conversation();
-    let splice = Splice::of(&compacted(&transcript, &SummarizeOlderStrategy::new(3))).unwrap();
+    let splice = Splice::of(compacted(&transcript, &SummarizeOlderStrategy::new(3)).overlay());
     let loaded = splice.load(&transcript).unwrap();
     let recorded = loaded.iter().filter(|item| item.summary.is_none());
     for item in recorded {
@@ -117,10 +117,21 @@ fn items_shown_as_recorded_are_shared_not_copied() {
 }
 
 #[test]
-fn without_a_summary_there_is_no_splice() {
+fn without_a_summary_the_same_loader_shows_what_is_left() {
     let transcript = conversation();
-    assert_eq!(Splice::of(&View::of(&transcript)), None);
-    assert_eq!(Splice::of(&compacted(&transcript, &KeepRecentStrategy::new(3))), None);
+    assert_eq!(Splice::of(&Overlay::default()), Splice::default());
+    assert_eq!(Splice::default().tail_start(), 0);
+    let view = compacted(&transcript, &KeepRecentStrategy::new(3));
+    let splice = Splice::of(view.overlay());
+    assert!(splice.summaries().is_empty() && splice.tail_start() > 0, "{splice:?}");
+    loads_the_view(&view).unwrap();
+}
+
+#[test]
+fn what_is_kept_lies_before_the_tail() {
+    let transcript = conversation();
+    let splice = Splice::of(compacted(&transcript, &PreserveRecentTurnsStrategy::new(1)).overlay());
+    assert_eq!((splice.kept(), splice.tail_start()), (vec![0..1, 9..10], 29));
 }
 
 #[test]
@@ -143,33 +154,33 @@ fn two_summaries_stand_each_in_its_own_place() {
     };
     let view = View::through(&transcript, &first.overlay().with(other)).unwrap();
     assert_eq!(view.items().filter(|item| item.summary.is_some()).count(), 2);
-    assert_eq!(Splice::of(&view).unwrap().summaries.len(), 2);
+    assert_eq!(Splice::of(view.overlay()).summaries().len(), 2);
     loads_the_view(&view).unwrap();
 }
 
 #[test]
 fn a_splice_that_contradicts_itself_or_its_transcript_is_refused() {
     let transcript = conversation();
-    let good = Splice::of(&compacted(&transcript, &SummarizeOlderStrategy::new(3))).unwrap();
-    let refused = |change: &dyn Fn(&mut Splice)| {
-        let mut splice = good.clone();
-        change(&mut splice);
-        splice.load(&transcript).unwrap_err()
-    };
-    let (tail_start, item_count) = (100, transcript.len());
-    let beyond = refused(&|splice| splice.tail_start = tail_start);
+    let splice = Splice::of(compacted(&transcript, &SummarizeOlderStrategy::new(3)).overlay());
+    let (tail_start, item_count) = (splice.tail_start(), 1);
+    let beyond = splice.load(&transcript.items().take(1).cloned().collect()).unwrap_err();
     assert_eq!(beyond, SpliceError::TailBeyondTranscript { tail_start, item_count });
-    let told = "the tail starts at item 100, but the transcript has 33; load the transcript that the splice was made for";
+    let told = "the tail starts at item 29, but the transcript has 1; load the transcript that the splice was made for";
     assert_eq!(beyond.to_string(), told);
-    for kept in [[3..5, 4..6], [5..6, 3..4], [3..4, 28..31], [3..3, 4..5]] {
-        let error = refused(&|splice| splice.kept = kept.to_vec());
-        assert!(matches!(error, SpliceError::KeptOutOfOrder { .. }), "{kept:?}: {error}");
+    for hidden in [[3..5, 4..6], [5..6, 3..4], [3..3, 4..5]] {
+        let stored = serde_json::json!({ "hidden": hidden, "summaries": [] });
+        let splice: Splice = serde_json::from_value(stored).unwrap();
+        let error = splice.load(&transcript).unwrap_err();
+        assert!(matches!(error, SpliceError::OutOfOrder { .. }), "{hidden:?}: {error}");
     }
-    let (summary_index, tail_start) = (good.tail_start, good.tail_start);
-    let in_tail = refused(&|splice| drop(splice.summaries.insert(summary_index, Vec::new())));
-    assert_eq!(in_tail, SpliceError::SummaryInTail { summary_index, tail_start });
-    let stray = refused(&|splice| drop(splice.rewritten.insert(2, Item::user("u", "hi"))));
-    assert_eq!(stray, SpliceError::RewrittenNotKept { item_index: 2 });
+}
+
+#[test]
+fn a_block_for_more_items_than_there_are_is_refused() {
+    let drop = edit::Drop { range: 1..3, reason: Reason::new("test", "because") };
+    let block = CompactionBlock { edits: vec![Edit::Drop(drop)], ..CompactionBlock::default() };
+    assert_eq!((block.check(3), block.reach()), (Ok(()), 3));
+    assert_eq!(block.check(2), Err(BlockError::OutOfRange { range: 1..3, item_count: 2 }));
 }
 
 proptest! {
@@ -188,9 +199,36 @@ proptest! {
             let before = View::through(&transcript, &overlay).expect("the transcript only grew");
             let view = plan(&before, strategy, None).expect("no budget is needed").apply_floor().view;
             let has_summary = view.fates().iter().any(|fate| matches!(fate, Fate::Folded(_)));
-            prop_assert_eq!(Splice::of(&view).is_some(), has_summary);
+            prop_assert_eq!(!Splice::of(view.overlay()).summaries().is_empty(), has_summary);
             loads_the_view(&view)?;
             overlay = view.overlay().clone();
+        }
+    }
+
+    /// T5: however many compactions lie on top of each other, what is kept block by block shows what the
+    /// view shows, now, after it was stored, and after more was said.
+    #[test]
+    fn a_splice_grows_block_by_block_to_what_all_blocks_come_to(
+        recipe in recipe(), stacked in prop::collection::vec(strategies::strategy(), 1..4),
+    ) {
+        let mut transcript = recipe.transcript();
+        let mut overlay = Overlay::default();
+        let mut splice = Splice::default();
+        for (number, strategy) in stacked.iter().enumerate() {
+            let view = View::through(&transcript, &overlay).expect("the blocks were made for it");
+            let Ok(planned) = plan(&view, strategy, None) else { continue };
+            let block = planned.apply_floor().block;
+            prop_assert_eq!(block.check(transcript.len()), Ok(()));
+            prop_assert!(block.reach() <= transcript.len());
+            splice = splice.with(&block);
+            overlay = overlay.with(block);
+            prop_assert_eq!(&splice, &Splice::of(&overlay));
+            transcript.push(Item::user(format!("later-{number}"), "and now this"));
+            let view = View::through(&transcript, &overlay).expect("the transcript only grew");
+            loads_the_view(&view)?;
+            for (index, fate) in view.fates().iter().enumerate() {
+                prop_assert_eq!(splice.is_visible(index), fate.is_visible());
+            }
         }
     }
 }

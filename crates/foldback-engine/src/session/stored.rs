@@ -5,12 +5,12 @@
 //! and not with its history.
 
 mod compact;
-mod undo;
 
 use std::sync::Arc;
 
 use foldback_core::{
-    CompactionBlock, Item, LoopId, Metadata, Overlay, OverlayError, SessionId, Tokens, Transcript, View,
+    CompactionBlock, Item, LoopId, Metadata, Overlay, OverlayError, SessionId, Splice, Tokens, Transcript,
+    View,
 };
 use serde::{Deserialize, Serialize};
 
@@ -21,11 +21,9 @@ use super::scope::CompactionScope;
 use super::{Session, SessionError};
 use crate::compaction::CompactionError;
 use crate::store::{
-    At, BlockNumber, Layout, LoopInfo, NewLoop, NewSession, Origin, Revision, SessionInfo, Store, StoreError,
-    Version,
+    At, BlockNumber, LoopInfo, NewLoop, NewSession, Origin, Revision, SessionInfo, Store, StoreError,
+    Version, loop_info, redo, undo,
 };
-
-pub use undo::UNDONE_NOTE;
 
 /// Where a loop's notes hold its block as an older loop.
 pub const OLDER_NOTE: &str = "foldback.older";
@@ -208,20 +206,18 @@ impl StoredSession {
         let note = OlderNote::of(info)
             .filter(|note| place == LoopPlace::Older && note.item_count <= info.item_count);
         let Some(note) = note else { return Ok(self.store.head(&self.id, &info.id).await?.context()) };
-        let layout = Layout::default().with(&note.block);
+        let splice = Splice::default().with(&note.block);
         let mut visible = Vec::new();
-        for range in layout.visible(info.item_count) {
-            let items = self.store.items(&self.id, &info.id, range.clone()).await?;
-            visible.extend(range.zip(items));
+        for range in splice.visible(info.item_count) {
+            visible.extend(self.store.items(&self.id, &info.id, range).await?);
         }
-        Ok(layout.context(&visible))
+        Ok(splice.context(info.item_count, visible))
     }
 
     /// The current loop as recorded and as the model sees it: all of its history.
     pub async fn view(&self) -> Result<View, StoredSessionError> {
-        let loops = self.store.loops(&self.id).await?;
-        let info = find(&loops, &self.current)?;
-        let (transcript, overlay) = self.load_record(info).await?;
+        let info = loop_info(&*self.store, &self.id, &self.current).await?;
+        let (transcript, overlay) = self.load_record(&info).await?;
         Ok(View::through(&transcript, &overlay)?)
     }
 
@@ -230,7 +226,7 @@ impl StoredSession {
         transcript.extend(self.store.items(&self.id, &info.id, 0..info.item_count).await?);
         let blocks = self.store.blocks(&self.id, &info.id).await?;
         let in_force = blocks.into_iter().filter(|stored| stored.is_in_force);
-        Ok((transcript, in_force.fold(Overlay::default(), |overlay, stored| overlay.with(stored.block))))
+        Ok((transcript, in_force.map(|stored| stored.block).collect()))
     }
 
     /// The chain of the current loop in memory, with what is in force: all of its history.
@@ -249,6 +245,22 @@ impl StoredSession {
             session.add(record);
         }
         Ok(session)
+    }
+
+    /// Takes the newest compaction of the current loop off again. Refused where the session was
+    /// changed meanwhile: what would be undone could be somebody else's.
+    ///
+    /// Items that were repaired for it stay recorded, and a block hides them from then on.
+    pub async fn undo(&mut self) -> Result<(), StoreError> {
+        self.version = undo(&*self.store, &self.at(&self.current), &self.empty).await?;
+        Ok(())
+    }
+
+    /// Puts the compaction that was undone last in force again. Refused where the session was changed
+    /// meanwhile.
+    pub async fn redo(&mut self) -> Result<(), StoreError> {
+        self.version = redo(&*self.store, &self.at(&self.current)).await?;
+        Ok(())
     }
 
     fn outrun(&self) -> StoreError {
@@ -287,8 +299,7 @@ impl StoredSession {
     async fn change_if(&mut self, change: &Change<'_>, provided: &Provided<'_>) -> Result<bool, StoreError> {
         for _ in 0..CONFLICTS_MAX {
             if let Provided::Loop(loop_id, is_so) = provided {
-                let loops = self.store.loops(&self.id).await?;
-                if !is_so(find(&loops, loop_id)?) {
+                if !is_so(&loop_info(&*self.store, &self.id, loop_id).await?) {
                     return Ok(false);
                 }
             }
@@ -316,8 +327,7 @@ impl StoredSession {
     }
 
     async fn top(&self, loop_id: &LoopId) -> Result<Option<BlockNumber>, StoreError> {
-        let loops = self.store.loops(&self.id).await?;
-        Ok(find(&loops, loop_id)?.stack.top)
+        Ok(loop_info(&*self.store, &self.id, loop_id).await?.stack.top)
     }
 
     /// Appends repaired items and commits the blocks of their compaction, if the loop is as it was seen: its
@@ -348,21 +358,16 @@ impl StoredSession {
             return Ok(true);
         }
         let is_on_base = |info: &LoopInfo| info.stack.top == base && info.item_count >= recorded;
-        self.change_if(&Change::Commit(loop_id, blocks), &Provided::Loop(loop_id, &is_on_base)).await
+        let blocks = CompactionBlock::joined(blocks.to_vec());
+        self.change_if(&Change::Commit(loop_id, &blocks), &Provided::Loop(loop_id, &is_on_base)).await
     }
 
     async fn note_older(&mut self, loop_id: &LoopId, note: OlderNote) -> Result<(), StoreError> {
-        let loops = self.store.loops(&self.id).await?;
-        let mut metadata = find(&loops, loop_id)?.metadata.clone();
+        let mut metadata = loop_info(&*self.store, &self.id, loop_id).await?.metadata;
         let note = serde_json::to_value(note).expect("a block has string keys only");
         metadata.insert(OLDER_NOTE.to_owned(), note);
         self.change(&Change::Note(loop_id, &metadata)).await
     }
-}
-
-fn find<'l>(loops: &'l [LoopInfo], loop_id: &LoopId) -> Result<&'l LoopInfo, StoreError> {
-    let missing = || StoreError::NotFound { what: "loop", id: loop_id.to_string() };
-    loops.iter().find(|info| info.id == *loop_id).ok_or_else(missing)
 }
 
 /// The loops from this one back to the first. A branch stands beside the loop whose items it shares.

@@ -27,7 +27,7 @@ pub struct GcReport {
 pub enum Repairs {
     /// Only look.
     None,
-    /// Make anew what can be derived: layouts, counts, the search index, handles.
+    /// Make anew what can be derived: splices, counts, the search index, handles.
     Derived,
 }
 
@@ -42,8 +42,8 @@ pub enum ProblemKind {
     Items,
     /// A block cannot be read, or stands on one that is not there.
     Block,
-    /// The stored layout of a block is not what its blocks come to.
-    Layout,
+    /// The stored splice of a block is not what its blocks come to.
+    Splice,
     /// A loop has blocks in force that do not exist.
     Stack,
     /// What the model would see cannot be made.

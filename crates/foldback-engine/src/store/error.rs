@@ -1,6 +1,6 @@
 //! What can go wrong with a store, and what to do about it.
 
-use foldback_core::SessionId;
+use foldback_core::{BlockError, SessionId};
 
 use super::records::Version;
 
@@ -68,12 +68,15 @@ pub enum StoreError {
         /// Whose job it was.
         session: SessionId,
     },
-    /// The store was written by a newer program.
-    #[error("the store has version {found}, this program knows {known}; update foldback")]
-    TooNew {
+    /// The store was made by another version of foldback.
+    #[error(
+        "the store has version {found}, this foldback reads {known}; open it with the foldback that made \
+         it, or choose another location for a new one"
+    )]
+    OtherVersion {
         /// The version of the store.
         found: u32,
-        /// The newest version this program knows.
+        /// The version that this program reads and writes.
         known: u32,
     },
     /// A file or database that holds something else.
@@ -124,4 +127,10 @@ pub enum StoreError {
         /// What the database says.
         why: String,
     },
+}
+
+impl From<BlockError> for StoreError {
+    fn from(error: BlockError) -> Self {
+        Self::InvalidBlock { why: error.to_string() }
+    }
 }

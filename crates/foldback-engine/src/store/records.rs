@@ -3,10 +3,8 @@
 use std::fmt;
 use std::sync::Arc;
 
-use foldback_core::{CompactionBlock, Item, LoopId, Metadata, SessionId, Timestamp};
+use foldback_core::{CompactionBlock, Item, LoopId, Metadata, SessionId, Splice, Timestamp};
 use serde::{Deserialize, Serialize};
-
-use super::layout::Layout;
 
 /// How often a session was changed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -143,7 +141,7 @@ pub struct Revision<'a> {
     pub items: &'a [Arc<Item>],
     /// The newest block that stays in force; those above it do not.
     pub base: Option<BlockNumber>,
-    /// The blocks of one compaction, one at least, put in force on it. They may speak of the items.
+    /// The blocks that are put in force on it, one at least. They may speak of the items.
     pub blocks: &'a [Arc<CompactionBlock>],
     /// The notes of the loop from then on, where others than before.
     pub metadata: Option<&'a Metadata>,
@@ -158,8 +156,6 @@ pub struct StoredBlock {
     pub loop_id: LoopId,
     /// The block below it.
     pub parent: Option<BlockNumber>,
-    /// Whether it belongs to the same compaction as the block below it.
-    pub is_joined: bool,
     /// Whether it is in force in the loop that was asked for.
     pub is_in_force: bool,
     /// When it was stored.
@@ -178,15 +174,15 @@ pub struct Head {
     /// Which blocks are in force.
     pub stack: StackPoint,
     /// What they come to.
-    pub layout: Layout,
-    /// The visible items with their indices, as recorded.
-    pub visible: Vec<(usize, Arc<Item>)>,
+    pub splice: Splice,
+    /// The visible items in order, as recorded.
+    pub visible: Vec<Arc<Item>>,
 }
 
 impl Head {
     /// What the model sees.
     pub fn context(&self) -> Vec<Arc<Item>> {
-        self.layout.context(&self.visible)
+        self.splice.context(self.item_count, self.visible.iter().cloned())
     }
 }
 

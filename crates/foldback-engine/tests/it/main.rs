@@ -2,7 +2,6 @@
 #![allow(clippy::unwrap_used, reason = "a failed test says where")]
 
 mod compactor;
-mod layout;
 mod road;
 mod session;
 mod telemetry;

@@ -1,19 +1,19 @@
 //! Blocks: all are kept, some are in force.
 
-use std::collections::HashSet;
 use std::sync::Arc;
 
 use deadpool_postgres::Transaction;
 use foldback_core::{CompactionBlock, Edit, LoopId, SessionId, Timestamp};
 use foldback_engine::StoreError;
-use foldback_engine::store::{Layout, Revision, StackPoint, StoredBlock};
+use foldback_engine::store::{Revision, StackPoint, StoredBlock};
+use tokio_postgres::Row;
 
 use super::error::Fault;
-use super::read::{layout, open};
+use super::read::{open, splice};
 use super::sessions::all_blocks;
 use super::{Parameters, query, tail};
 use crate::body::{self, corrupt};
-use crate::rows::{LoopRow, NO_BLOCK, SessionRow, as_row, chain, index, number, write_metadata};
+use crate::rows::{Listing, LoopRow, NO_BLOCK, SessionRow, as_row, index, write_metadata};
 
 pub(super) async fn commit(
     db: &Transaction<'_>,
@@ -22,19 +22,19 @@ pub(super) async fn commit(
     blocks: &[Arc<CompactionBlock>],
     now: Timestamp,
 ) -> Result<(), Fault> {
-    let mut layout = layout(db, session, target.top).await?;
+    let mut splice = splice(db, session, target.top).await?;
     let mut top = target.top;
-    for (position, block) in blocks.iter().enumerate() {
-        Layout::check(block, index(target.item_count))?;
-        layout = layout.with(block);
+    for block in blocks {
+        block.check(index(target.item_count)).map_err(StoreError::from)?;
+        splice = splice.with(block);
         let sql = "UPDATE sessions SET block_count = block_count + 1 WHERE id = $1 RETURNING block_count";
         let rows = query(db, sql, &[&session.key]).await?;
         let number = rows.first().map(|row| row.get::<_, i64>(0));
         let number = number.ok_or_else(|| corrupt("no session".to_owned()))?;
-        let (data, sealed) = (body::encode_block(block)?, body::encode_layout(&layout)?);
-        let (reach, is_joined) = (as_row(Layout::reach(block)), position > 0);
+        let (data, sealed) = (body::encode_block(block)?, body::encode_splice(&splice)?);
+        let (reach, is_joined) = (as_row(block.reach()), block.is_joined);
         let sql =
-            "INSERT INTO blocks (session, number, loop, parent, is_joined, reach, stored_at, data, layout)
+            "INSERT INTO blocks (session, number, loop, parent, is_joined, reach, stored_at, data, splice)
             VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)";
         let parameters: &Parameters<'_> =
             &[&session.key, &number, &target.key, &top, &is_joined, &reach, &now.0, &data, &sealed];
@@ -45,7 +45,7 @@ pub(super) async fn commit(
     if blocks.is_empty() {
         return Err(StoreError::InvalidBlock { why: NO_BLOCK.to_owned() }.into());
     }
-    put(db, target, (top, top)).await
+    put(db, &LoopRow { top, tip: top, ..target.clone() }).await
 }
 
 /// Answers how many bytes the items take in the tail.
@@ -87,25 +87,10 @@ pub(super) async fn list_handles(
     Ok(query(db, sql, &[&session.key, &number, &handles]).await?.len())
 }
 
-async fn put(
-    db: &Transaction<'_>,
-    target: &LoopRow,
-    (top, tip): (Option<i64>, Option<i64>),
-) -> Result<(), Fault> {
-    query(db, "UPDATE loops SET top = $2, tip = $3 WHERE id = $1", &[&target.key, &top, &tip]).await?;
+async fn put(db: &Transaction<'_>, target: &LoopRow) -> Result<(), Fault> {
+    let sql = "UPDATE loops SET top = $2, tip = $3 WHERE id = $1";
+    query(db, sql, &[&target.key, &target.top, &target.tip]).await?;
     Ok(())
-}
-
-pub(super) async fn undo(db: &Transaction<'_>, session: &SessionRow, target: &LoopRow) -> Result<(), Fault> {
-    let top = target.top.ok_or(StoreError::NothingTo { action: "undo" })?;
-    let below = all_blocks(db, session).await?.undone(top)?;
-    put(db, target, (below, target.tip)).await
-}
-
-pub(super) async fn redo(db: &Transaction<'_>, session: &SessionRow, target: &LoopRow) -> Result<(), Fault> {
-    let next = all_blocks(db, session).await?.redone(target.top, target.tip)?;
-    let next = next.ok_or(StoreError::NothingTo { action: "redo" })?;
-    put(db, target, (Some(next), target.tip)).await
 }
 
 pub(super) async fn set_stack(
@@ -114,23 +99,9 @@ pub(super) async fn set_stack(
     target: &LoopRow,
     point: StackPoint,
 ) -> Result<(), Fault> {
-    let (top, tip) = (point.top.map(|top| top.0 as i64), point.tip.map(|tip| tip.0 as i64));
-    let blocks = all_blocks(db, session).await?;
-    let missing = [top, tip].into_iter().flatten().find(|block| !blocks.parents.contains_key(block));
-    if let Some(block) = missing {
-        return Err(StoreError::NotFound { what: "block", id: block.to_string() }.into());
-    }
-    let way = chain(&blocks.parents, tip)?;
-    if top.is_some_and(|top| !way.contains(&top)) {
-        let why = "the newest block in force does not lie below the one redo leads to".to_owned();
-        return Err(StoreError::InvalidBlock { why }.into());
-    }
-    let furthest = way.iter().filter_map(|block| blocks.reaches.get(block)).max().copied().unwrap_or(0);
-    if furthest > target.item_count {
-        let (index, count) = (index(furthest), index(target.item_count));
-        return Err(StoreError::OutOfRange { what: "block with item", index, count }.into());
-    }
-    put(db, target, (top, tip)).await
+    let target = target.clone().at(point);
+    all_blocks(db, session).await?.check_stack(&target)?;
+    put(db, &target).await
 }
 
 pub(super) async fn list(
@@ -139,27 +110,10 @@ pub(super) async fn list(
     loop_id: &LoopId,
 ) -> Result<Vec<StoredBlock>, Fault> {
     let opened = open(db, session, loop_id).await?;
-    let parents = all_blocks(db, &opened.session).await?.parents;
-    let in_force: HashSet<i64> = chain(&parents, opened.row.top)?.into_iter().collect();
-    let inherited: HashSet<i64> = chain(&parents, opened.row.tip)?.into_iter().collect();
-    let sql = "SELECT number, loop, parent, stored_at, data, is_joined FROM blocks WHERE session = $1 ORDER BY number";
-    let mut blocks = Vec::new();
-    for row in query(db, sql, &[&opened.session.key]).await? {
-        let (block, holder): (i64, i64) = (row.get(0), row.get(1));
-        if holder != opened.row.key && !in_force.contains(&block) && !inherited.contains(&block) {
-            continue;
-        }
-        let holder = opened.loops.get(&holder);
-        let holder = holder.ok_or_else(|| corrupt(format!("the loop of block {block} is missing")))?;
-        blocks.push(StoredBlock {
-            number: number(block),
-            loop_id: holder.name.as_str().into(),
-            parent: row.get::<_, Option<i64>>(2).map(number),
-            is_joined: row.get(5),
-            is_in_force: in_force.contains(&block),
-            stored_at: Timestamp(row.get(3)),
-            block: Arc::new(body::decode_block(row.get(4))?),
-        });
-    }
-    Ok(blocks)
+    let listing = Listing::of(&opened.loops, &opened.row, &all_blocks(db, &opened.session).await?)?;
+    let sql = "SELECT number, loop, parent, stored_at, data FROM blocks WHERE session = $1 ORDER BY number";
+    let rows = query(db, sql, &[&opened.session.key]).await?;
+    let listed = rows.iter().filter(|row| listing.has(row.get(0), row.get(1)));
+    let stored = |row: &Row| listing.stored((row.get(0), row.get(1), row.get(2), row.get(3)), row.get(4));
+    Ok(listed.map(stored).collect::<Result<_, _>>()?)
 }

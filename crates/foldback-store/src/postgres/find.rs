@@ -4,13 +4,13 @@ use std::collections::HashMap;
 use std::ops::Range;
 
 use deadpool_postgres::Transaction;
-use foldback_core::{Handle, Item, LoopId, SessionId, Text};
+use foldback_core::{Handle, Item, LoopId, SessionId, Splice, Text};
 use foldback_engine::StoreError;
-use foldback_engine::store::{Layout, Place, SearchAnswer, SearchHit, SearchQuery};
+use foldback_engine::store::{Place, SearchAnswer, SearchHit, SearchQuery};
 use tokio_postgres::Row;
 
 use super::error::Fault;
-use super::read::{BodyRow, layout, open, with_bodies};
+use super::read::{BodyRow, open, splice, with_bodies};
 use super::sessions::{all_blocks, find};
 use super::{Parameters, query, query_opt, tail};
 use crate::body;
@@ -142,7 +142,7 @@ pub(super) async fn search(db: &Transaction<'_>, asked: &SearchQuery) -> Result<
         None => None,
     };
     let (sought, mut walk) = begin(db, &search, asked, session).await?;
-    let mut places = Places { db, session, layouts: HashMap::new() };
+    let mut places = Places { db, session, splices: HashMap::new() };
     let mut hits: Vec<(i64, SearchHit)> = Vec::new();
     let (mut limit, mut read_max) = (BATCH_ITEMS, BATCH_ITEMS);
     while search.wants_more(hits.len())
@@ -340,7 +340,7 @@ async fn fitting(
 struct Places<'c> {
     db: &'c Transaction<'c>,
     session: Option<i64>,
-    layouts: HashMap<i64, Layout>,
+    splices: HashMap<i64, Splice>,
 }
 
 impl Places<'_> {
@@ -368,10 +368,10 @@ impl Places<'_> {
     async fn hit(&mut self, row: &Row, item: &Item) -> Result<SearchHit, Fault> {
         let session = SessionRow { key: row.get(2), version: version(row.get(3)) };
         let (loop_key, position): (i64, usize) = (row.get(4), as_index(row.get(7)));
-        if !self.layouts.contains_key(&loop_key) {
-            self.layouts.insert(loop_key, layout(self.db, &session, row.get(6)).await?);
+        if !self.splices.contains_key(&loop_key) {
+            self.splices.insert(loop_key, splice(self.db, &session, row.get(6)).await?);
         }
-        let is_visible = self.layouts.get(&loop_key).is_none_or(|layout| layout.is_visible(position));
+        let is_visible = self.splices.get(&loop_key).is_none_or(|splice| splice.is_visible(position));
         Ok(SearchHit {
             session: row.get::<_, String>(1).into(),
             loop_id: row.get::<_, String>(5).into(),

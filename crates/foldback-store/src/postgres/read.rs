@@ -5,9 +5,9 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use deadpool_postgres::Transaction;
-use foldback_core::{Item, LoopId, SessionId};
+use foldback_core::{Item, LoopId, SessionId, Splice};
 use foldback_engine::StoreError;
-use foldback_engine::store::{Head, Layout};
+use foldback_engine::store::Head;
 use tokio_postgres::Row;
 
 use super::error::Fault;
@@ -40,25 +40,24 @@ pub(super) async fn open(
 
 pub(super) async fn head(db: &Transaction<'_>, session: &SessionId, loop_id: &LoopId) -> Result<Head, Fault> {
     let opened = open(db, session, loop_id).await?;
-    let layout = layout(db, &opened.session, opened.row.top).await?;
+    let splice = splice(db, &opened.session, opened.row.top).await?;
     let item_count = index(opened.row.item_count);
-    let ranges = layout.visible(item_count);
-    let items = load(db, &opened, &ranges).await?;
-    let visible = ranges.into_iter().flatten().zip(items).collect();
-    Ok(Head { version: opened.session.version, item_count, stack: opened.row.stack(), layout, visible })
+    let ranges = splice.visible(item_count);
+    let visible = load(db, &opened, &ranges).await?;
+    Ok(Head { version: opened.session.version, item_count, stack: opened.row.stack(), splice, visible })
 }
 
 /// What the blocks up to `top` come to.
-pub(super) async fn layout(
+pub(super) async fn splice(
     db: &Transaction<'_>,
     session: &SessionRow,
     top: Option<i64>,
-) -> Result<Layout, Fault> {
-    let Some(top) = top else { return Ok(Layout::default()) };
-    let sql = "SELECT layout FROM blocks WHERE session = $1 AND number = $2";
+) -> Result<Splice, Fault> {
+    let Some(top) = top else { return Ok(Splice::default()) };
+    let sql = "SELECT splice FROM blocks WHERE session = $1 AND number = $2";
     let row = query_opt(db, sql, &[&session.key, &top]).await?;
     let row = row.ok_or_else(|| corrupt(format!("block {top} is missing")))?;
-    Ok(body::decode_layout(row.get(0))?)
+    Ok(body::decode_splice(row.get(0))?)
 }
 
 /// Where a body lies.

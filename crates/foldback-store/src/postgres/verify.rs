@@ -3,9 +3,9 @@
 use std::collections::HashMap;
 
 use deadpool_postgres::Transaction;
-use foldback_core::Handle;
+use foldback_core::{Handle, Splice};
 use foldback_engine::StoreError;
-use foldback_engine::store::{Layout, Problem, ProblemKind, Repairs, VerifyReport};
+use foldback_engine::store::{Problem, ProblemKind, Repairs, VerifyReport};
 
 use super::blocks::list_handles;
 use super::error::Fault;
@@ -97,16 +97,16 @@ impl Inspection<'_> {
         Ok(())
     }
 
-    /// Every block can be read, stands on another, and its layout is what they come to. Answers the
+    /// Every block can be read, stands on another, and its splice is what they come to. Answers the
     /// parent and the reach of each.
     async fn blocks(
         &mut self,
         session: &SessionRow,
         name: &str,
     ) -> Result<HashMap<i64, (Option<i64>, i64)>, Fault> {
-        let mut layouts: HashMap<i64, Layout> = HashMap::new();
+        let mut splices: HashMap<i64, Splice> = HashMap::new();
         let mut facts = HashMap::new();
-        let sql = "SELECT number, parent, reach, data, layout FROM blocks WHERE session = $1 ORDER BY number";
+        let sql = "SELECT number, parent, reach, data, splice FROM blocks WHERE session = $1 ORDER BY number";
         for row in query(self.db, sql, &[&session.key]).await? {
             let (number, parent): (i64, Option<i64>) = (row.get(0), row.get(1));
             let place = format!("session {name}, block {number}");
@@ -117,24 +117,24 @@ impl Inspection<'_> {
                     continue;
                 }
             };
-            let below = match parent.map(|parent| layouts.get(&parent)) {
-                None => Layout::default(),
-                Some(Some(layout)) => layout.clone(),
+            let below = match parent.map(|parent| splices.get(&parent)) {
+                None => Splice::default(),
+                Some(Some(splice)) => splice.clone(),
                 Some(None) => {
                     self.found(ProblemKind::Block, format!("{place} stands on one that is missing"), false);
                     continue;
                 }
             };
-            let layout = below.with(&block);
-            if body::decode_layout(row.get(4)).ok().as_ref() != Some(&layout) {
-                let sql = "UPDATE blocks SET layout = $3 WHERE session = $1 AND number = $2";
-                query(self.db, sql, &[&session.key, &number, &body::encode_layout(&layout)?]).await?;
-                self.found(ProblemKind::Layout, place.clone(), true);
+            let splice = below.with(&block);
+            if body::decode_splice(row.get(4)).ok().as_ref() != Some(&splice) {
+                let sql = "UPDATE blocks SET splice = $3 WHERE session = $1 AND number = $2";
+                query(self.db, sql, &[&session.key, &number, &body::encode_splice(&splice)?]).await?;
+                self.found(ProblemKind::Splice, place.clone(), true);
             }
             if list_handles(self.db, session, number, &block).await? > 0 {
                 self.found(ProblemKind::Handle, format!("{place} has handles that are not listed"), true);
             }
-            layouts.insert(number, layout);
+            splices.insert(number, splice);
             facts.insert(number, (parent, row.get(2)));
         }
         Ok(facts)

@@ -1,20 +1,19 @@
 //! Blocks: all are kept, some are in force.
 
-use std::collections::HashSet;
 use std::sync::Arc;
 
 use foldback_core::{CompactionBlock, Edit, Item, LoopId, SessionId, Timestamp};
 use foldback_engine::StoreError;
-use foldback_engine::store::{Layout, Revision, StackPoint, StoredBlock, Version};
+use foldback_engine::store::{Revision, StackPoint, StoredBlock, Version};
 use rusqlite::{Connection, Transaction, params};
 
 use super::error::Fault;
-use super::read::{layout, open};
+use super::read::{open, splice};
 use super::sessions::{all_blocks, change, find_loop};
 use super::tail::Stamp;
 use super::{Spot, tail};
-use crate::body::{self, corrupt};
-use crate::rows::{LoopRow, NO_BLOCK, SessionRow, as_row, chain, index, number, write_metadata};
+use crate::body;
+use crate::rows::{Listing, LoopRow, NO_BLOCK, SessionRow, as_row, index, write_metadata};
 use crate::tail::pieces;
 
 pub(super) fn commit(
@@ -74,7 +73,7 @@ pub(super) fn revise(
     })
 }
 
-/// Adds the blocks of one compaction on top of those that a loop has in force.
+/// Adds blocks on top of those that a loop has in force.
 fn add(
     change: &Transaction<'_>,
     session: &SessionRow,
@@ -82,15 +81,15 @@ fn add(
     blocks: &[Arc<CompactionBlock>],
     now: Timestamp,
 ) -> Result<(), Fault> {
-    let mut layout = layout(change, session, target.top)?;
+    let mut splice = splice(change, session, target.top)?;
     let mut top = target.top;
-    for (position, block) in blocks.iter().enumerate() {
-        Layout::check(block, index(target.item_count))?;
-        layout = layout.with(block);
+    for block in blocks {
+        block.check(index(target.item_count)).map_err(StoreError::from)?;
+        splice = splice.with(block);
         let number = next_number(change, session)?;
         change
             .prepare_cached(
-                "INSERT INTO blocks (session, number, loop, parent, is_joined, reach, stored_at, data, layout)
+                "INSERT INTO blocks (session, number, loop, parent, is_joined, reach, stored_at, data, splice)
                  VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
             )?
             .execute(params![
@@ -98,11 +97,11 @@ fn add(
                 number,
                 target.key,
                 top,
-                position > 0,
-                as_row(Layout::reach(block)),
+                block.is_joined,
+                as_row(block.reach()),
                 now.0,
                 body::encode_block(block)?,
-                body::encode_layout(&layout)?
+                body::encode_splice(&splice)?
             ])?;
         list_handles(change, session, number, block)?;
         top = Some(number);
@@ -110,7 +109,7 @@ fn add(
     if blocks.is_empty() {
         return Err(StoreError::InvalidBlock { why: NO_BLOCK.to_owned() }.into());
     }
-    put(change, target, (top, top))
+    put(change, &LoopRow { top, tip: top, ..target.clone() })
 }
 
 fn next_number(change: &Transaction<'_>, session: &SessionRow) -> Result<i64, Fault> {
@@ -139,33 +138,10 @@ pub(super) fn list_handles(
     Ok(())
 }
 
-fn put(
-    change: &Transaction<'_>,
-    target: &LoopRow,
-    (top, tip): (Option<i64>, Option<i64>),
-) -> Result<(), Fault> {
-    change.execute("UPDATE loops SET top = ?2, tip = ?3 WHERE id = ?1", params![target.key, top, tip])?;
+fn put(change: &Transaction<'_>, target: &LoopRow) -> Result<(), Fault> {
+    let sql = "UPDATE loops SET top = ?2, tip = ?3 WHERE id = ?1";
+    change.execute(sql, params![target.key, target.top, target.tip])?;
     Ok(())
-}
-
-pub(super) fn undo(db: &mut Connection, at: &Spot, now: Timestamp) -> Result<Version, Fault> {
-    let (version, ()) = change(db, &at.session, at.version, now, |change, session| {
-        let target = find_loop(change, session, &at.loop_id)?;
-        let top = target.top.ok_or(StoreError::NothingTo { action: "undo" })?;
-        let below = all_blocks(change, session)?.undone(top)?;
-        put(change, &target, (below, target.tip))
-    })?;
-    Ok(version)
-}
-
-pub(super) fn redo(db: &mut Connection, at: &Spot, now: Timestamp) -> Result<Version, Fault> {
-    let (version, ()) = change(db, &at.session, at.version, now, |change, session| {
-        let target = find_loop(change, session, &at.loop_id)?;
-        let next = all_blocks(change, session)?.redone(target.top, target.tip)?;
-        let next = next.ok_or(StoreError::NothingTo { action: "redo" })?;
-        put(change, &target, (Some(next), target.tip))
-    })?;
-    Ok(version)
 }
 
 pub(super) fn set_stack(
@@ -175,24 +151,9 @@ pub(super) fn set_stack(
     now: Timestamp,
 ) -> Result<Version, Fault> {
     let (version, ()) = change(db, &at.session, at.version, now, |change, session| {
-        let target = find_loop(change, session, &at.loop_id)?;
-        let (top, tip) = (point.top.map(|top| top.0 as i64), point.tip.map(|tip| tip.0 as i64));
-        let blocks = all_blocks(change, session)?;
-        let missing = [top, tip].into_iter().flatten().find(|block| !blocks.parents.contains_key(block));
-        if let Some(block) = missing {
-            return Err(StoreError::NotFound { what: "block", id: block.to_string() }.into());
-        }
-        let way = chain(&blocks.parents, tip)?;
-        if top.is_some_and(|top| !way.contains(&top)) {
-            let why = "the newest block in force does not lie below the one redo leads to".to_owned();
-            return Err(StoreError::InvalidBlock { why }.into());
-        }
-        let furthest = way.iter().filter_map(|block| blocks.reaches.get(block)).max().copied().unwrap_or(0);
-        if furthest > target.item_count {
-            let (index, count) = (index(furthest), index(target.item_count));
-            return Err(StoreError::OutOfRange { what: "block with item", index, count }.into());
-        }
-        put(change, &target, (top, tip))
+        let target = find_loop(change, session, &at.loop_id)?.at(point);
+        all_blocks(change, session)?.check_stack(&target)?;
+        put(change, &target)
     })?;
     Ok(version)
 }
@@ -204,31 +165,17 @@ pub(super) fn list(
 ) -> Result<Vec<StoredBlock>, Fault> {
     let read = db.transaction()?;
     let opened = open(&read, session, loop_id)?;
-    let parents = all_blocks(&read, &opened.session)?.parents;
-    let in_force: HashSet<i64> = chain(&parents, opened.row.top)?.into_iter().collect();
-    let inherited: HashSet<i64> = chain(&parents, opened.row.tip)?.into_iter().collect();
+    let listing = Listing::of(&opened.loops, &opened.row, &all_blocks(&read, &opened.session)?)?;
     let mut statement = read.prepare_cached(
-        "SELECT number, loop, parent, stored_at, data, is_joined FROM blocks WHERE session = ?1 ORDER BY number",
+        "SELECT number, loop, parent, stored_at, data FROM blocks WHERE session = ?1 ORDER BY number",
     )?;
     let mut rows = statement.query([opened.session.key])?;
     let mut blocks = Vec::new();
     while let Some(row) = rows.next()? {
-        let (block, holder): (i64, i64) = (row.get(0)?, row.get(1)?);
-        if holder != opened.row.key && !in_force.contains(&block) && !inherited.contains(&block) {
-            continue;
+        if listing.has(row.get(0)?, row.get(1)?) {
+            let columns = (row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?);
+            blocks.push(listing.stored(columns, &row.get::<_, Vec<u8>>(4)?)?);
         }
-        let holder = opened.loops.get(&holder);
-        let holder = holder.ok_or_else(|| corrupt(format!("the loop of block {block} is missing")))?;
-        let data: Vec<u8> = row.get(4)?;
-        blocks.push(StoredBlock {
-            number: number(block),
-            loop_id: holder.name.as_str().into(),
-            parent: row.get::<_, Option<i64>>(2)?.map(number),
-            is_joined: row.get(5)?,
-            is_in_force: in_force.contains(&block),
-            stored_at: Timestamp(row.get(3)?),
-            block: Arc::new(body::decode_block(&data)?),
-        });
     }
     Ok(blocks)
 }

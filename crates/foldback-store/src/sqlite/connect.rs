@@ -18,12 +18,11 @@ const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
 /// Bytes that a connection keeps of the file.
 const CACHE_KIBIBYTES: i64 = 32 * 1024;
 
-/// Opens the file as the options say, and brings it up to date where it may be written.
+/// Opens the file as the options say, and makes the tables where there are none.
 pub(super) fn connect(path: &Path, options: &SqliteOptions) -> Result<Connection, Fault> {
     if options.access == Access::Read {
         let connection = reading_connection(path)?;
         schema::begin(&connection)?;
-        schema::expect_newest(&connection)?;
         return Ok(connection);
     }
     match connect_to_write(path, options) {
@@ -50,7 +49,7 @@ fn connect_to_write(path: &Path, options: &SqliteOptions) -> Result<Connection, 
             |_| Ok(()),
         )?;
     }
-    schema::migrate(&mut connection, schema::VERSION)?;
+    schema::create(&mut connection)?;
     Ok(connection)
 }
 

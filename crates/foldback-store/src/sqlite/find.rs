@@ -2,14 +2,14 @@
 
 use std::collections::HashMap;
 
-use foldback_core::{Handle, Item, LoopId, SessionId};
+use foldback_core::{Handle, Item, LoopId, SessionId, Splice};
 use foldback_engine::StoreError;
-use foldback_engine::store::{Layout, Place, SearchAnswer, SearchHit, SearchQuery};
+use foldback_engine::store::{Place, SearchAnswer, SearchHit, SearchQuery};
 use rusqlite::{Connection, OptionalExtension, TransactionBehavior, params};
 
 use super::error::Fault;
 use super::packs::{BodyReader, BodyRow};
-use super::read::{layout, open};
+use super::read::{open, splice};
 use super::sessions::{all_blocks, find};
 use super::tail;
 use super::words::{Asked, indexed as indexed_text};
@@ -106,7 +106,7 @@ pub(super) fn search(db: &mut Connection, query: &SearchQuery) -> Result<SearchA
     let read = db.transaction()?;
     let session = query.session.as_ref().map(|session| find(&read, session)).transpose()?;
     let mut places =
-        Places { db: &read, session: session.as_ref().map(|row| row.key), layouts: HashMap::new() };
+        Places { db: &read, session: session.as_ref().map(|row| row.key), splices: HashMap::new() };
     let mut reader = BodyReader::new(&read);
     let mut hits = Vec::new();
     let (asked, mut walk) = Asked::new(&read, &search, query, session.as_ref())?;
@@ -184,7 +184,7 @@ fn candidates(
 struct Places<'c> {
     db: &'c Connection,
     session: Option<i64>,
-    layouts: HashMap<i64, Option<Layout>>,
+    splices: HashMap<i64, Option<Splice>>,
 }
 
 impl Places<'_> {
@@ -214,12 +214,12 @@ impl Places<'_> {
             return Ok(None);
         };
         let position = as_index(position);
-        if !self.layouts.contains_key(&loop_key) {
-            let in_force = top.map(|_| layout(self.db, &session, top)).transpose()?;
-            self.layouts.insert(loop_key, in_force);
+        if !self.splices.contains_key(&loop_key) {
+            let in_force = top.map(|_| splice(self.db, &session, top)).transpose()?;
+            self.splices.insert(loop_key, in_force);
         }
-        let is_visible = match self.layouts.get(&loop_key) {
-            Some(Some(layout)) => layout.is_visible(position),
+        let is_visible = match self.splices.get(&loop_key) {
+            Some(Some(splice)) => splice.is_visible(position),
             Some(None) | None => true,
         };
         Ok(Some(SearchHit {

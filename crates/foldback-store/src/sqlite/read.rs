@@ -3,9 +3,9 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use foldback_core::{Item, LoopId, SessionId};
+use foldback_core::{Item, LoopId, SessionId, Splice};
 use foldback_engine::StoreError;
-use foldback_engine::store::{Head, Layout};
+use foldback_engine::store::Head;
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::error::Fault;
@@ -33,26 +33,25 @@ pub(super) fn open(db: &Connection, session: &SessionId, loop_id: &LoopId) -> Re
 pub(super) fn head(db: &mut Connection, session: &SessionId, loop_id: &LoopId) -> Result<Head, Fault> {
     let read = db.transaction()?;
     let opened = open(&read, session, loop_id)?;
-    let layout = layout(&read, &opened.session, opened.row.top)?;
+    let splice = splice(&read, &opened.session, opened.row.top)?;
     let item_count = index(opened.row.item_count);
     let mut bodies = BodyReader::new(&read);
     let mut visible = Vec::new();
-    for range in layout.visible(item_count) {
-        let items = load(&read, &opened, &range, &mut bodies)?;
-        visible.extend(range.zip(items));
+    for range in splice.visible(item_count) {
+        visible.extend(load(&read, &opened, &range, &mut bodies)?);
     }
-    Ok(Head { version: opened.session.version, item_count, stack: opened.row.stack(), layout, visible })
+    Ok(Head { version: opened.session.version, item_count, stack: opened.row.stack(), splice, visible })
 }
 
 /// What the blocks up to `top` come to.
-pub(super) fn layout(db: &Connection, session: &SessionRow, top: Option<i64>) -> Result<Layout, Fault> {
-    let Some(top) = top else { return Ok(Layout::default()) };
+pub(super) fn splice(db: &Connection, session: &SessionRow, top: Option<i64>) -> Result<Splice, Fault> {
+    let Some(top) = top else { return Ok(Splice::default()) };
     let data: Option<Vec<u8>> = db
-        .prepare_cached("SELECT layout FROM blocks WHERE session = ?1 AND number = ?2")?
+        .prepare_cached("SELECT splice FROM blocks WHERE session = ?1 AND number = ?2")?
         .query_row([session.key, top], |row| row.get(0))
         .optional()?;
     let data = data.ok_or_else(|| corrupt(format!("block {top} is missing")))?;
-    Ok(body::decode_layout(&data)?)
+    Ok(body::decode_splice(&data)?)
 }
 
 pub(super) fn items(

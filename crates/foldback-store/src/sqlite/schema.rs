@@ -1,24 +1,18 @@
-//! The tables, and how older ones become the newest.
+//! The tables.
 
 use foldback_engine::StoreError;
 use rusqlite::{Connection, TransactionBehavior};
 
 use super::error::Fault;
+use crate::rows::SCHEMA_VERSION;
 
 /// Says in the file's header that it is ours: "fold".
 const APPLICATION_ID: i32 = 0x666f_6c64;
 
-/// The newest version.
-pub(super) const VERSION: u32 = MIGRATIONS.len() as u32;
+/// The version of a file without tables.
+const NO_TABLES: u32 = 0;
 
-/// What makes each version out of the one before. Released ones are never changed.
-const MIGRATIONS: [&str; 5] = [
-    include_str!("schema/1.sql"),
-    include_str!("schema/2.sql"),
-    include_str!("schema/3.sql"),
-    include_str!("schema/4.sql"),
-    include_str!("schema/5.sql"),
-];
+const TABLES: &str = include_str!("schema.sql");
 
 /// Looks at a file before anything in it is changed.
 pub(super) fn begin(connection: &Connection) -> Result<(), Fault> {
@@ -29,41 +23,32 @@ pub(super) fn begin(connection: &Connection) -> Result<(), Fault> {
         let why = "it is a database with other tables".to_owned();
         return Err(StoreError::NotAStore { location, why }.into());
     }
-    if tables == 0 && !connection.is_readonly("main")? {
+    match version(connection)? {
+        SCHEMA_VERSION => Ok(()),
+        NO_TABLES if connection.is_readonly("main")? => {
+            let location = connection.path().unwrap_or_default().to_owned();
+            Err(StoreError::ReadOnly { location }.into())
+        }
         // Only possible while the file is empty.
-        connection.pragma_update(None, "auto_vacuum", "INCREMENTAL")?;
+        NO_TABLES => Ok(connection.pragma_update(None, "auto_vacuum", "INCREMENTAL")?),
+        found => Err(StoreError::OtherVersion { found, known: SCHEMA_VERSION }.into()),
     }
-    Ok(())
 }
 
-/// Brings the tables to a version, all steps in one transaction: it happens or it does not, whenever
-/// the process ends. Several processes may try at once.
-pub(super) fn migrate(connection: &mut Connection, target: u32) -> Result<(), Fault> {
-    if version(connection)? == target {
+/// Makes the tables where there are none, in one transaction: it happens or it does not, whenever the
+/// process ends. Several processes may try at once.
+pub(super) fn create(connection: &mut Connection) -> Result<(), Fault> {
+    if version(connection)? != NO_TABLES {
         return Ok(());
     }
     let change = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-    let found = version(&change)?;
-    if found > target {
-        return Err(StoreError::TooNew { found, known: target }.into());
+    if version(&change)? == NO_TABLES {
+        change.execute_batch(TABLES)?;
+        change.pragma_update(None, "application_id", APPLICATION_ID)?;
+        change.pragma_update(None, "user_version", SCHEMA_VERSION)?;
+        change.commit()?;
     }
-    for migration in &MIGRATIONS[found as usize..target as usize] {
-        change.execute_batch(migration)?;
-    }
-    change.pragma_update(None, "application_id", APPLICATION_ID)?;
-    change.pragma_update(None, "user_version", target)?;
-    change.commit()?;
     Ok(())
-}
-
-/// Refuses a store that would have to be brought up to date first.
-pub(super) fn expect_newest(connection: &Connection) -> Result<(), Fault> {
-    let location = connection.path().unwrap_or_default().to_owned();
-    match version(connection)? {
-        VERSION => Ok(()),
-        found if found > VERSION => Err(StoreError::TooNew { found, known: VERSION }.into()),
-        _ => Err(StoreError::ReadOnly { location }.into()),
-    }
 }
 
 fn version(connection: &Connection) -> Result<u32, Fault> {

@@ -2,9 +2,9 @@
 
 use std::collections::HashMap;
 
-use foldback_core::Handle;
+use foldback_core::{Handle, Splice};
 use foldback_engine::StoreError;
-use foldback_engine::store::{Layout, Problem, ProblemKind, Repairs, VerifyReport};
+use foldback_engine::store::{Problem, ProblemKind, Repairs, VerifyReport};
 use rusqlite::{Connection, Transaction, TransactionBehavior, params};
 
 use super::blocks::list_handles;
@@ -112,13 +112,13 @@ impl Inspection<'_> {
         Ok(())
     }
 
-    /// Every block can be read, stands on another, and its layout is what they come to.
+    /// Every block can be read, stands on another, and its splice is what they come to.
     fn blocks(&mut self, session: &SessionRow, name: &str) -> Result<HashMap<i64, BlockFacts>, Fault> {
         let change = self.change;
-        let mut layouts: HashMap<i64, Layout> = HashMap::new();
+        let mut splices: HashMap<i64, Splice> = HashMap::new();
         let mut facts = HashMap::new();
         let mut statement = change.prepare(
-            "SELECT number, parent, reach, data, layout FROM blocks WHERE session = ?1 ORDER BY number",
+            "SELECT number, parent, reach, data, splice FROM blocks WHERE session = ?1 ORDER BY number",
         )?;
         let mut rows = statement.query([session.key])?;
         while let Some(row) = rows.next()? {
@@ -131,27 +131,27 @@ impl Inspection<'_> {
                     continue;
                 }
             };
-            let below = match parent.map(|parent| layouts.get(&parent)) {
-                None => Layout::default(),
-                Some(Some(layout)) => layout.clone(),
+            let below = match parent.map(|parent| splices.get(&parent)) {
+                None => Splice::default(),
+                Some(Some(splice)) => splice.clone(),
                 Some(None) => {
                     let what = format!("session {name}, block {number} stands on one that is missing");
                     self.found(ProblemKind::Block, what, false);
                     continue;
                 }
             };
-            let layout = below.with(&block);
-            if body::decode_layout(&stored).ok().as_ref() != Some(&layout) {
+            let splice = below.with(&block);
+            if body::decode_splice(&stored).ok().as_ref() != Some(&splice) {
                 if self.repairs() {
-                    let sealed = body::encode_layout(&layout)?;
-                    let sql = "UPDATE blocks SET layout = ?3 WHERE session = ?1 AND number = ?2";
+                    let sealed = body::encode_splice(&splice)?;
+                    let sql = "UPDATE blocks SET splice = ?3 WHERE session = ?1 AND number = ?2";
                     change.execute(sql, params![session.key, number, sealed])?;
                 }
                 let what = format!("session {name}, block {number}");
-                self.found(ProblemKind::Layout, what, self.repairs());
+                self.found(ProblemKind::Splice, what, self.repairs());
             }
             self.handles(session, name, number, &block)?;
-            layouts.insert(number, layout);
+            splices.insert(number, splice);
             facts.insert(number, BlockFacts { parent, reach });
         }
         Ok(facts)

@@ -9,6 +9,5 @@
 mod conformance;
 mod encrypted;
 mod kill;
-mod old;
 mod stored_session;
 mod undo_repairs;

@@ -78,10 +78,14 @@ fn the_record_is_never_overwritten_and_undo_gives_the_original_back() {
         let view = compact(&View::of(&transcript), &strategy, &budget(3_000));
         let behind: Vec<&Arc<Item>> = view.transcript().items().collect();
         assert!(behind.iter().zip(&recorded).all(|(kept, item)| Arc::ptr_eq(kept, item)), "{told}");
-        let Some((undone, block)) = view.overlay().undo() else { continue };
+        let Some((undone, taken_off)) = view.overlay().undo() else { continue };
         let restored = View::through(&transcript, &undone).unwrap();
         assert!(restored.items().zip(&recorded).all(|(kept, item)| Arc::ptr_eq(kept, item)), "{told}");
-        assert_eq!((restored.len(), restored.tokens()), (transcript.len(), block.tokens_before), "{told}");
+        assert_eq!(
+            (restored.len(), restored.tokens()),
+            (transcript.len(), taken_off[0].tokens_before),
+            "{told}"
+        );
     }
 }
 

@@ -9,6 +9,7 @@ use foldback_core::{
 };
 use foldback_engine::store::{
     At, Job, JobOutcome, JobState, NewLoop, NewSession, Origin, Page, Repairs, Retention, Version, recall,
+    redo, undo,
 };
 use foldback_engine::{Store, StoreError};
 use foldback_store::archive;
@@ -134,11 +135,13 @@ pub(crate) async fn undo_after_undo_restores_every_earlier_view(store: &dyn Stor
     }
     assert!(views.windows(2).all(|pair| pair[0] != pair[1]), "every compaction changes something");
     for view in views.iter().rev().skip(1) {
-        version = store.undo(&At { session: &session, loop_id: &loop_id, version }).await.unwrap();
+        version = undo(store, &At { session: &session, loop_id: &loop_id, version }, &Transcript::default())
+            .await
+            .unwrap();
         assert_eq!(store.head(&session, &loop_id).await.unwrap().context(), *view);
     }
     for view in views.iter().skip(1) {
-        version = store.redo(&At { session: &session, loop_id: &loop_id, version }).await.unwrap();
+        version = redo(store, &At { session: &session, loop_id: &loop_id, version }).await.unwrap();
         assert_eq!(store.head(&session, &loop_id).await.unwrap().context(), *view);
     }
 }
@@ -153,12 +156,12 @@ pub(crate) async fn a_compaction_of_several_blocks_is_undone_in_one_step(store: 
     let (version, second) = fold(store, version, 8).await;
     let after = store.head(&session, &loop_id).await.unwrap().context();
     let at = |version| At { session: &session, loop_id: &loop_id, version };
-    let version = store.undo(&at(version)).await.unwrap();
-    let version = store.undo(&at(version)).await.unwrap();
+    let version = undo(store, &at(version), &Transcript::default()).await.unwrap();
+    let version = undo(store, &at(version), &Transcript::default()).await.unwrap();
     assert_eq!(store.head(&session, &loop_id).await.unwrap().context(), before);
     let nothing = store.commit(&at(version), &[]).await;
     assert!(matches!(nothing, Err(StoreError::InvalidBlock { .. })), "{nothing:?}");
-    let version = store.commit(&at(version), &[first, second]).await.unwrap();
+    let version = store.commit(&at(version), &CompactionBlock::joined(vec![first, second])).await.unwrap();
     assert_eq!(store.head(&session, &loop_id).await.unwrap().context(), after);
     let early = NewLoop {
         id: "early".into(),
@@ -169,15 +172,15 @@ pub(crate) async fn a_compaction_of_several_blocks_is_undone_in_one_step(store: 
     let version = store.begin_loop(&session, version, &early).await.unwrap();
     let branched = store.head(&session, &"early".into()).await.unwrap();
     assert_eq!(branched.stack.top.map(|top| top.0), Some(1), "half a compaction is not in force");
-    let version = store.undo(&at(version)).await.unwrap();
+    let version = undo(store, &at(version), &Transcript::default()).await.unwrap();
     assert_eq!(store.head(&session, &loop_id).await.unwrap().context(), before, "in one step");
-    store.redo(&at(version)).await.unwrap();
+    redo(store, &at(version)).await.unwrap();
     assert_eq!(store.head(&session, &loop_id).await.unwrap().context(), after, "in one step");
     archive::backup(store, &mut archived).await.unwrap();
     store.delete(&session).await.unwrap();
     archive::restore(store, archived.as_slice()).await.unwrap();
     let version = store.session(&session).await.unwrap().version;
-    store.undo(&at(version)).await.unwrap();
+    undo(store, &at(version), &Transcript::default()).await.unwrap();
     assert_eq!(store.head(&session, &loop_id).await.unwrap().context(), before, "after a restore too");
 }
 
@@ -273,7 +276,7 @@ pub(crate) async fn a_fold_is_recalled_as_it_was_recorded(store: &dyn Store, _: 
     let handle = folded_handle(&block);
     let recorded = Recalled::Items(items[..12].to_vec());
     assert_eq!(recall(store, &session, &loop_id, &handle).await, Ok(recorded.clone()));
-    store.undo(&At { session: &session, loop_id: &loop_id, version }).await.unwrap();
+    undo(store, &At { session: &session, loop_id: &loop_id, version }, &Transcript::default()).await.unwrap();
     assert_eq!(recall(store, &session, &loop_id, &handle).await, Ok(recorded), "after undo");
     let unit = Handle::of_item(5, &items[5].id);
     let recalled = recall(store, &session, &loop_id, &unit).await;
@@ -422,7 +425,7 @@ pub(crate) async fn a_store_restored_from_a_backup_is_the_same(store: &dyn Store
     let (version, _) = fold(store, version, 6).await;
     let (session, loop_id) = (session(), main_loop());
     let at = At { session: &session, loop_id: &loop_id, version };
-    let version = store.undo(&at).await.unwrap();
+    let version = undo(store, &at, &Transcript::default()).await.unwrap();
     let version = store.append_original(&At { version, ..at }, 0, b"\x00\xff bytes \n").await.unwrap();
     let begun = NewLoop {
         id: "branch".into(),

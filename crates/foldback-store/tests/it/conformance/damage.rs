@@ -1,18 +1,17 @@
-//! SQLite files that are older, newer, damaged, full or not to be written.
+//! SQLite files that are of another version, damaged, full or not to be written.
 
 use std::path::Path;
 use std::sync::Arc;
 
 use foldback_core::{Handle, Item, LoopId, Metadata, SessionId};
 use foldback_engine::store::{
-    At, NewLoop, NewSession, Origin, Place, ProblemKind, Repairs, Retention, SearchQuery, Version,
+    At, NewLoop, NewSession, Origin, Place, ProblemKind, Repairs, Retention, Version,
 };
 use foldback_engine::{Store, StoreError};
 use foldback_store::{Access, SqliteOptions, SqliteStore};
 use rusqlite::Connection;
 
 use crate::conformance::sqlite::runtime;
-use crate::old::{self, Held, SCHEMAS};
 
 /// How often a test looks whether the background has done something.
 const LOOKS_MAX: usize = 200_000;
@@ -42,64 +41,6 @@ async fn appended(path: &Path, items: &[Arc<Item>]) -> (SqliteStore, Version) {
     let at = At { session: &session, loop_id: &loop_id, version };
     let version = store.append(&at, items).await.unwrap();
     (store, version)
-}
-
-/// A file as an earlier version made it, of what is in one of the newest.
-fn made_by(version: usize, newest: &Path, held: &Held, path: &Path) {
-    old::file(version, newest, path).unwrap();
-    let db = Connection::open(path).unwrap();
-    if version == 2 {
-        // Indexed as that version did it: word by word.
-        let text = "INSERT INTO search (rowid, text) VALUES (1, '会话压缩之后仍然有效'), (2, 'sentence 1'), (3, 'x')";
-        db.execute_batch(text).unwrap();
-        db.execute_batch("UPDATE search_state SET indexed = 3").unwrap();
-    }
-    if version == 3 {
-        // That version changed the loop and the session with every append.
-        db.execute("UPDATE loops SET item_count = ?1", [held.items.len() as i64]).unwrap();
-        db.execute("UPDATE sessions SET version = ?1", [held.version.0 as i64]).unwrap();
-    }
-    if version >= 3 {
-        let is_unsettled = "SELECT EXISTS (SELECT 1 FROM tail)";
-        assert!(db.query_row(is_unsettled, [], |row| row.get::<_, bool>(0)).unwrap(), "version {version}");
-    }
-}
-
-#[test]
-fn a_store_of_every_earlier_version_is_brought_up_to_date_with_all_it_holds() {
-    let folder = tempfile::tempdir().unwrap();
-    let (settled, unsettled) = (folder.path().join("settled.db"), folder.path().join("unsettled.db"));
-    runtime().block_on(async {
-        let mut said = items(12);
-        said[0] = Arc::new(Item::user("chinese", "会话压缩之后仍然有效"));
-        for path in [&settled, &unsettled] {
-            old::fill(&SqliteStore::open(path).await.unwrap(), &said).await;
-        }
-        SqliteStore::open(&settled).await.unwrap().gc(&Retention::default()).await.unwrap();
-        let newest = Connection::open(&settled).unwrap();
-        let newest: i64 = newest.query_row("PRAGMA user_version", [], |row| row.get(0)).unwrap();
-        assert_eq!(SCHEMAS.len() as i64 + 1, newest, "every version but the newest");
-        for version in 1..=SCHEMAS.len() {
-            let newest = if version < 3 { &settled } else { &unsettled };
-            let held = Held::in_store(&SqliteStore::open(newest).await.unwrap()).await;
-            assert_eq!(held.items, said);
-            let old = folder.path().join(format!("{version}.db"));
-            made_by(version, newest, &held, &old);
-            let store = SqliteStore::open(&old).await.unwrap();
-            assert_eq!(Held::in_store(&store).await, held, "version {version}");
-            assert_eq!(store.index(99).await, Ok(0));
-            for text in ["sentence 2", "压缩"] {
-                let found = store.search(&SearchQuery::text(text)).await.unwrap();
-                assert_eq!((found.hits.len(), found.is_complete), (1, true), "{text} in version {version}");
-            }
-            assert_eq!(store.jobs().await, Ok(Vec::new()));
-            assert!(store.verify(Repairs::None).await.unwrap().is_clean());
-            let (session, loop_id) = ids();
-            let at = At { session: &session, loop_id: &loop_id, version: held.version };
-            store.append(&at, &said).await.unwrap();
-            assert_eq!(store.items(&session, &loop_id, said.len()..99).await.unwrap(), said);
-        }
-    });
 }
 
 #[test]
@@ -156,14 +97,21 @@ fn a_tail_that_became_long_is_settled_and_reads_the_same() {
 }
 
 #[test]
-fn a_store_of_a_newer_version_is_refused_and_left_alone() {
+fn a_store_of_another_version_is_refused_and_left_alone() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("store.db");
     runtime().block_on(async {
         filled(&path, 1).await;
-        Connection::open(&path).unwrap().pragma_update(None, "user_version", 99).unwrap();
-        let refused = SqliteStore::open(&path).await.map(|_| ());
-        assert_eq!(refused, Err(StoreError::TooNew { found: 99, known: 5 }));
+        for found in [1, 5, 99] {
+            Connection::open(&path).unwrap().pragma_update(None, "user_version", found).unwrap();
+            let before = std::fs::read(&path).unwrap();
+            for access in [Access::Write, Access::Read] {
+                let options = SqliteOptions { access, ..SqliteOptions::default() };
+                let refused = SqliteStore::open_with(&path, options).await.map(|_| ());
+                assert_eq!(refused, Err(StoreError::OtherVersion { found, known: 6 }));
+            }
+            assert!(std::fs::read(&path).unwrap() == before);
+        }
     });
 }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use foldback_core::{
     CompactionBlock, Item, LoopId, Metadata, Overlay, SessionId, StrategyConfig, Transcript, View, plan,
 };
-use foldback_engine::store::{At, Layout, NewLoop, NewSession, Origin, Repairs, Retention, Version};
+use foldback_engine::store::{At, NewLoop, NewSession, Origin, Repairs, Retention, Version, redo, undo};
 use foldback_engine::{Store, StoreError};
 use foldback_testkit::{recipe, strategies};
 use proptest::prelude::{Strategy as Generator, any, prop_assert, prop_assert_eq, prop_oneof};
@@ -156,7 +156,7 @@ where
     async fn branch(&mut self, place: usize) {
         let parent = self.model().clone();
         let item_count = place % (parent.items.len() + 1);
-        let fits = |block: &&Arc<CompactionBlock>| Layout::reach(block) <= item_count;
+        let fits = |block: &&Arc<CompactionBlock>| block.reach() <= item_count;
         let branch = ModelLoop {
             items: parent.items[..item_count].to_vec(),
             in_force: parent.in_force.iter().take_while(fits).cloned().collect(),
@@ -174,7 +174,7 @@ where
     }
 
     async fn undo(&mut self) -> Result<(), TestCaseError> {
-        let undone = self.store.undo(&self.at()).await;
+        let undone = undo(&*self.store, &self.at(), &Transcript::default()).await;
         let model = self.model();
         match model.in_force.pop() {
             Some(block) => model.undone.push(block),
@@ -188,7 +188,7 @@ where
     }
 
     async fn redo(&mut self) -> Result<(), TestCaseError> {
-        let redone = self.store.redo(&self.at()).await;
+        let redone = redo(&*self.store, &self.at()).await;
         let model = self.model();
         match model.undone.pop() {
             Some(block) => model.in_force.push(block),

@@ -7,7 +7,7 @@ use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
 use foldback_core::{Dialect, LoopId, check};
-use foldback_engine::store::{Layout, LoopInfo, Origin, Repairs, StoredBlock};
+use foldback_engine::store::{LoopInfo, Origin, Repairs, StoredBlock};
 use foldback_engine::{Store, StoreError};
 use foldback_testkit::effort;
 
@@ -19,8 +19,7 @@ use super::{Failure, start};
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// What a writer is to be ended in, in turn.
-const AIMS: [Operation; 5] =
-    [Operation::Append, Operation::Compaction, Operation::Revision, Operation::Gc, Operation::Migration];
+const AIMS: [Operation; 4] = [Operation::Append, Operation::Compaction, Operation::Revision, Operation::Gc];
 
 /// One in so many rounds must have ended a writer in the middle of each of these.
 const ROUNDS_PER_HIT: u32 = 20;
@@ -79,13 +78,8 @@ pub(crate) async fn run(target: Target, rounds: u32) -> Result<(), Failure> {
     drop(target.open().await?);
     for round in 1..=rounds {
         let aim = AIMS[round as usize % AIMS.len()];
-        if aim == Operation::Migration {
-            target.make_old().await?;
-        }
         let mut writer = Writer::start(&target, random.u64(..))?;
         let hit = writer.end_in(aim, &mut random, &mut durations)?;
-        // A writer that finds the newest version has nothing to migrate.
-        let hit = hit.filter(|hit| *hit != Operation::Migration || aim == Operation::Migration);
         *hits.entry(hit).or_default() += 1;
         writer.said.iter().for_each(|line| told.hear(line));
         let store = target.open().await?;
@@ -163,7 +157,7 @@ impl Writer {
         random: &mut fastrand::Rng,
         durations: &mut HashMap<Operation, Duration>,
     ) -> Result<Option<Operation>, Failure> {
-        let times = if aim == Operation::Migration { 1 } else { random.u32(1..=TIMES_MAX) };
+        let times = random.u32(1..=TIMES_MAX);
         for time in 1..=times {
             self.wait_for(&format!("begin {aim}"))?;
             if time < times {
@@ -255,7 +249,7 @@ fn look_at_revisions(info: &LoopInfo, blocks: &[StoredBlock]) -> Result<(), Fail
     let own = blocks
         .iter()
         .filter(|block| block.loop_id == info.id && block.block.kind == foldback_core::BlockKind::Undo);
-    let hidden = own.map(|block| Layout::reach(&block.block)).max();
+    let hidden = own.map(|block| block.block.reach()).max();
     let noted = info.metadata.get(REVISED_NOTE).and_then(|noted| noted.as_u64());
     match (hidden.map(|hidden| hidden as u64), noted) {
         (hidden, noted)

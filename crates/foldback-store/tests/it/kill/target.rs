@@ -1,14 +1,12 @@
 //! Where the writers write.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use foldback_engine::Store;
-use foldback_engine::store::Retention;
 use foldback_store::{PostgresOptions, PostgresStore, SqliteStore};
 use foldback_testkit::needs;
 
 use super::Failure;
-use crate::old::{self, TAKEN_BACK};
 
 /// A store that both processes can open.
 #[derive(Clone, Debug)]
@@ -64,21 +62,6 @@ impl Target {
             Self::Postgres { schema } => Ok(Box::new(open_postgres(schema).await?)),
         }
     }
-
-    /// Makes it a store of the first version, with everything in it.
-    pub(crate) async fn make_old(&self) -> Result<(), Failure> {
-        // The first version had no tail.
-        let settled = self.open().await?.gc(&Retention::default()).await;
-        settled.map_err(|error| error.to_string())?;
-        match self {
-            Self::Sqlite { path } => make_old_file(path).map_err(|error| error.to_string()),
-            Self::Postgres { schema } => {
-                let client = connect(schema).await?;
-                let taken_back = client.batch_execute(&TAKEN_BACK.join(";")).await;
-                taken_back.map_err(|error| error.to_string())
-            }
-        }
-    }
 }
 
 pub(crate) async fn open_postgres(schema: &str) -> Result<PostgresStore, Failure> {
@@ -94,17 +77,4 @@ pub(crate) async fn connect(schema: &str) -> Result<tokio_postgres::Client, Fail
     let set = client.batch_execute(&format!("SET search_path TO {schema}")).await;
     set.map_err(|error| error.to_string())?;
     Ok(client)
-}
-
-fn make_old_file(path: &Path) -> Result<(), Box<dyn std::error::Error>> {
-    let old = path.with_extension("old");
-    old::file(1, path, &old)?;
-    for suffix in ["-wal", "-shm"] {
-        let beside = PathBuf::from(format!("{}{suffix}", path.display()));
-        if beside.exists() {
-            std::fs::remove_file(beside)?;
-        }
-    }
-    std::fs::rename(old, path)?;
-    Ok(())
 }

@@ -7,7 +7,7 @@ use foldback_core::{
     CompactionBlock, Item, LoopId, Metadata, Overlay, Part, SessionId, SummarizeOlderStrategy, Timestamp,
     Transcript, View, plan,
 };
-use foldback_engine::store::{At, NewLoop, NewSession, Origin, Retention, Revision, Version};
+use foldback_engine::store::{At, NewLoop, NewSession, Origin, Retention, Revision, Version, redo, undo};
 use foldback_engine::{Store, StoreError};
 
 use super::Failure;
@@ -32,7 +32,6 @@ pub(crate) enum Operation {
     Compaction,
     Revision,
     Gc,
-    Migration,
     Undo,
     Redo,
     Branch,
@@ -41,12 +40,11 @@ pub(crate) enum Operation {
 }
 
 impl Operation {
-    pub(crate) const ALL: [Self; 10] = [
+    pub(crate) const ALL: [Self; 9] = [
         Self::Append,
         Self::Compaction,
         Self::Revision,
         Self::Gc,
-        Self::Migration,
         Self::Undo,
         Self::Redo,
         Self::Branch,
@@ -62,7 +60,6 @@ impl std::fmt::Display for Operation {
             Self::Compaction => "compaction",
             Self::Revision => "revision",
             Self::Gc => "gc",
-            Self::Migration => "migration",
             Self::Undo => "undo",
             Self::Redo => "redo",
             Self::Branch => "branch",
@@ -90,9 +87,7 @@ pub(crate) fn item(loop_id: &LoopId, index: usize) -> Arc<Item> {
 
 /// Opens the store and changes it until it is ended.
 pub(crate) async fn run(target: &Target, seed: u64) -> Result<(), Failure> {
-    say(&format!("begin {}", Operation::Migration));
     let store = target.open().await?;
-    say("end");
     let mut random = fastrand::Rng::with_seed(seed);
     match store.create(&NewSession::new(session(), "main")).await {
         Ok(_) | Err(StoreError::Exists { .. }) => {}
@@ -113,8 +108,8 @@ async fn change(store: &dyn Store, random: &mut fastrand::Rng, retired: &str) ->
     match random.u32(0..22) {
         0..8 => append(store, &at, random.usize(1..=ITEMS_MAX)).await?,
         8..12 => compact(store, &at, random.usize(2..30)).await?,
-        12 => unless_nothing(Operation::Undo, store.undo(&at)).await?,
-        13 => unless_nothing(Operation::Redo, store.redo(&at)).await?,
+        12 => unless_nothing(Operation::Undo, undo(store, &at, &Transcript::default())).await?,
+        13 => unless_nothing(Operation::Redo, redo(store, &at)).await?,
         14 => branch(store, &at, random).await?,
         15 => retire(store, retired).await?,
         16..19 => collect(store).await?,

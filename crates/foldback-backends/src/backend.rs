@@ -8,8 +8,9 @@ use foldback_engine::{BackendError, CompactionBackend, SummaryRequest, SummaryRe
 use foldback_formats::answer::{Caching, ToolSpec};
 use tokio_util::sync::CancellationToken;
 
-use crate::client::{ModelAnswer, ModelClient, ModelRequest};
+use crate::client::ModelClient;
 use crate::prompt;
+use crate::request::{ModelAnswer, ModelRequest};
 
 /// How far an answer may run past what was asked for before it is cut: one that ends is longer than
 /// it should be, one that is cut is worth nothing.

@@ -242,7 +242,8 @@ mod tests {
         let tree = "foldback-loop v0.1.0 (/somewhere)\ntokio v1.0.0\nrustls v0.23.0\nreqwest v0.13.0 (*)\n";
         assert_eq!(
             forbidden_in_bare_loop(tree),
-            ["reqwest", "rustls"].map(|name| format!("foldback-loop without its feature `http` contains {name}"))
+            ["reqwest", "rustls"]
+                .map(|name| format!("foldback-loop without its feature `http` contains {name}"))
         );
     }
 

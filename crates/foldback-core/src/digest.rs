@@ -23,7 +23,7 @@ use crate::ids::{Text, Tokens};
 use crate::item::{Item, ItemKind};
 use crate::secrets::redact;
 use crate::sequence::Holds;
-use crate::transcript::Meter;
+use crate::tokens::Meter;
 pub use ahead::Reading;
 use ahead::findings_of;
 pub(crate) use ahead::{read_ahead, read_old_ahead};

@@ -24,7 +24,7 @@ use crate::item::{Item, ItemKind};
 use crate::part::Part;
 use crate::plan::BudgetInfeasible;
 use crate::sequence::{Entry, Holds, Mark};
-use crate::transcript::Meter;
+use crate::tokens::Meter;
 use crate::view::View;
 
 /// A view being edited. See the module for what it guarantees.

@@ -12,8 +12,7 @@ use crate::placeholder::{HeadPercent, placeholder_text, shorten_input, shorten_t
 use crate::plan::{BudgetInfeasible, KernelItem};
 use crate::sequence::{Entry, Holds};
 use crate::summary::SUMMARY_TOKENS_MIN;
-use crate::tokens::CALL_OVERHEAD_TOKENS;
-use crate::transcript::Meter;
+use crate::tokens::{CALL_OVERHEAD_TOKENS, Meter};
 
 /// A result in the unit in flight is not shortened below this, or below a share of a small target;
 /// where there are many, each may be as short as the least of such shares.

@@ -85,10 +85,10 @@ pub use strategy::{
 };
 pub use summary::{FoldRequest, SummaryError};
 pub use tokens::{
-    Calibration, ContextTracker, EstimatingCounter, ItemTokens, Precision, TokenBounds, TokenCounter,
+    Calibration, ContextTracker, EstimatingCounter, ItemTokens, Meter, Precision, TokenBounds, TokenCounter,
 };
 pub use tools::{Action, Outcome, TestRun, TodoEntry, TodoState};
-pub use transcript::{Meter, Transcript};
+pub use transcript::Transcript;
 pub use trigger::{
     AllTrigger, AnyTrigger, BudgetTrigger, CompactionReason, ContextWindowTrigger, EveryTrigger, FnTrigger,
     HysteresisTrigger, IdleTrigger, ItemCountTrigger, LastCompaction, MutationPoint, NotTrigger,

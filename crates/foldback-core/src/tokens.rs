@@ -6,6 +6,7 @@
 mod calibration;
 mod estimate;
 mod media;
+mod meter;
 
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -15,6 +16,7 @@ use smallvec::SmallVec;
 pub use calibration::{Calibration, ContextTracker, TokenBounds};
 pub use estimate::EstimatingCounter;
 pub use media::{file_tokens, media_tokens};
+pub use meter::Meter;
 
 use crate::dialect::Dialect;
 use crate::ids::Tokens;

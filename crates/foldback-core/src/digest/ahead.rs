@@ -8,7 +8,7 @@ use crate::item::ItemKind;
 use crate::part::Part;
 use crate::reading::text_of;
 use crate::sequence::Holds;
-use crate::transcript::Meter;
+use crate::tokens::Meter;
 
 /// An item that a digest will look into, and how far.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -10,8 +10,8 @@ use super::write::{
 };
 use crate::secrets::redact;
 use crate::summary::{SummaryForm, WrittenFloor, said_by_user};
+use crate::tokens::Meter;
 use crate::tools::{TodoEntry, TodoState};
-use crate::transcript::Meter;
 
 /// What a line costs beside its words: its end, and a mark.
 const LINE_TOKENS: u64 = 2;

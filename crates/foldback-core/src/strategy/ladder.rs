@@ -32,7 +32,7 @@ use crate::part::{Part, ResultPart, ToolResult};
 use crate::placeholder::{HeadPercent, is_placeholder, shorten_counted};
 use crate::sequence::Holds;
 use crate::summary::SUMMARY_TOKENS_MIN;
-use crate::transcript::Meter;
+use crate::tokens::Meter;
 
 const ID: &str = "ladder";
 

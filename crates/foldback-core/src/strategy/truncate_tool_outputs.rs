@@ -11,7 +11,7 @@ use crate::ids::Tokens;
 use crate::part::{Part, ResultPart, ToolResult};
 use crate::placeholder::{HeadPercent, is_placeholder, placeholder, shorten_to_lines, shorten_to_tokens};
 use crate::sequence::Holds;
-use crate::transcript::Meter;
+use crate::tokens::Meter;
 
 const ID: &str = "truncate-tool-outputs";
 

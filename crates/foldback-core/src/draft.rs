@@ -19,11 +19,12 @@ use smallvec::SmallVec;
 use crate::digest::DIGEST_TOKENS_MIN;
 use crate::edit::{Reason, SummarySpec};
 use crate::handle::Handle;
+use crate::holds::Holds;
 use crate::ids::Tokens;
 use crate::item::{Item, ItemKind};
 use crate::part::Part;
 use crate::plan::BudgetInfeasible;
-use crate::sequence::{Entry, Holds, Mark};
+use crate::sequence::{Entry, Mark};
 use crate::tokens::Meter;
 use crate::view::View;
 

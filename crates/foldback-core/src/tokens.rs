@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
-pub use calibration::{Calibration, ContextTracker, TokenBounds};
+pub use calibration::{Calibration, TokenBounds};
 pub use estimate::EstimatingCounter;
 pub use media::{file_tokens, media_tokens};
 pub use meter::Meter;

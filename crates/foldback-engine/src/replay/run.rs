@@ -4,8 +4,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use foldback_core::account::Losses;
 use foldback_core::cost::Call;
-use foldback_core::ledger::Losses;
 use foldback_core::trigger::LastCompaction;
 use foldback_core::{
     CompactionReason, Cost, Dialect, Entry, FactKind, Fate, ItemKind, Ledger, MutationPoint, Overlay, Prices,

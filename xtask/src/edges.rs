@@ -14,9 +14,10 @@ use crate::{Failure, cargo, layers, purity, sources};
 /// `[build-dependencies]`.
 const MAY_USE: &[(&str, &[&str])] = &[
     ("foldback-core", &[]),
-    ("foldback-tokens", &["foldback-core"]),
+    ("foldback-threads", &[]),
+    ("foldback-tokens", &["foldback-core", "foldback-threads"]),
     ("foldback-formats", &["foldback-core"]),
-    ("foldback-engine", &["foldback-core"]),
+    ("foldback-engine", &["foldback-core", "foldback-threads"]),
     ("foldback-backends", &["foldback-core", "foldback-engine", "foldback-formats"]),
     ("foldback-store", &["foldback-core", "foldback-engine"]),
     ("foldback-loop", &["foldback-backends", "foldback-core", "foldback-engine", "foldback-formats"]),
@@ -32,6 +33,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "foldback-loop",
             "foldback-server",
             "foldback-store",
+            "foldback-threads",
             "foldback-tokens",
         ],
     ),

@@ -71,7 +71,7 @@ pub use holds::Holds;
 pub use ids::{CallId, ItemId, LoopId, SessionId, Text, Timestamp, Tokens, TurnId};
 pub use item::{FinishReason, Item, ItemKind, Metadata, Pin, SummaryOrigin, Usage};
 pub use ledger::{Fact, FactKind, Ledger};
-pub use models::Model;
+pub use models::{Encoding, Model};
 pub use native::{NativeDocument, NativeError, NativeFault};
 pub use part::{
     Blob, File, Json, Media, Opaque, Part, Reasoning, ResultPart, ToolCall, ToolInput, ToolResult,

@@ -22,7 +22,6 @@
 //! [`TokenCounter`]: foldback_core::tokens::TokenCounter
 
 mod bpe;
-mod encoding;
 mod items;
 mod parallel;
 mod segment;
@@ -31,7 +30,7 @@ mod segment;
 mod corpus;
 
 pub use bpe::BpeCounter;
-pub use encoding::Encoding;
+pub use foldback_core::Encoding;
 pub use items::count_items;
 pub use parallel::{PARALLEL_BYTES_MIN, THREADS_MAX};
 pub use segment::SEGMENT_BYTES_MAX;

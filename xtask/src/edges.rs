@@ -1,21 +1,23 @@
 //! The rules on crates as data, and the check that the workspace keeps them.
 //!
-//! Two tables: which of our crates may use which, and everything that core may contain. Both are
-//! lists of what is allowed, so that a new edge or a new dependency is a decision made here.
+//! Three tables: which of our crates may use which, everything that core may contain, and the order of
+//! core's modules (in `layers`). All are lists of what is allowed, so that a new edge or a new
+//! dependency is a decision made here.
 
 use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use crate::{Failure, cargo, purity, sources};
+use crate::{Failure, cargo, layers, purity, sources};
 
 /// Which of our crates each of our crates may use, in `[dependencies]` and
 /// `[build-dependencies]`.
 const MAY_USE: &[(&str, &[&str])] = &[
     ("foldback-core", &[]),
-    ("foldback-tokens", &["foldback-core"]),
+    ("foldback-threads", &[]),
+    ("foldback-tokens", &["foldback-core", "foldback-threads"]),
     ("foldback-formats", &["foldback-core"]),
-    ("foldback-engine", &["foldback-core"]),
+    ("foldback-engine", &["foldback-core", "foldback-threads"]),
     ("foldback-backends", &["foldback-core", "foldback-engine", "foldback-formats"]),
     ("foldback-store", &["foldback-core", "foldback-engine"]),
     ("foldback-loop", &["foldback-backends", "foldback-core", "foldback-engine", "foldback-formats"]),
@@ -31,6 +33,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "foldback-loop",
             "foldback-server",
             "foldback-store",
+            "foldback-threads",
             "foldback-tokens",
         ],
     ),
@@ -83,6 +86,9 @@ const CORE_MAY_CONTAIN: &[&str] = &[
     "zmij",
 ];
 
+/// What the agent loop must do without where a host brings its own model.
+const NOT_IN_A_BARE_LOOP: &[&str] = &["hyper", "reqwest", "rustls"];
+
 /// Prints every broken rule and fails if there is one.
 pub(crate) fn run() -> Result<(), Failure> {
     let broken = broken_rules()?;
@@ -98,28 +104,40 @@ fn broken_rules() -> Result<Vec<String>, Failure> {
     let metadata = cargo::metadata("Cargo.toml")?;
     let mut broken = forbidden_edges(&metadata);
     broken.extend(unused_edges(&metadata));
-    broken.extend(forbidden_in_core(&core_tree()?));
+    broken.extend(forbidden_in_core(&tree(&["foldback-core", "--all-features"])?));
+    broken.extend(forbidden_in_bare_loop(&tree(&["foldback-loop", "--no-default-features"])?));
     broken.extend(purity::impure_sources(&cargo::root(), "crates/foldback-core/src")?);
+    broken.extend(layers::out_of_order(&cargo::root())?);
     broken.extend(sources::careless_tests(&cargo::root())?);
     Ok(broken)
 }
 
-/// The crates that a build of core compiles, as `cargo tree` prints them. Asked of cargo tree and
+/// The crates that a build of a package compiles, as `cargo tree` prints them. Asked of cargo tree and
 /// not of cargo metadata, which would count features that only other members switch on.
-fn core_tree() -> Result<String, Failure> {
+fn tree(package: &[&str]) -> Result<String, Failure> {
     let tree = |network: &[&str]| {
-        let arguments = ["tree", "--package", "foldback-core", "--edges", "normal,build", "--all-features"];
         let format = ["--target", "all", "--prefix", "none", "--format", "{p}", "--locked"];
-        cargo::read(cargo::cargo(&arguments).args(format).args(network))
+        let arguments = ["tree", "--edges", "normal,build", "--package"];
+        cargo::read(cargo::cargo(&arguments).args(package).args(format).args(network))
     };
     tree(&["--offline"]).or_else(|_| tree(&[]))
 }
 
+/// The names in what `cargo tree` printed.
+fn contained(tree: &str) -> BTreeSet<&str> {
+    tree.lines().filter_map(|line| line.split_whitespace().next()).collect()
+}
+
 fn forbidden_in_core(tree: &str) -> Vec<String> {
-    let contained: BTreeSet<&str> = tree.lines().filter_map(|line| line.split_whitespace().next()).collect();
     let is_forbidden = |name: &&str| !CORE_MAY_CONTAIN.contains(name);
     let complain = |name: &str| format!("foldback-core contains {name}, which is not on its list");
-    contained.into_iter().filter(is_forbidden).map(complain).collect()
+    contained(tree).into_iter().filter(is_forbidden).map(complain).collect()
+}
+
+fn forbidden_in_bare_loop(tree: &str) -> Vec<String> {
+    let is_forbidden = |name: &&str| NOT_IN_A_BARE_LOOP.contains(name);
+    let complain = |name: &str| format!("foldback-loop without its feature `http` contains {name}");
+    contained(tree).into_iter().filter(is_forbidden).map(complain).collect()
 }
 
 /// `metadata` is what `cargo metadata --no-deps` prints: the declared dependencies, optional ones
@@ -220,6 +238,16 @@ mod tests {
     fn a_dependency_that_is_not_on_cores_list_is_found() {
         let tree = "foldback-core v0.1.0 (/somewhere)\nserde v1.0.0\nrand v0.9.0\nserde v1.0.0 (*)\nrand v0.9.0 (*)\n";
         assert_eq!(forbidden_in_core(tree), ["foldback-core contains rand, which is not on its list"]);
+    }
+
+    #[test]
+    fn an_http_client_in_a_loop_without_one_is_found() {
+        let tree = "foldback-loop v0.1.0 (/somewhere)\ntokio v1.0.0\nrustls v0.23.0\nreqwest v0.13.0 (*)\n";
+        assert_eq!(
+            forbidden_in_bare_loop(tree),
+            ["reqwest", "rustls"]
+                .map(|name| format!("foldback-loop without its feature `http` contains {name}"))
+        );
     }
 
     #[test]

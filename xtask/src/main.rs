@@ -9,6 +9,7 @@ mod dependencies;
 mod edges;
 mod fuzz;
 mod generate;
+mod layers;
 mod llama;
 mod mutate;
 mod postgres;

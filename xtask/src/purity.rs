@@ -67,7 +67,7 @@ fn is_forbidden(path: &[&str]) -> bool {
 
 /// Adds every path of the use-tree that starts at `index` and returns the index behind it:
 /// `std::{fs, time::{Duration, Instant}}` is three paths.
-fn expand<'a>(
+pub(crate) fn expand<'a>(
     tokens: &[(usize, &'a str)],
     mut index: usize,
     above: &[&'a str],
@@ -108,7 +108,7 @@ fn is_name(token: &str) -> bool {
 }
 
 /// Names, `::` and single characters, each with its line.
-fn tokens(code: &str) -> Vec<(usize, &str)> {
+pub(crate) fn tokens(code: &str) -> Vec<(usize, &str)> {
     let mut tokens = Vec::new();
     for (line_index, line) in code.lines().enumerate() {
         let mut rest = line.trim_start();
@@ -130,7 +130,7 @@ fn tokens(code: &str) -> Vec<(usize, &str)> {
 }
 
 /// The source with comments and literals removed and every line break kept.
-fn without_comments_and_literals(source: &str) -> String {
+pub(crate) fn without_comments_and_literals(source: &str) -> String {
     let mut code = String::with_capacity(source.len());
     let mut rest = source;
     while let Some(first) = rest.chars().next() {

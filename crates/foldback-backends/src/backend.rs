@@ -8,8 +8,9 @@ use foldback_engine::{BackendError, CompactionBackend, SummaryRequest, SummaryRe
 use foldback_formats::answer::{Caching, ToolSpec};
 use tokio_util::sync::CancellationToken;
 
-use crate::client::{ModelAnswer, ModelClient, ModelRequest};
+use crate::client::ModelClient;
 use crate::prompt;
+use crate::request::{ModelAnswer, ModelRequest};
 
 /// How far an answer may run past what was asked for before it is cut: one that ends is longer than
 /// it should be, one that is cut is worth nothing.
@@ -20,9 +21,6 @@ const THINKING_TOKENS: Tokens = Tokens(8_192);
 
 /// Bytes of a tool's schema that a token holds, at least.
 const TOOL_BYTES_PER_TOKEN: u64 = 3;
-
-/// Families that think whenever they are asked.
-const THINKERS: [&str; 6] = ["gpt-5", "gpt-oss", "o1", "o3", "o4", "deepseek-reasoner"];
 
 /// Servers on which models have the windows that their makers name. Elsewhere, whoever started the
 /// server chose one.
@@ -59,12 +57,11 @@ impl ModelBackend {
     /// its provider's.
     pub fn new(client: ModelClient) -> Self {
         let is_providers = OF_PROVIDERS.contains(&client.host());
-        let model = client.model();
-        let family = model.rsplit('/').next().unwrap_or_default().to_ascii_lowercase();
-        let thinks = THINKERS.iter().any(|thinker| family.starts_with(thinker));
+        let model = Model::named(client.model());
+        let thinks = model.is_some_and(|model| model.thinks);
         Self {
-            window: Model::named(model).filter(|_| is_providers).map(|model| model.window),
-            prices: Prices::of_model(model).filter(|_| is_providers),
+            window: model.filter(|_| is_providers).map(|model| model.window),
+            prices: Prices::of_model(client.model()).filter(|_| is_providers),
             thinking: if thinks { THINKING_TOKENS } else { Tokens::ZERO },
             asks: Asks::Quoting,
             tools: Vec::new(),

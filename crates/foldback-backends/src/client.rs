@@ -7,53 +7,16 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use foldback_core::{Item, Text, Tokens};
+use foldback_core::Text;
 use foldback_engine::BackendError;
-use foldback_formats::answer::{Answer, Asked, Caching, Delivery, OnDelta, Protocol, ToolSpec, request_body};
+use foldback_formats::answer::{Asked, Delivery, OnDelta, Protocol, request_body};
 use reqwest::header::HeaderMap;
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
 use url::Url;
 
 use crate::endpoint::{Endpoint, EndpointError, Key};
-
-/// What is asked of a model.
-#[derive(Clone, Copy, Debug)]
-pub struct ModelRequest<'a> {
-    /// The conversation, valid for the protocol's dialect.
-    pub items: &'a [Arc<Item>],
-    /// What the model may call.
-    pub tools: &'a [ToolSpec],
-    /// What the answer may cost, thinking included. Without it the server decides.
-    pub tokens_max: Option<Tokens>,
-    /// Where prompt-cache breakpoints stand, for providers that want to be told.
-    pub caching: Caching,
-}
-
-impl<'a> ModelRequest<'a> {
-    /// A request without tools, with the server's limit.
-    pub fn new(items: &'a [Arc<Item>]) -> Self {
-        Self { items, tools: &[], tokens_max: None, caching: Caching::default() }
-    }
-
-    /// The same, with tools.
-    #[must_use]
-    pub fn tools(mut self, tools: &'a [ToolSpec]) -> Self {
-        self.tools = tools;
-        self
-    }
-
-    /// The same, with a limit.
-    #[must_use]
-    pub fn tokens_max(mut self, tokens_max: Option<Tokens>) -> Self {
-        self.tokens_max = tokens_max;
-        self
-    }
-}
-
-/// What a model answered: the item is an assistant's, named by the server's id for the answer. Servers
-/// may give one id twice or none at all; hosts that need unique ids give their own.
-pub type ModelAnswer = Answer;
+use crate::request::{ModelAnswer, ModelRequest};
 
 /// Asks one model on one server. Clones share connections.
 #[derive(Clone)]

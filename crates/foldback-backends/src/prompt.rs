@@ -84,6 +84,7 @@ pub fn quoted(request: &SummaryRequest) -> Vec<Arc<Item>> {
 }
 
 /// The message to send behind the conversation itself.
+#[cfg(feature = "http")]
 pub(crate) fn behind_conversation(request: &SummaryRequest) -> Arc<Item> {
     let mut asked = "The conversation is interrupted here, to be summarised. \
         Do not continue it, do not answer it, and call no tools: reply with the summary of everything above and nothing else. \

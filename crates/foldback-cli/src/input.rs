@@ -5,12 +5,8 @@ mod pieces;
 
 use std::fs;
 use std::io::{self, IsTerminal, Read};
-use std::num::NonZero;
-use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::thread;
 
 use foldback_formats::{Contents, Fault, FormatError, Session};
 use indicatif::{ProgressBar, ProgressStyle};
@@ -131,32 +127,20 @@ pub(crate) fn in_parallel<T: Send>(
 ) -> Result<(Vec<T>, Exit), Failure> {
     let sources = sources(inputs)?;
     let bar = progress(shared, sources.len());
-    let next = AtomicUsize::new(0);
-    let work = || {
-        let mut done = Vec::new();
-        while let Some((index, source)) = claim(&next, &sources) {
-            let one = open(shared, source).and_then(|opened| each(&opened));
-            done.push((index, one));
-            if let Some(bar) = &bar {
-                bar.inc(1);
-            }
+    let done = foldback_threads::map(foldback_threads::threads(usize::MAX), &sources, |source| {
+        let one = open(shared, source).and_then(|opened| each(&opened));
+        if let Some(bar) = &bar {
+            bar.inc(1);
         }
-        done
-    };
-    let threads = thread::available_parallelism().map_or(1, NonZero::get).min(sources.len());
-    let mut done = thread::scope(|scope| {
-        let workers: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
-        let done = workers.into_iter().flat_map(|worker| worker.join().unwrap_or_else(|p| resume_unwind(p)));
-        done.collect::<Vec<_>>()
+        one
     });
-    done.sort_by_key(|(index, _)| *index);
     if let Some(bar) = bar {
         bar.finish_and_clear();
     }
     let mut answers = Vec::new();
     let mut worst = Exit::Success;
     let mut passed_over = Vec::new();
-    for (index, one) in done {
+    for (index, one) in done.into_iter().enumerate() {
         match one {
             Ok(answer) => answers.push(answer),
             Err(failure) if sources.len() == 1 => return Err(failure),
@@ -179,12 +163,6 @@ pub(crate) fn in_parallel<T: Send>(
     }
     none_found(inputs, passed_over.len(), sources.len())?;
     Ok((answers, worst))
-}
-
-/// The next source that no thread has taken.
-fn claim<'s>(next: &AtomicUsize, sources: &'s [Source]) -> Option<(usize, &'s Source)> {
-    let index = next.fetch_add(1, Ordering::Relaxed);
-    sources.get(index).map(|source| (index, source))
 }
 
 fn tell_passed_over(paths: &[PathBuf]) {
@@ -360,22 +338,16 @@ fn read_bytes(path: &Path) -> io::Result<Vec<u8>> {
     let file = fs::File::open(path)?;
     let metadata = file.metadata()?;
     let len = usize::try_from(metadata.len()).unwrap_or(usize::MAX);
-    let threads = thread::available_parallelism().map_or(1, NonZero::get).min(READ_THREADS_MAX);
+    let threads = foldback_threads::threads(READ_THREADS_MAX);
     if !metadata.is_file() || len < READ_TOGETHER_BYTES_MIN || threads == 1 {
         return fs::read(path);
     }
     let mut bytes = vec![0; len];
     let piece_len = len.div_ceil(threads);
-    let read = thread::scope(|scope| {
-        let pieces = bytes.chunks_mut(piece_len).enumerate();
-        let reads: Vec<_> = pieces
-            .map(|(index, piece)| {
-                let file = &file;
-                scope.spawn(move || file.read_exact_at(piece, (index * piece_len) as u64))
-            })
-            .collect();
-        reads.into_iter().try_for_each(|read| read.join().unwrap_or_else(|panic| resume_unwind(panic)))
+    let read = foldback_threads::map(threads, bytes.chunks_mut(piece_len).enumerate(), |(index, piece)| {
+        file.read_exact_at(piece, (index * piece_len) as u64)
     });
+    let read = read.into_iter().collect::<io::Result<()>>();
     match read {
         // It became shorter meanwhile.
         Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => fs::read(path),

@@ -3,8 +3,6 @@
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt;
-use std::panic::resume_unwind;
-use std::thread;
 
 use foldback_core::tokens::media_tokens;
 use foldback_core::{Dialect, Edit, Item, ItemKind, Part, ResultPart, ToolCall, ToolResult, View};
@@ -153,13 +151,13 @@ impl Stats {
     pub(crate) fn of(scene: &Scene<'_>, from: From, top: usize) -> Self {
         let (view, history) = (scene.view(From::View), scene.view(From::History));
         let looked_at = if from == From::View { &view } else { &history };
-        thread::scope(|scope| {
-            // Reads every result and every input there is, which takes as long as all the rest.
-            let repeated = scope.spawn(|| (duplicates(looked_at), superseded_reads(looked_at)));
-            let stats = Self::without_repeated(scene, &view, &history, looked_at, top);
-            let (duplicates, superseded_reads) = repeated.join().unwrap_or_else(|panic| resume_unwind(panic));
-            Self { duplicates, superseded_reads, ..stats }
-        })
+        // Reads every result and every input there is, which takes as long as all the rest.
+        let repeated = || (duplicates(looked_at), superseded_reads(looked_at));
+        let (stats, repeated) = foldback_threads::beside(1, repeated, || {
+            Self::without_repeated(scene, &view, &history, looked_at, top)
+        });
+        let (duplicates, superseded_reads) = repeated.into_iter().next().unwrap_or_default();
+        Self { duplicates, superseded_reads, ..stats }
     }
 
     fn without_repeated(

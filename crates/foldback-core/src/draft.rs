@@ -19,12 +19,13 @@ use smallvec::SmallVec;
 use crate::digest::DIGEST_TOKENS_MIN;
 use crate::edit::{Reason, SummarySpec};
 use crate::handle::Handle;
+use crate::holds::Holds;
 use crate::ids::Tokens;
 use crate::item::{Item, ItemKind};
 use crate::part::Part;
 use crate::plan::BudgetInfeasible;
-use crate::sequence::{Entry, Holds, Mark};
-use crate::transcript::Meter;
+use crate::sequence::{Entry, Mark};
+use crate::tokens::Meter;
 use crate::view::View;
 
 /// A view being edited. See the module for what it guarantees.

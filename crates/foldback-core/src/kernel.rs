@@ -5,15 +5,15 @@ use std::collections::BTreeSet;
 
 use crate::draft::Draft;
 use crate::handle::Handle;
+use crate::holds::Holds;
 use crate::ids::Tokens;
 use crate::item::{Item, ItemKind};
 use crate::part::{Part, ResultPart, ToolCall, ToolResult};
 use crate::placeholder::{HeadPercent, placeholder_text, shorten_input, shorten_to_rules, shorten_to_tokens};
 use crate::plan::{BudgetInfeasible, KernelItem};
-use crate::sequence::{Entry, Holds};
+use crate::sequence::Entry;
 use crate::summary::SUMMARY_TOKENS_MIN;
-use crate::tokens::CALL_OVERHEAD_TOKENS;
-use crate::transcript::Meter;
+use crate::tokens::{CALL_OVERHEAD_TOKENS, Meter};
 
 /// A result in the unit in flight is not shortened below this, or below a share of a small target;
 /// where there are many, each may be as short as the least of such shares.

@@ -1,10 +1,9 @@
-//! The ledger: facts found without a model, and what a compaction did to them.
+//! The ledger: facts found without a model.
 //!
 //! A [`Ledger`] is filled item by item, at a cost in proportion to the item. For two views of one
-//! transcript, or for a plan, it then answers which facts are still told, which stand behind a
+//! transcript, or for a plan, `account` then answers which facts are still told, which stand behind a
 //! handle, and which are neither ([`Ledger::account`]).
 
-mod account;
 mod book;
 mod calls;
 mod constraint;
@@ -19,7 +18,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-pub use account::{Account, Accounted, FactFate, Losses};
+pub(crate) use book::FactIndex;
 pub use book::Ledger;
 pub(crate) use calls::{command_text, error_line};
 pub use constraint::{is_constraint, sentences};
@@ -27,6 +26,7 @@ pub(crate) use fact::test_clause;
 pub use fact::{
     CommandHistory, CommandRun, Detail, ErrorState, Fact, Operation, PathHistory, Place, TestHistory,
 };
+pub(crate) use names::names;
 pub(crate) use own::{RULES_BYTES_MAX, SENTENCE_BYTES_MAX, own_words};
 pub(crate) use said::is_decision;
 pub use scan::{Found, scan};

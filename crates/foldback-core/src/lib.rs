@@ -18,6 +18,7 @@
 //! providers accept, [`tokens`] for counting, [`draft`] for the rules that hold whatever a strategy
 //! asks for.
 
+pub mod account;
 mod block;
 pub mod budget;
 mod change;
@@ -30,6 +31,7 @@ mod digest;
 pub mod draft;
 pub mod edit;
 pub mod handle;
+mod holds;
 pub mod ids;
 pub mod item;
 pub mod kernel;
@@ -50,12 +52,15 @@ pub mod strategy;
 pub mod summary;
 pub mod tokens;
 pub mod tools;
+mod tracker;
 pub mod transcript;
 pub mod trigger;
 pub mod turns;
 mod undo;
 pub mod view;
+mod written;
 
+pub use account::{Account, FactFate};
 pub use block::{BlockError, BlockKind, CompactionBlock, Overlay};
 pub use budget::{Budget, BudgetBuilder, BudgetError, Level};
 pub use change::Change;
@@ -67,34 +72,34 @@ pub use digest::{Reading, digest_of};
 pub use draft::{Draft, EmptyItems};
 pub use edit::{Edit, Fold, Reason, Rewrite, SummaryPlacement, SummarySpec};
 pub use handle::Handle;
+pub use holds::Holds;
 pub use ids::{CallId, ItemId, LoopId, SessionId, Text, Timestamp, Tokens, TurnId};
 pub use item::{FinishReason, Item, ItemKind, Metadata, Pin, SummaryOrigin, Usage};
-pub use ledger::{Account, Fact, FactFate, FactKind, Ledger};
+pub use ledger::{Fact, FactKind, Ledger};
 pub use mend::{Mended, mend};
-pub use models::Model;
+pub use models::{Encoding, Model};
 pub use native::{NativeDocument, NativeError, NativeFault};
 pub use part::{
     Blob, File, Json, Media, Opaque, Part, Reasoning, ResultPart, ToolCall, ToolInput, ToolResult,
 };
-pub use plan::{BudgetInfeasible, Compacted, KernelItem, Plan, PlanError, plan};
+pub use plan::{BudgetInfeasible, Compacted, KernelItem, Plan};
 pub use policy::{Checked, Economy, Policy, PolicyError, PolicyTrigger, Room};
 pub use secrets::{Secret, SecretKind, redact};
-pub use sequence::{Anomaly, Entry, Holds, Sequence};
+pub use sequence::{Anomaly, Entry, Sequence};
 pub use splice::{Splice, SpliceError, StandingSummary};
 pub use strategy::{
     CapToolOutputsStrategy, ClearToolResultsStrategy, DefaultCompaction, DropFailedToolResultsStrategy,
     DropMiddleStrategy, DropReasoningStrategy, KeepFirstAndRecentItemsStrategy,
     KeepFirstAndRecentTurnsStrategy, KeepNewestThatFitStrategy, KeepRecentStrategy, LadderStrategy,
-    PreserveRecentFractionStrategy, PreserveRecentTurnsStrategy, PreserveUserMessagesStrategy,
+    PlanError, PreserveRecentFractionStrategy, PreserveRecentTurnsStrategy, PreserveUserMessagesStrategy,
     ReplaceMediaStrategy, Strategy, StrategyConfig, StrategyPipeline, SummarizeOlderStrategy,
-    SupersedeStrategy, TruncateToolInputsStrategy, TruncateToolOutputsStrategy, compact_messages,
+    SupersedeStrategy, TruncateToolInputsStrategy, TruncateToolOutputsStrategy, compact_messages, plan,
 };
 pub use summary::{FoldRequest, SummaryError};
-pub use tokens::{
-    Calibration, ContextTracker, EstimatingCounter, ItemTokens, Precision, TokenBounds, TokenCounter,
-};
+pub use tokens::{Calibration, EstimatingCounter, ItemTokens, Meter, Precision, TokenBounds, TokenCounter};
 pub use tools::{Action, Outcome, TestRun, TodoEntry, TodoState};
-pub use transcript::{Meter, Transcript};
+pub use tracker::ContextTracker;
+pub use transcript::Transcript;
 pub use trigger::{
     AllTrigger, AnyTrigger, BudgetTrigger, CompactionReason, ContextWindowTrigger, EveryTrigger, FnTrigger,
     HysteresisTrigger, IdleTrigger, ItemCountTrigger, LastCompaction, MutationPoint, NotTrigger,

@@ -1,12 +1,15 @@
-//! What is known about models: their windows, their answers, whose dialect they speak.
+//! What is known about models: their windows, their answers, whose dialect they speak, which vocabulary
+//! they read, whether they think. Prices are those of single versions, see [`Prices`](crate::Prices).
 //!
 //! As published by the providers in autumn 2026. Windows grow; a model that is not listed gets the
 //! one of its family, and what a host knows better it says itself.
 
+use std::fmt;
+
 use crate::dialect::Dialect;
 use crate::ids::Tokens;
 
-/// What a model can hold.
+/// What is known about a family of models.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Model {
     /// The start of its name.
@@ -17,13 +20,44 @@ pub struct Model {
     pub output_max: Tokens,
     /// The dialect of its provider.
     pub dialect: Dialect,
+    /// The vocabulary that its texts are read in, where it is one that can be counted exactly.
+    pub encoding: Option<Encoding>,
+    /// Whether it thinks whenever it is asked.
+    pub thinks: bool,
+}
+
+/// A vocabulary of OpenAI's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Encoding {
+    /// `o200k_base`: GPT-4o and everything after it.
+    O200k,
+    /// `cl100k_base`: GPT-4 and GPT-3.5 Turbo.
+    Cl100k,
 }
 
 const fn model(family: &'static str, window: u64, output_max: u64, dialect: Dialect) -> Model {
-    Model { family, window: Tokens(window), output_max: Tokens(output_max), dialect }
+    Model {
+        family,
+        window: Tokens(window),
+        output_max: Tokens(output_max),
+        dialect,
+        encoding: None,
+        thinks: false,
+    }
+}
+
+impl Model {
+    const fn reads(self, encoding: Encoding) -> Self {
+        Self { encoding: Some(encoding), ..self }
+    }
+
+    const fn thinking(self) -> Self {
+        Self { thinks: true, ..self }
+    }
 }
 
 use Dialect::{Anthropic, Gemini, OpenaiChat, OpenaiResponses};
+use Encoding::{Cl100k, O200k};
 
 /// Longer names before shorter ones that they begin with.
 const MODELS: &[Model] = &[
@@ -32,19 +66,25 @@ const MODELS: &[Model] = &[
     model("claude-3-5", 200_000, 8_192, Anthropic),
     model("claude-opus-4", 200_000, 32_000, Anthropic),
     model("claude", 200_000, 64_000, Anthropic),
-    model("gpt-3.5", 16_385, 4_096, OpenaiChat),
-    model("gpt-4-turbo", 128_000, 4_096, OpenaiChat),
-    model("gpt-4o", 128_000, 16_384, OpenaiChat),
-    model("gpt-4.1", 1_047_576, 32_768, OpenaiResponses),
-    model("gpt-4", 8_192, 4_096, OpenaiChat),
-    model("gpt-5", 400_000, 128_000, OpenaiResponses),
-    model("gpt-oss", 131_072, 32_768, OpenaiChat),
-    model("codex", 200_000, 100_000, OpenaiResponses),
-    model("o1", 200_000, 100_000, OpenaiResponses),
-    model("o3", 200_000, 100_000, OpenaiResponses),
-    model("o4", 200_000, 100_000, OpenaiResponses),
+    model("gpt-3.5", 16_385, 4_096, OpenaiChat).reads(Cl100k),
+    // What Azure calls the same model.
+    model("gpt-35", 16_385, 4_096, OpenaiChat).reads(Cl100k),
+    model("gpt-4-turbo", 128_000, 4_096, OpenaiChat).reads(Cl100k),
+    model("chatgpt-4o", 128_000, 16_384, OpenaiChat).reads(O200k),
+    model("gpt-4o", 128_000, 16_384, OpenaiChat).reads(O200k),
+    model("gpt-4.1", 1_047_576, 32_768, OpenaiResponses).reads(O200k),
+    model("gpt-4.5", 128_000, 16_384, OpenaiChat).reads(O200k),
+    model("gpt-4", 8_192, 4_096, OpenaiChat).reads(Cl100k),
+    model("gpt-5", 400_000, 128_000, OpenaiResponses).reads(O200k).thinking(),
+    // Their own vocabulary adds only control tokens, which are never read from text.
+    model("gpt-oss", 131_072, 32_768, OpenaiChat).reads(O200k).thinking(),
+    model("codex", 200_000, 100_000, OpenaiResponses).reads(O200k),
+    model("o1", 200_000, 100_000, OpenaiResponses).reads(O200k).thinking(),
+    model("o3", 200_000, 100_000, OpenaiResponses).reads(O200k).thinking(),
+    model("o4", 200_000, 100_000, OpenaiResponses).reads(O200k).thinking(),
     model("gemini-1.5-pro", 2_097_152, 8_192, Gemini),
     model("gemini", 1_048_576, 65_536, Gemini),
+    model("deepseek-reasoner", 128_000, 8_192, OpenaiChat).thinking(),
     model("deepseek", 128_000, 8_192, OpenaiChat),
     model("qwen", 131_072, 16_384, OpenaiChat),
     model("kimi", 262_144, 16_384, OpenaiChat),
@@ -54,17 +94,51 @@ const MODELS: &[Model] = &[
 ];
 
 impl Model {
-    /// What is known about the model called `name`. A router's prefix (`anthropic/claude-…`) and
-    /// letter case make no difference.
+    /// What is known about the model called `name`. A router's prefix (`anthropic/claude-…`), the mark
+    /// of a fine-tuned model (`ft:gpt-4o:acme`), what follows the family's name and letter case make no
+    /// difference.
     pub fn named(name: &str) -> Option<&'static Self> {
         let name = name.trim().to_ascii_lowercase();
         let name = name.rsplit('/').next().unwrap_or_default();
-        MODELS.iter().find(|model| name.starts_with(model.family))
+        let name = name.strip_prefix("ft:").unwrap_or(name);
+        MODELS.iter().find(|model| model.has_member(name))
+    }
+
+    /// Whether a name begins with the family's, and does not go on with another word or number: `o1-mini`
+    /// and `qwen3`, not `o10` or `codexample`.
+    fn has_member(&self, name: &str) -> bool {
+        let Some(rest) = name.strip_prefix(self.family) else { return false };
+        let ends_in_letter = self.family.ends_with(|last: char| last.is_ascii_alphabetic());
+        match rest.chars().next() {
+            Some(next) if next.is_ascii_digit() => ends_in_letter,
+            next => !next.is_some_and(char::is_alphanumeric),
+        }
     }
 
     /// How the names of known models begin.
     pub fn families() -> impl Iterator<Item = &'static str> {
         MODELS.iter().map(|model| model.family)
+    }
+}
+
+impl Encoding {
+    /// The vocabulary of the model called `name`, or none where it is not known to be one of these.
+    pub fn for_model(name: &str) -> Option<Self> {
+        Model::named(name)?.encoding
+    }
+
+    /// The name the vocabulary is published under, such as `o200k_base`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::O200k => "o200k_base",
+            Self::Cl100k => "cl100k_base",
+        }
+    }
+}
+
+impl fmt::Display for Encoding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
     }
 }
 
@@ -80,8 +154,78 @@ mod tests {
         assert_eq!(window("anthropic/claude-sonnet-4-5"), Some(200_000));
         assert_eq!(window("somebody's model"), None);
         for (index, model) in MODELS.iter().enumerate() {
-            let hidden = MODELS[..index].iter().any(|earlier| model.family.starts_with(earlier.family));
+            let hidden = MODELS[..index].iter().any(|earlier| earlier.has_member(model.family));
             assert!(!hidden, "{} can never be found", model.family);
+        }
+    }
+
+    #[test]
+    fn models_from_gpt_4o_on_read_o200k() {
+        for name in [
+            "gpt-4o",
+            "gpt-4o-2024-08-06",
+            "gpt-4o-mini",
+            "chatgpt-4o-latest",
+            "gpt-4.1",
+            "gpt-4.1-nano",
+            "gpt-4.5-preview",
+            "gpt-5",
+            "gpt-5-mini",
+            "gpt-5.1-codex-max",
+            "gpt-5-codex",
+            "codex-mini-latest",
+            "o1",
+            "o1-preview",
+            "o3-mini",
+            "o4-mini-high",
+            "gpt-oss-120b",
+            "openai/gpt-4o",
+            "OpenAI/GPT-5",
+            "openrouter/openai/o3:free",
+            "ft:gpt-4o-mini-2024-07-18:acme::9abc",
+        ] {
+            assert_eq!(Encoding::for_model(name), Some(Encoding::O200k), "{name}");
+        }
+    }
+
+    #[test]
+    fn models_before_gpt_4o_read_cl100k() {
+        for name in [
+            "gpt-4",
+            "gpt-4-0613",
+            "gpt-4-32k",
+            "gpt-4-turbo",
+            "gpt-4-turbo-2024-04-09",
+            "gpt-3.5-turbo",
+            "gpt-3.5-turbo-16k",
+            "gpt-35-turbo",
+            "ft:gpt-3.5-turbo:acme",
+        ] {
+            assert_eq!(Encoding::for_model(name), Some(Encoding::Cl100k), "{name}");
+        }
+    }
+
+    #[test]
+    fn models_of_others_and_unknown_ones_have_no_encoding() {
+        for name in [
+            "",
+            "/",
+            "claude-sonnet-4-5",
+            "gemini-2.5-pro",
+            "llama-3.3-70b",
+            "qwen3-coder",
+            "text-davinci-003",
+            "text-embedding-3-small",
+            "code-davinci-002",
+            "gpt-3",
+            "gpt-2",
+            "gpt-40",
+            "o10",
+            "o2",
+            "codexample",
+            "phi-4o",
+        ] {
+            assert_eq!(Encoding::for_model(name), None, "{name}");
         }
     }
 }

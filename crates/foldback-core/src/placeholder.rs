@@ -10,7 +10,7 @@ use crate::handle::Handle;
 use crate::ids::{Text, Tokens};
 use crate::ledger::{is_constraint, sentences};
 use crate::part::{Json, ToolInput};
-use crate::transcript::Meter;
+use crate::tokens::Meter;
 
 /// Characters of the first line that a placeholder quotes.
 const QUOTE_CHARACTERS_MAX: usize = 80;

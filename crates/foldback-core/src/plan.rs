@@ -3,104 +3,12 @@
 use std::sync::Arc;
 
 use crate::block::{BlockKind, CompactionBlock};
-use crate::budget::Budget;
-use crate::draft::Draft;
 use crate::edit::{Edit, Fold};
 use crate::ids::{ItemId, Text, Timestamp, Tokens};
 use crate::item::{Item, ItemKind};
-use crate::strategy::{LadderStrategy, Strategy};
 use crate::summary::{FoldRequest, SummaryError};
 use crate::trigger::CompactionReason;
 use crate::view::View;
-
-/// Plans what `strategy` alone does to `view`. Pure: nothing changes until the plan is applied. A
-/// [`Compaction`](crate::compaction::Compaction) also goes on where a strategy leaves too much.
-pub fn plan(view: &View, strategy: &dyn Strategy, budget: Option<&Budget>) -> Result<Plan, PlanError> {
-    plan_draft(Draft::new(view), strategy, budget)
-}
-
-fn plan_draft(
-    mut draft: Draft<'_>,
-    strategy: &dyn Strategy,
-    budget: Option<&Budget>,
-) -> Result<Plan, PlanError> {
-    if budget.is_none() && strategy.needs_budget() {
-        return Err(PlanError::BudgetRequired { strategy: strategy.describe() });
-    }
-    draft.settle(strategy, budget);
-    Ok(draft.finish(strategy.describe())?)
-}
-
-/// A plan that stays within a room. `written` is what the summaries of an earlier such plan needed,
-/// where they needed less than it left for them: the rest goes to items.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Fitting<'a> {
-    pub(crate) strategy: &'a dyn Strategy,
-    pub(crate) budget: Option<&'a Budget>,
-    pub(crate) room: Option<Tokens>,
-    pub(crate) written: Option<Tokens>,
-}
-
-impl Fitting<'_> {
-    /// Plans the strategy and, in the same draft, the ladder where the strategy leaves more than there
-    /// is room for. With the plan comes the size that it worked towards, if it did.
-    pub(crate) fn plan(&self, view: &View) -> Result<(Plan, Option<Tokens>), PlanError> {
-        let alone = plan_draft(self.draft(view), self.strategy, self.budget)?;
-        let target = self.budget.map(Budget::target);
-        if self.room.is_none_or(|room| alone.tokens_after <= room) {
-            return Ok((alone, target.filter(|_| self.strategy.needs_budget())));
-        }
-        let further = Further { strategy: self.strategy, room: self.room };
-        Ok((plan_draft(self.draft(view), &further, self.budget)?, target))
-    }
-
-    fn draft<'v>(&self, view: &'v View) -> Draft<'v> {
-        match self.written {
-            Some(written) => Draft::new(view).with_summaries_max(written),
-            None => Draft::new(view),
-        }
-    }
-}
-
-/// A strategy, and the ladder where it leaves more than there is room for.
-#[derive(Debug)]
-struct Further<'a> {
-    strategy: &'a dyn Strategy,
-    room: Option<Tokens>,
-}
-
-impl Strategy for Further<'_> {
-    fn id(&self) -> &'static str {
-        self.strategy.id()
-    }
-
-    fn plan(&self, draft: &mut Draft<'_>, budget: Option<&Budget>) {
-        self.strategy.plan(draft, budget);
-        draft.keep_user_first();
-        if self.room.is_some_and(|room| draft.tokens() > room) {
-            LadderStrategy::new().plan(draft, budget);
-        }
-    }
-
-    fn describe(&self) -> String {
-        let (first, ladder) = (self.strategy.describe(), LadderStrategy::new().describe());
-        if first.is_empty() { ladder } else { format!("{first} → {ladder}") }
-    }
-}
-
-/// Why there is no plan.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum PlanError {
-    /// The strategy aims at a size, and none was given.
-    #[error("{strategy} works towards a budget; pass one")]
-    BudgetRequired {
-        /// The strategy or pipeline.
-        strategy: String,
-    },
-    /// What must stay is larger than the target.
-    #[error(transparent)]
-    BudgetInfeasible(#[from] BudgetInfeasible),
-}
 
 /// What must stay is larger than the target.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -15,13 +15,14 @@ use rpds::HashTrieMapSync;
 
 use crate::chunked::ChunkedVec;
 use crate::dialect::Plain;
+use crate::holds::Holds;
 use crate::ids::{CallId, Text, Tokens};
 use crate::item::{Item, ItemKind};
 use crate::part::{Part, ToolCall};
 use crate::tokens::ItemTokens;
 
+pub use entry::Entry;
 pub(crate) use entry::Mark;
-pub use entry::{Entry, Holds};
 use tools::Tools;
 
 /// How an item hangs together with others, kept apart from the entries for the same reason as marks.

@@ -14,6 +14,7 @@ mod keep_first_and_recent_turns;
 mod keep_newest_that_fit;
 mod keep_recent;
 mod ladder;
+mod planning;
 mod preserve_recent_fraction;
 mod preserve_recent_turns;
 mod preserve_user_messages;
@@ -42,6 +43,8 @@ pub use keep_first_and_recent_turns::KeepFirstAndRecentTurnsStrategy;
 pub use keep_newest_that_fit::KeepNewestThatFitStrategy;
 pub use keep_recent::KeepRecentStrategy;
 pub use ladder::LadderStrategy;
+pub(crate) use planning::Fitting;
+pub use planning::{PlanError, plan};
 pub use preserve_recent_fraction::{FractionError, PreserveRecentFractionStrategy};
 pub use preserve_recent_turns::{ClampError, PreserveRecentTurnsStrategy, TailClamp};
 pub use preserve_user_messages::PreserveUserMessagesStrategy;
@@ -53,9 +56,10 @@ pub use truncate_tool_outputs::{TruncateLimitError, TruncateToolOutputsStrategy}
 
 use crate::budget::Budget;
 use crate::draft::{Draft, EmptyItems};
+use crate::holds::Holds;
 use crate::ids::{Text, Tokens};
 use crate::item::ItemKind;
-use crate::sequence::{Entry, Holds};
+use crate::sequence::Entry;
 
 /// What a summary may cost where nobody says otherwise.
 pub const SUMMARY_TOKENS_DEFAULT: Tokens = Tokens(2_000);

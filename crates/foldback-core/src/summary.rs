@@ -2,7 +2,6 @@
 //! answers whenever nothing better does.
 
 mod material;
-mod written;
 
 use std::fmt::Write;
 use std::ops::Range;
@@ -11,24 +10,19 @@ use std::sync::Arc;
 use crate::digest::digest;
 use crate::edit::{Edit, Fold};
 use crate::handle::Handle;
+use crate::holds::Holds;
 use crate::ids::{Text, Tokens};
 use crate::item::{Item, ItemKind, Pin, SummaryOrigin};
 use crate::part::Part;
 use crate::placeholder::{HeadPercent, one_line, shorten_to_tokens};
-use crate::sequence::{Entry, Holds};
+use crate::sequence::Entry;
 use crate::tokens::ITEM_OVERHEAD_TOKENS;
 use crate::view::{Fate, View};
-pub(crate) use written::said_by_user;
-pub use written::{ModelSummary, SummaryForm, WrittenFloor};
+use crate::written::{DIGEST, FLOOR, short_header};
+pub use crate::written::{ModelSummary, SummaryForm, WrittenFloor};
 
 /// No summary is asked to be smaller: this much holds a handle and a count.
 pub const SUMMARY_TOKENS_MIN: u64 = 40;
-
-/// Who wrote a floor summary.
-const FLOOR: &str = "floor";
-
-/// Who wrote a digest.
-const DIGEST: &str = "digest";
 
 /// What whoever writes a summary is given.
 #[derive(Clone, Copy, Debug)]
@@ -208,7 +202,7 @@ impl<'p> FoldRequest<'p> {
         }
         let shrinking = [header.clone() + &prologue, header];
         let fitting = shrinking.into_iter().find(|text| meter.text(text) <= tokens_max);
-        fitting.unwrap_or_else(|| written::short_header(item_count, &self.fold.handle))
+        fitting.unwrap_or_else(|| short_header(item_count, &self.fold.handle))
     }
 
     /// What an earlier summary says that its items, if they are recorded here at all, do not. The

@@ -6,15 +6,17 @@
 mod calibration;
 mod estimate;
 mod media;
+mod meter;
 
 use std::fmt::Debug;
 use std::sync::Arc;
 
 use smallvec::SmallVec;
 
-pub use calibration::{Calibration, ContextTracker, TokenBounds};
+pub use calibration::{Calibration, TokenBounds};
 pub use estimate::EstimatingCounter;
 pub use media::{file_tokens, media_tokens};
+pub use meter::Meter;
 
 use crate::dialect::Dialect;
 use crate::ids::Tokens;

@@ -7,9 +7,8 @@ use crate::chunked::ChunkedVec;
 use crate::dialect::Dialect;
 use crate::digest::{self, Depth, Findings, Hidden, Reading, Told};
 use crate::item::Item;
-use crate::part::Part;
 use crate::sequence::Sequence;
-use crate::tokens::{EstimatingCounter, ItemTokens, TokenCounter, count_item, count_part};
+use crate::tokens::{EstimatingCounter, ItemTokens, Meter, TokenCounter};
 
 /// What a host records: every item ever, in order, never changed (T1).
 ///
@@ -26,12 +25,12 @@ pub struct Transcript {
 impl Transcript {
     /// An empty transcript that counts with `counter`.
     pub fn new(counter: Arc<dyn TokenCounter>) -> Self {
-        Self::counted_by(Meter { counter, dialect: None })
+        Self::counted_by(Meter::new(counter, None))
     }
 
     /// An empty transcript that counts media and files by the rules of `dialect`.
     pub fn for_dialect(counter: Arc<dyn TokenCounter>, dialect: Dialect) -> Self {
-        Self::counted_by(Meter { counter, dialect: Some(dialect) })
+        Self::counted_by(Meter::new(counter, Some(dialect)))
     }
 
     fn counted_by(meter: Meter) -> Self {
@@ -141,39 +140,5 @@ impl<I: Into<Arc<Item>>> FromIterator<I> for Transcript {
         let mut transcript = Self::default();
         transcript.extend(items);
         transcript
-    }
-}
-
-/// A counter together with the dialect whose media rules apply.
-#[derive(Clone, Debug)]
-pub struct Meter {
-    counter: Arc<dyn TokenCounter>,
-    dialect: Option<Dialect>,
-}
-
-impl Meter {
-    /// What an item costs.
-    pub fn item(&self, item: &Item) -> ItemTokens {
-        count_item(&*self.counter, self.dialect, item)
-    }
-
-    /// What a part costs.
-    pub fn part(&self, part: &Part) -> u32 {
-        count_part(&*self.counter, self.dialect, part)
-    }
-
-    /// What plain text costs.
-    pub fn text(&self, text: &str) -> u64 {
-        self.counter.count(text).0
-    }
-
-    /// The counter.
-    pub fn counter(&self) -> &Arc<dyn TokenCounter> {
-        &self.counter
-    }
-
-    /// The dialect whose media rules apply, if one was chosen.
-    pub fn dialect(&self) -> Option<Dialect> {
-        self.dialect
     }
 }

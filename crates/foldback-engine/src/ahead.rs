@@ -1,10 +1,5 @@
 //! Reads what is folded on all cores, before a digest of it is written on one.
 
-use std::num::NonZero;
-use std::panic::resume_unwind;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::thread;
-
 use foldback_core::{FoldRequest, Reading, Tokens, Transcript};
 
 /// A digest of fewer tokens is written before threads would have helped: most are.
@@ -18,25 +13,15 @@ const TAKEN_AT_ONCE: usize = 16;
 
 /// Reads what the digest of a fold will ask for, where that takes long enough.
 pub(crate) fn read_ahead(request: &FoldRequest<'_>) {
-    let threads = thread::available_parallelism().map_or(1, NonZero::get).min(THREADS_MAX);
+    let threads = foldback_threads::threads(THREADS_MAX);
     if request.fold().tokens_before >= TOGETHER_TOKENS_MIN && threads > 1 {
         read_on_threads(threads, request.view().transcript(), &request.unread());
     }
 }
 
 fn read_on_threads(threads: usize, transcript: &Transcript, readings: &[Reading]) {
-    let next = AtomicUsize::new(0);
-    let read = || {
-        loop {
-            let start = next.fetch_add(TAKEN_AT_ONCE, Ordering::Relaxed);
-            let Some(left) = readings.get(start..).filter(|left| !left.is_empty()) else { break };
-            left.iter().take(TAKEN_AT_ONCE).for_each(|&reading| transcript.read(reading));
-        }
-    };
-    thread::scope(|scope| {
-        let others: Vec<_> = (1..threads).map(|_| scope.spawn(read)).collect();
-        read();
-        others.into_iter().for_each(|other| other.join().unwrap_or_else(|panic| resume_unwind(panic)));
+    foldback_threads::map(threads, readings.chunks(TAKEN_AT_ONCE), |taken| {
+        taken.iter().for_each(|&reading| transcript.read(reading));
     });
 }
 

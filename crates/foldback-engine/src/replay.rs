@@ -17,7 +17,7 @@ use std::sync::Arc;
 use foldback_core::{Budget, Strategy, Trigger};
 
 pub use equal::EqualTokensStrategy;
-pub use foldback_core::ledger::Losses;
+pub use foldback_core::account::Losses;
 pub use kept::{Keepsakes, Kept, Share};
 pub use lines::History;
 pub use measure::{Measured, Measurement, Spread, measure};

@@ -12,6 +12,7 @@ mod skip;
 
 use std::cell::Cell;
 use std::fmt;
+use std::sync::LazyLock;
 
 use serde::Deserialize;
 use serde::de::value::BorrowedStrDeserializer;
@@ -26,8 +27,46 @@ use skip::Cursor;
 /// Containers within each other that are followed; `serde_json` follows a few more.
 const DEPTH_MAX: usize = 100;
 
-/// The name under which `serde_json` asks for the text of a value instead of its meaning.
-const RAW_VALUE: &str = "$serde_json::private::RawValue";
+/// The name under which `serde_json` asks for the text of a value instead of its meaning. It is no part of
+/// what that crate promises, so it is asked for once; with any other, records are read by `serde_json`.
+static RAW_VALUE: LazyLock<&str> = LazyLock::new(|| {
+    <&serde_json::value::RawValue>::deserialize(AskedFor("")).map_or_else(|name| name.0, |_| "")
+});
+
+/// Answers with the name of the type that is read.
+#[derive(Debug)]
+struct AskedFor(&'static str);
+
+impl<'de> Deserializer<'de> for AskedFor {
+    type Error = Self;
+
+    fn deserialize_newtype_struct<V: Visitor<'de>>(self, name: &'static str, _: V) -> Result<V::Value, Self> {
+        Err(Self(name))
+    }
+
+    fn deserialize_any<V: Visitor<'de>>(self, _: V) -> Result<V::Value, Self> {
+        Err(self)
+    }
+
+    forward_to_deserialize_any! {
+        bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf option unit
+        unit_struct seq tuple tuple_struct map struct enum identifier ignored_any
+    }
+}
+
+impl fmt::Display for AskedFor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.0)
+    }
+}
+
+impl std::error::Error for AskedFor {}
+
+impl Error for AskedFor {
+    fn custom<T: fmt::Display>(_: T) -> Self {
+        Self("")
+    }
+}
 
 /// Reads a value; the answer is that of `serde_json`.
 pub(crate) fn from_str<'de, T: Deserialize<'de>>(json: &'de str) -> Result<T, serde_json::Error> {
@@ -263,7 +302,7 @@ impl<'de> Deserializer<'de> for &mut Reader<'de> {
     }
 
     fn deserialize_newtype_struct<V: Visitor<'de>>(self, name: &'static str, visitor: V) -> Read<V::Value> {
-        if name != RAW_VALUE {
+        if name != *RAW_VALUE {
             return visitor.visit_newtype_struct(self);
         }
         self.skip_spaces();
@@ -421,7 +460,7 @@ impl<'de> MapAccess<'de> for RawValue<'de> {
 
     fn next_key_seed<K: DeserializeSeed<'de>>(&mut self, seed: K) -> Read<Option<K::Value>> {
         match self.text {
-            Some(_) => seed.deserialize(BorrowedStrDeserializer::new(RAW_VALUE)).map(Some),
+            Some(_) => seed.deserialize(BorrowedStrDeserializer::new(*RAW_VALUE)).map(Some),
             None => Ok(None),
         }
     }

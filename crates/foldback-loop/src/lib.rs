@@ -5,13 +5,16 @@
 //! transaction that is checked before it counts. What the model is sent is the session's view and
 //! nothing else. With a [`RecallTool`] it can ask for what was folded.
 //!
+//! The model is the host's own, or a `ModelClient` with the feature `http`, which is on by default.
+//!
 //! ```
+//! # #[cfg(feature = "http")]
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! use foldback_backends::{Endpoint, ModelClient, Protocol};
 //! use foldback_core::KeepRecentStrategy;
 //! use foldback_engine::StrategyCompactor;
 //! use foldback_loop::{Agent, AgentBuilderCompactorExt};
 //!
-//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let endpoint = Endpoint::new("http://127.0.0.1:8080/v1")?;
 //! let adapter = ModelClient::new(endpoint, Protocol::OpenAiChat, "qwen3-4b")?;
 //! let strategy = KeepRecentStrategy::new(8);
@@ -24,6 +27,8 @@
 //! # assert!(session.view().is_empty());
 //! # Ok(())
 //! # }
+//! # #[cfg(not(feature = "http"))]
+//! # fn main() {}
 //! ```
 
 mod agent;

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use async_trait::async_trait;
+#[cfg(feature = "http")]
 use foldback_backends::ModelClient;
 use foldback_core::Dialect;
 use foldback_engine::BackendError;
@@ -35,6 +36,7 @@ pub trait Model: fmt::Debug + Send + Sync {
     }
 }
 
+#[cfg(feature = "http")]
 #[async_trait]
 impl Model for ModelClient {
     async fn ask(

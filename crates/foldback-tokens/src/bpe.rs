@@ -8,9 +8,9 @@ use foldback_core::Tokens;
 use foldback_core::tokens::{Precision, TokenCounter};
 use splintr::{Backend, PretrainedVocab, Tokenizer, from_vocab};
 
-use crate::encoding::Encoding;
 use crate::parallel;
 use crate::segment::{long_run_bytes, segments};
+use foldback_core::Encoding;
 
 /// The tokenizer remembers how it merged the pieces it has seen: a fixed number of them, but of any
 /// length. It is made to forget them after this many bytes in long ones, which bounds what hostile

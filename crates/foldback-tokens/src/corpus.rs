@@ -4,7 +4,7 @@
 use std::fs;
 use std::path::Path;
 
-use crate::encoding::Encoding;
+use foldback_core::Encoding;
 
 /// The other implementation of each encoding.
 pub(crate) fn peers() -> [(Encoding, &'static bpe_openai::Tokenizer); 2] {

@@ -1,14 +1,12 @@
 //! Counts many items on several threads, for transcripts that are read at once.
 
-use std::panic::resume_unwind;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
-use std::thread;
 
 use foldback_core::{Item, ItemTokens, Meter};
 use foldhash::{HashMap, HashMapExt};
 
-use crate::parallel::threads;
+use crate::parallel::THREADS_MAX;
 
 /// What a thread takes at a time.
 const BATCH_ITEMS: usize = 32;
@@ -28,7 +26,7 @@ pub fn count_items(meter: &Meter, items: &[Arc<Item>], mut take: impl FnMut(&Arc
     let places: Vec<usize> = places.collect();
     let mut waiting = items.iter().zip(places).peekable();
     let mut counted: Vec<ItemTokens> = Vec::with_capacity(distinct.len());
-    count_on_threads(threads(), meter, &distinct, |batch| {
+    count_on_threads(foldback_threads::threads(THREADS_MAX), meter, &distinct, |batch| {
         counted.extend_from_slice(batch);
         while let Some((item, place)) = waiting.next_if(|(_, place)| *place < counted.len()) {
             take(item, &counted[place]);
@@ -53,13 +51,12 @@ fn count_on_threads(threads: usize, meter: &Meter, items: &[&Item], mut take: im
             taken.next();
         }
     };
-    thread::scope(|scope| {
-        let others: Vec<_> =
-            (1..threads.min(batches.len())).map(|_| scope.spawn(|| while count_one().is_some() {})).collect();
+    let others = threads.min(batches.len()).saturating_sub(1);
+    let count_all = || while count_one().is_some() {};
+    foldback_threads::beside(others, count_all, || {
         while count_one().is_some() {
             take_counted();
         }
-        others.into_iter().for_each(|other| other.join().unwrap_or_else(|panic| resume_unwind(panic)));
     });
     take_counted();
 }

@@ -4,29 +4,24 @@
 //!
 //! - [`BpeCounter`] counts what the tokenizer itself would answer, on several threads where many
 //!   texts are asked for at once, from vocabularies that are part of the program;
-//! - [`CachingCounter`] wraps any counter and remembers content it has counted before;
 //! - [`Encoding::for_model`] says which vocabulary a model reads, where that is known.
 //!
 //! ```
 //! use foldback_core::tokens::TokenCounter;
-//! use foldback_tokens::{BpeCounter, CachingCounter, Encoding};
+//! use foldback_tokens::{BpeCounter, Encoding};
 //!
 //! let encoding = Encoding::for_model("gpt-5-mini").unwrap_or(Encoding::O200k);
-//! let counter = CachingCounter::new(BpeCounter::new(encoding));
-//! counter.counter().warm();
+//! let counter = BpeCounter::new(encoding);
+//! counter.warm();
 //!
 //! let history = ["fn main() {}".repeat(100), "どうもありがとう".repeat(50)];
-//! let texts: Vec<&str> = history.iter().map(String::as_str).collect();
-//! let first = counter.count_all(&texts);
-//! assert_eq!(counter.count_all(&texts), first);
-//! assert_eq!(counter.stats().hits, 2);
+//! let together = counter.count_all(&[&history[0], &history[1]]);
+//! assert_eq!(together, history.map(|text| counter.count(&text)));
 //! ```
 //!
 //! [`TokenCounter`]: foldback_core::tokens::TokenCounter
 
 mod bpe;
-mod caching;
-mod encoding;
 mod items;
 mod parallel;
 mod segment;
@@ -35,8 +30,7 @@ mod segment;
 mod corpus;
 
 pub use bpe::BpeCounter;
-pub use caching::{CACHE_ENTRIES_MAX, CACHED_BYTES_MIN, CacheStats, CachingCounter};
-pub use encoding::Encoding;
+pub use foldback_core::Encoding;
 pub use items::count_items;
 pub use parallel::{PARALLEL_BYTES_MIN, THREADS_MAX};
 pub use segment::SEGMENT_BYTES_MAX;

@@ -5,12 +5,7 @@
 //! until none is left: a long text is shared between them, and short ones are not handed out one
 //! by one.
 
-use std::num::NonZero;
 use std::ops::Range;
-use std::panic::resume_unwind;
-use std::sync::OnceLock;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::thread;
 
 use foldback_core::Tokens;
 
@@ -42,7 +37,7 @@ where
     if bytes < PARALLEL_BYTES_MIN {
         return texts.iter().map(|text| segments(text).map(&count).sum()).collect();
     }
-    count_on_threads(threads(), texts, &count)
+    count_on_threads(foldback_threads::threads(THREADS_MAX), texts, &count)
 }
 
 fn count_on_threads<F>(threads: usize, texts: &[&str], count: &F) -> Vec<Tokens>
@@ -54,30 +49,14 @@ where
         .enumerate()
         .flat_map(|(text_index, text)| segments(text).map(move |text| Segment { text_index, text }))
         .collect();
-    let batches = batches(&segments);
-    let next = AtomicUsize::new(0);
-    let work = || {
-        let mut counts = Vec::new();
-        while let Some(batch) = batches.get(next.fetch_add(1, Ordering::Relaxed)) {
-            let batch = &segments[batch.clone()];
-            counts.extend(batch.iter().map(|segment| (segment.text_index, count(segment.text))));
-        }
-        counts
-    };
-
-    let mut totals = vec![Tokens::ZERO; texts.len()];
-    thread::scope(|scope| {
-        let others: Vec<_> = (1..threads.min(batches.len())).map(|_| scope.spawn(work)).collect();
-        let mut add = |counts: Vec<(usize, Tokens)>| {
-            for (text_index, tokens) in counts {
-                totals[text_index] += tokens;
-            }
-        };
-        add(work());
-        for other in others {
-            add(other.join().unwrap_or_else(|panic| resume_unwind(panic)));
-        }
+    let counted = foldback_threads::map(threads, batches(&segments), |batch| {
+        let counts = segments[batch].iter().map(|segment| (segment.text_index, count(segment.text)));
+        counts.collect::<Vec<_>>()
     });
+    let mut totals = vec![Tokens::ZERO; texts.len()];
+    for (text_index, tokens) in counted.into_iter().flatten() {
+        totals[text_index] += tokens;
+    }
     totals
 }
 
@@ -95,14 +74,10 @@ fn batches(segments: &[Segment<'_>]) -> Vec<Range<usize>> {
     batches
 }
 
-/// How many threads may count together. Asked once: the answer is read from several files.
-pub(crate) fn threads() -> usize {
-    static THREADS: OnceLock<usize> = OnceLock::new();
-    *THREADS.get_or_init(|| thread::available_parallelism().map_or(1, NonZero::get).min(THREADS_MAX))
-}
-
 #[cfg(test)]
 mod tests {
+    use std::thread;
+
     use super::*;
     use crate::corpus::Corpus;
 

@@ -197,7 +197,7 @@ pub mod formats {
     pub use foldback_formats::*;
 }
 
-/// Counters beside the estimating one: exact, parallel, remembering.
+/// Counters beside the estimating one: exact, on several threads.
 ///
 /// ```
 /// use std::sync::Arc;

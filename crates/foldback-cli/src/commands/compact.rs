@@ -12,7 +12,7 @@ use foldback_core::{
     Transcript, check,
 };
 use foldback_engine::{CompactionRequest, Outcome, Refusal, compact};
-use foldback_formats::{Contents, Conversation, Format, Loss, Session, Written, write};
+use foldback_formats::{Committed, Contents, Conversation, Format, Loss, Session, Written, write};
 use regex::RegexSet;
 use tokio::runtime::Runtime;
 
@@ -22,7 +22,7 @@ use crate::failure::{Exit, Failure};
 use crate::input::{self, Opened};
 use crate::output::{Begun, Destination};
 use crate::places::Places;
-use crate::scene::{as_recorded, pinned, recorded, seen};
+use crate::scene::{pinned, recorded, seen};
 use crate::summarizer::{Account, Summarizer};
 use crate::terminal::number;
 use crate::written::{Fresh, WrittenReport};
@@ -88,17 +88,17 @@ struct Job<'a> {
 }
 
 /// One conversation of it, compacted.
-struct Folded {
+struct Folded<'a> {
     conversation_index: usize,
     /// The views before and after, and the blocks that were committed.
     outcome: Outcome,
-    /// What the model sees now, in the order in which the session's format can show it.
-    items: Vec<Arc<Item>>,
+    /// The same, to be written into the session.
+    committed: Committed<'a>,
     /// What the model did that wrote summaries, if there was one.
     account: Option<Account>,
 }
 
-impl Folded {
+impl Folded<'_> {
     fn is_unchanged(&self) -> bool {
         self.outcome.is_unchanged()
     }
@@ -110,8 +110,8 @@ struct Failed {
     failure: Failure,
 }
 
-struct Done {
-    folded: Vec<Folded>,
+struct Done<'a> {
+    folded: Vec<Folded<'a>>,
     failed: Vec<Failed>,
     budget: Budget,
     dialect: Option<Dialect>,
@@ -124,7 +124,7 @@ impl<'a> Job<'a> {
 
     /// Compacts the session and writes it. Counting takes all cores; what follows takes one, and
     /// meanwhile another thread writes the records that stay.
-    fn run_and_write(&self, destination: &Destination) -> Result<(Done, Option<WrittenReport>), Failure> {
+    fn run_and_write(&self, destination: &Destination) -> Result<(Done<'a>, Option<WrittenReport>), Failure> {
         thread::scope(|scope| {
             let transcripts = self.transcripts();
             let begun = match self.arguments.fresh {
@@ -150,7 +150,7 @@ impl<'a> Job<'a> {
         self.session().own_conversations().iter().map(transcript).collect()
     }
 
-    fn run(&self, transcripts: &[Transcript]) -> Result<Done, Failure> {
+    fn run(&self, transcripts: &[Transcript]) -> Result<Done<'a>, Failure> {
         let budget = self.budget().map_err(|error| self.no_budget(error))?;
         let mut done = Done { folded: Vec::new(), failed: Vec::new(), budget, dialect: self.dialect() };
         let each = self.session().own_conversations().iter().zip(transcripts).enumerate();
@@ -206,10 +206,10 @@ impl<'a> Job<'a> {
     fn fold(
         &self,
         conversation_index: usize,
-        conversation: &Conversation,
+        conversation: &'a Conversation,
         transcript: &Transcript,
         budget: &Budget,
-    ) -> Result<Folded, Failure> {
+    ) -> Result<Folded<'a>, Failure> {
         let dialect = self.dialect();
         let mut before = seen(conversation, transcript, self.arguments.from.unwrap_or_default());
         if let Some(range) = self.arguments.range.as_ref().filter(|range| range.start >= before.len()) {
@@ -240,13 +240,14 @@ impl<'a> Job<'a> {
                 (outcome, Some(account))
             }
         };
-        let items = self.session().arrange(as_recorded(&outcome.view, conversation));
-        let violations = check(&items, dialect);
+        let keeps = self.arguments.from.unwrap_or_default().keeps(conversation);
+        let committed = self.session().committed(conversation, &outcome.view, keeps);
+        let violations = check(committed.sent.iter().map(|sent| &sent.item), dialect);
         if !violations.is_empty() {
             let strategy = outcome.strategy.to_string();
             return Err(failed(Refusal::Invalid { strategy, violations }.into()));
         }
-        Ok(Folded { conversation_index, outcome, items, account })
+        Ok(Folded { conversation_index, outcome, committed, account })
     }
 
     /// The file, with the conversation where that has a name.
@@ -268,7 +269,7 @@ impl<'a> Job<'a> {
     }
 }
 
-impl Done {
+impl Done<'_> {
     fn is_unchanged(&self) -> bool {
         self.folded.iter().all(Folded::is_unchanged)
     }
@@ -298,30 +299,28 @@ impl Done {
             if self.is_unchanged() {
                 return Ok(None);
             }
-            let mut each: Vec<(&Conversation, Option<&[Arc<Item>]>)> =
+            let mut each: Vec<(&Conversation, Option<&Committed<'_>>)> =
                 session.conversations().iter().map(|conversation| (conversation, None)).collect();
             for folded in self.folded.iter().filter(|folded| !folded.is_unchanged()) {
-                each[folded.conversation_index].1 = Some(&folded.items);
+                each[folded.conversation_index].1 = Some(&folded.committed);
             }
             return Ok(Some(session.compacted_native(&each)));
         };
-        let conversation = &session.conversations()[folded.conversation_index];
         if job.arguments.fresh {
             let format = if session.format().is_writable() { session.format() } else { Format::Native };
-            let fresh = write(format, &folded.items, Some(whole.insert(job.opened.whole()?)));
+            let fresh = write(format, &folded.committed.sent, Some(whole.insert(job.opened.whole()?)));
             return fresh.map(Some).map_err(|error| Failure::Format { path: job.opened.path.clone(), error });
         }
         let from_history = job.arguments.from == Some(From::History);
-        if folded.is_unchanged() && (!from_history || conversation.compactions().is_empty()) {
+        let was_compacted = folded.committed.conversation.block_count() > 0;
+        if folded.is_unchanged() && !(from_history && was_compacted) {
             return Ok(None);
         }
         let file = job.opened.file();
-        if let Some(behind) =
-            file.and_then(|file| session.compacted_behind(file, conversation, &folded.items))
-        {
+        if let Some(behind) = file.and_then(|file| session.compacted_behind(file, &folded.committed)) {
             return Ok(Some(behind));
         }
-        Ok(Some(whole.insert(job.opened.whole()?).compacted(conversation, &folded.items)))
+        Ok(Some(whole.insert(job.opened.whole()?).compacted(&folded.committed)))
     }
 
     fn write(

@@ -22,7 +22,7 @@ use crate::lab::{room, window};
 use crate::places::Places;
 use crate::scene::Scene;
 use crate::terminal::{BLUE, FAINT, GREEN, RED, STRONG, YELLOW, number, styled};
-use crate::{counting, output, picture, policy};
+use crate::{counting, output, picture, policy, stats};
 
 /// Reasons that are told for one item; the rest say the same of other parts.
 const REASONS_MAX: usize = 3;
@@ -111,30 +111,19 @@ fn kept(keep: &[String], scene: &Scene<'_>) -> Result<View, Failure> {
 
 /// A compaction that the file records, counted from 1.
 fn recorded(conversation: &Conversation, transcript: &Transcript, number: usize) -> Result<Change, Failure> {
-    let made = number.checked_sub(1).and_then(|index| conversation.compactions().get(index));
-    let Some(made) = made else {
+    let step = number.checked_sub(1).and_then(|index| conversation.steps().get(index));
+    let Some(step) = step else {
         let what = format!("there is no compaction {number} in this session");
-        let hint = match conversation.compactions().len() {
+        let hint = match conversation.steps().len() {
             0 => "it records none; without --made, the one that foldback would make is explained".to_owned(),
             count => format!("it records {count}"),
         };
         return Err(Failure::usage(what, hint));
     };
-    let beginning = |end: usize| {
-        let mut beginning = transcript.clone_empty();
-        for entry in transcript.range(0..end) {
-            beginning.push_counted(std::sync::Arc::clone(entry.item()), entry.tokens().clone());
-        }
-        conversation.view_of(&beginning)
-    };
-    let start = made.inserted.start;
-    // Where a compaction puts nothing in, it is in force from where it stands.
-    let before = match made.inserted.is_empty() {
-        true => beginning(start.saturating_sub(1)),
-        false => beginning(start),
-    };
-    let by = format!("{} on line {}", made.by, made.place.line);
-    Ok(Change { by, before, after: beginning(made.inserted.end), repairs: Vec::new() })
+    let before = conversation.view_after(number - 1, &transcript.first(step.item_count_before()));
+    let after = conversation.view_after(number, &transcript.first(step.item_count()));
+    let by = format!("{} on line {}", stats::by(step), step.place.line);
+    Ok(Change { by, before, after, repairs: Vec::new() })
 }
 
 /// What happened, for scripts.

@@ -13,7 +13,7 @@ use foldback_formats::{Format, Sent, write};
 use serde::Serialize;
 
 use crate::args::sessions::{SessionArgs, SessionCommand};
-use crate::args::{From, Shared};
+use crate::args::Shared;
 use crate::commands::log;
 use crate::counting;
 use crate::failure::{Exit, Failure};

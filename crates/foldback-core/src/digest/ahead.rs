@@ -4,11 +4,11 @@ use super::findings::{Findings, PartFindings};
 use super::sources::{Author, Depth, author_of, size_of};
 use super::words::Said;
 use super::{Told, passages, write};
+use crate::holds::Holds;
 use crate::item::ItemKind;
 use crate::part::Part;
 use crate::reading::text_of;
-use crate::sequence::Holds;
-use crate::transcript::Meter;
+use crate::tokens::Meter;
 
 /// An item that a digest will look into, and how far.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

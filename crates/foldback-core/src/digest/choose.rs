@@ -12,7 +12,7 @@ use super::passages::{Name, NameCounter, NameIndex, Passages};
 use super::sources::{Sources, Subject, Topic, TopicIndex};
 use super::visible::Visible;
 use super::weigh::Weights;
-use crate::transcript::Meter;
+use crate::tokens::Meter;
 use queue::{Candidate, Queue, Ranked, Which};
 
 /// What a quoted line costs beside its words: indent, mark and line end.

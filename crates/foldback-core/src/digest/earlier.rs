@@ -1,17 +1,13 @@
 //! Reads an earlier summary back: a digest by its own sections, anything else as notes.
 
 use std::borrow::Cow;
-use std::ops::Range;
 
 use super::sources::{Author, Source, Sources, Subject};
-use super::write::{
-    COMMANDS, DONE, EARLIER, FILES, IN_PROGRESS, JOINT, NAMES, NEXT, QUOTE_MARK, SECTION_MARK, USER_MARK,
-    USER_SAID,
-};
+use super::write::{COMMANDS, DONE, EARLIER, FILES, IN_PROGRESS, JOINT, NAMES, NEXT, QUOTE_MARK};
 use crate::secrets::redact;
-use crate::summary::{SummaryForm, WrittenFloor, said_by_user};
+use crate::tokens::Meter;
 use crate::tools::{TodoEntry, TodoState};
-use crate::transcript::Meter;
+use crate::written::{SECTION_MARK, SummaryForm, USER_MARK, USER_SAID, WrittenFloor, said_by_user};
 
 /// What a line costs beside its words: its end, and a mark.
 const LINE_TOKENS: u64 = 2;
@@ -119,33 +115,6 @@ fn take_sections(sources: &mut Sources<'_>, item_index: usize, lines: &str) {
             note(sources, &Subject::Earlier, line);
         }
     }
-}
-
-/// The lines of a summary that quote the user, as spans of its text; none in any other text.
-pub(crate) fn user_lines(text: &str) -> Vec<Range<usize>> {
-    let Some(written) = WrittenFloor::parse(text) else { return Vec::new() };
-    match written.form {
-        SummaryForm::Floor => return Vec::new(),
-        SummaryForm::Model => {
-            let start = text.len() - written.lines.len();
-            let spans = said_by_user(written.lines).into_iter();
-            return spans.map(|span| start + span.start..start + span.end).collect();
-        }
-        SummaryForm::Digest => {}
-    }
-    let mut spans = Vec::new();
-    let mut start = text.len() - written.lines.len();
-    let mut is_said = false;
-    for line in written.lines.split_inclusive('\n') {
-        let (line_start, content) = (start, line.trim_end_matches(['\n', '\r']));
-        start += line.len();
-        if let Some(title) = content.strip_prefix(SECTION_MARK) {
-            is_said = title == USER_SAID;
-        } else if content.starts_with(USER_MARK) && is_said {
-            spans.push(line_start + USER_MARK.len()..line_start + content.len());
-        }
-    }
-    spans
 }
 
 fn subject_of(section: &str, heading: &str) -> Subject {

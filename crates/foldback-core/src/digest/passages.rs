@@ -10,7 +10,7 @@ use super::cut::{Cut, Line, Mention, counted, hash_of};
 use super::findings::PartFindings;
 use super::sources::{Author, Source, Sources, Subject, TopicIndex};
 use crate::ledger::{FactKind, scan};
-use crate::transcript::Meter;
+use crate::tokens::Meter;
 
 /// A name, as an index into the names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

@@ -6,12 +6,12 @@ use foldhash::{HashMap, HashMapExt};
 
 use super::findings::{PartFindings, changes_of};
 use super::{Hidden, Told, earlier, findings_of};
+use crate::holds::Holds;
 use crate::ids::CallId;
 use crate::item::{Item, ItemKind};
 use crate::ledger::{command_text, error_line, test_clause};
 use crate::part::{Part, ResultPart, ToolCall, ToolResult};
 use crate::reading::{clipped, text_of};
-use crate::sequence::Holds;
 use crate::tools::{Action, Outcome, TodoEntry};
 
 /// Who wrote a text.

@@ -9,7 +9,7 @@ use super::sources::{Author, Source, Sources};
 use crate::ids::Text;
 use crate::ledger::{RULES_BYTES_MAX, SENTENCE_BYTES_MAX, is_constraint, own_words};
 use crate::reading::clipped;
-use crate::transcript::Meter;
+use crate::tokens::Meter;
 
 /// Messages up to this long were typed; they are kept whole where there is room.
 const TYPED_BYTES_MAX: usize = 2_000;

@@ -12,9 +12,8 @@ use super::words::Words;
 use crate::ledger::{is_decision, sentences};
 use crate::reading::clipped;
 use crate::tools::TodoState;
+use crate::written::{SECTION_MARK, USER_MARK, USER_SAID};
 
-pub(crate) const SECTION_MARK: &str = "# ";
-pub(crate) const USER_SAID: &str = "The user said";
 pub(super) const STATE: &str = "Where it stands";
 pub(super) const FILES: &str = "Files";
 pub(super) const COMMANDS: &str = "Commands";
@@ -23,7 +22,6 @@ const DECISIONS: &str = "Decisions";
 const NOTES: &str = "Notes, in the agent's words";
 const ELSEWHERE: &str = "Also seen";
 pub(super) const EARLIER: &str = "From an earlier summary";
-pub(crate) const USER_MARK: &str = "> ";
 pub(super) const QUOTE_MARK: &str = "  | ";
 /// Between two quotations on one line.
 pub(super) const JOINT: &str = " … ";

@@ -5,8 +5,9 @@ use std::ops::Range;
 use super::{Draft, PartChange, PendingRewrite, Slot};
 use crate::edit::{Drop, Edit, Fold, Rewrite};
 use crate::handle::Handle;
+use crate::holds::Holds;
 use crate::plan::{BudgetInfeasible, Plan};
-use crate::sequence::{Entry, Holds};
+use crate::sequence::Entry;
 use crate::view::View;
 
 /// The summaries that a view shows: where they stand, and the indices that name them, both in order.

@@ -4,9 +4,10 @@ use std::ops::Range;
 
 use super::{Draft, PendingFold, Slot};
 use crate::edit::{Reason, SummaryPlacement, SummarySpec};
+use crate::holds::Holds;
 use crate::ids::Tokens;
 use crate::item::ItemKind;
-use crate::sequence::{Holds, Mark};
+use crate::sequence::Mark;
 use crate::summary::SUMMARY_TOKENS_MIN;
 
 impl Draft<'_> {

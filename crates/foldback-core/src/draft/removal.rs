@@ -4,8 +4,9 @@ use smallvec::SmallVec;
 
 use super::{Draft, EmptyItems, Place, Slot};
 use crate::edit::Reason;
+use crate::holds::Holds;
 use crate::ids::Tokens;
-use crate::sequence::{Failure, Holds, Mark};
+use crate::sequence::{Failure, Mark};
 
 impl Draft<'_> {
     /// Removes the reasoning at `position`, unless the item is protected or in the loop in flight.

@@ -1,12 +1,10 @@
-//! Running a strategy until nothing changes, with a user item first.
+//! Editing until nothing changes, with a user item first.
 
 use super::{Draft, Slot};
-use crate::budget::Budget;
 use crate::edit::SummaryPlacement;
 use crate::ids::Tokens;
 use crate::item::ItemKind;
 use crate::sequence::Entry;
-use crate::strategy::Strategy;
 
 /// Runs of one strategy over one draft.
 const PASSES_MAX: usize = 8;
@@ -46,14 +44,14 @@ impl Draft<'_> {
         }
     }
 
-    /// Runs a strategy until nothing changes. One run is nearly always enough; but a step of a
+    /// Runs one pass of edits until nothing changes. One run is nearly always enough; but a step of a
     /// pipeline may take away what an earlier step went by (the user item that began a turn), and
     /// T7 forbids to leave the consequences to a second compaction.
-    pub(crate) fn settle(&mut self, strategy: &dyn Strategy, budget: Option<&Budget>) {
+    pub(crate) fn settle(&mut self, mut edit: impl FnMut(&mut Self)) {
         let mut before: Option<Vec<Slot>> = None;
         for pass in 0..PASSES_MAX {
             let change_count = self.change_count;
-            strategy.plan(self, budget);
+            edit(self);
             self.keep_user_first();
             // An item dropped and restored in every pass counts as a change and is none.
             if self.change_count == change_count || before.as_ref() == Some(&self.slots) {

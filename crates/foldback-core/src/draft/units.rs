@@ -7,10 +7,10 @@ use std::ops::Range;
 use smallvec::SmallVec;
 
 use super::Draft;
+use crate::holds::Holds;
 use crate::ids::{CallId, Tokens};
 use crate::item::ItemKind;
 use crate::part::Part;
-use crate::sequence::Holds;
 
 type Members = SmallVec<[usize; 4]>;
 

@@ -13,7 +13,6 @@ use crate::ids::{CallId, Text};
 use crate::item::{Item, ItemKind};
 use crate::part::Part;
 use crate::reading::text_of;
-use crate::sequence::Sequence;
 
 /// Facts that a ledger holds at most; those found first are found again, new ones are left out.
 const FACTS_MAX: usize = 1_000_000;
@@ -23,13 +22,13 @@ pub(super) type FixedHasher = BuildHasherDefault<DefaultHasher>;
 
 /// A fact's place in the ledger.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(super) struct FactIndex(pub(super) u32);
+pub(crate) struct FactIndex(pub(crate) u32);
 
 /// The facts of one item, with the part that tells each.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Told {
-    pub(super) item_index: usize,
-    pub(super) facts: Vec<(u32, FactIndex)>,
+pub(crate) struct Told {
+    pub(crate) item_index: usize,
+    pub(crate) facts: Vec<(u32, FactIndex)>,
 }
 
 /// The facts of a transcript.
@@ -44,10 +43,10 @@ pub(super) struct Told {
 /// ```
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Ledger {
-    pub(super) facts: Vec<Fact>,
+    pub(crate) facts: Vec<Fact>,
     /// By kind, then by text.
     index: [HashMap<Text, FactIndex, FixedHasher>; FactKind::ALL.len()],
-    pub(super) items: Vec<Told>,
+    pub(crate) items: Vec<Told>,
     /// Calls without a result.
     pub(super) calls: HashMap<CallId, OpenCall, FixedHasher>,
     /// Errors that nothing has fixed, by what was tried.
@@ -64,13 +63,6 @@ impl Ledger {
     /// A ledger without facts.
     pub fn new() -> Self {
         Self::default()
-    }
-
-    /// The facts of a transcript or of a list of visible items, by their index in it.
-    pub fn of(items: &Sequence) -> Self {
-        let mut ledger = Self::new();
-        items.items().enumerate().for_each(|(index, item)| ledger.push(index, item));
-        ledger
     }
 
     /// Takes one more item in. Costs what the item has to be read.
@@ -126,11 +118,11 @@ impl Ledger {
         self.find(kind, text).map(|index| self.fact(index))
     }
 
-    pub(super) fn find(&self, kind: FactKind, text: &str) -> Option<FactIndex> {
+    pub(crate) fn find(&self, kind: FactKind, text: &str) -> Option<FactIndex> {
         self.index[kind as usize].get(text).copied()
     }
 
-    pub(super) fn fact(&self, index: FactIndex) -> &Fact {
+    pub(crate) fn fact(&self, index: FactIndex) -> &Fact {
         &self.facts[index.0 as usize]
     }
 

@@ -79,7 +79,7 @@ impl Fact {
     }
 
     /// Whether only its newest place tells it: an older one tells how it once was.
-    pub(super) fn is_a_state(&self) -> bool {
+    pub(crate) fn is_a_state(&self) -> bool {
         matches!(self.detail, Detail::TestResult(_) | Detail::Todo(_))
     }
 }

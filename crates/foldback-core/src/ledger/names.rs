@@ -7,7 +7,7 @@ use super::FactKind;
 use super::scan::{Found, scan, unit_beside};
 
 /// Calls `found` for every name in a text, in order.
-pub(super) fn names(text: &str, mut found: impl FnMut(FactKind, Range<usize>)) {
+pub(crate) fn names(text: &str, mut found: impl FnMut(FactKind, Range<usize>)) {
     scan(text, |Found { kind, mut span }| {
         match kind {
             FactKind::Number => span.end = unit_beside(text, span.end).unwrap_or(span.end),

@@ -8,11 +8,11 @@ use super::book::{FactIndex, Ledger, Spot};
 use super::constraint::{Cues, find_cue, is_constraint, sentences};
 use super::fact::{Detail, Place};
 use super::own::{RULES_BYTES_MAX, SENTENCE_BYTES_MAX, outside_code, own_words};
-use crate::digest::user_lines;
 use crate::ids::Text;
 use crate::item::ItemKind;
 use crate::reading::clipped;
 use crate::tools::TodoState;
+use crate::written::user_lines;
 
 /// Words with which an agent says that it settled something, or found out why it is so.
 const DECISION_CUES: &[&str] = &[

@@ -6,10 +6,10 @@ use super::Strategy;
 use crate::budget::Budget;
 use crate::draft::Draft;
 use crate::edit::Reason;
+use crate::holds::Holds;
 use crate::ids::Tokens;
 use crate::part::{Part, ResultPart, ToolResult};
 use crate::placeholder::{HeadPercent, is_placeholder, shorten_to_characters};
-use crate::sequence::Holds;
 
 const ID: &str = "cap-tool-outputs";
 
@@ -146,7 +146,7 @@ impl Strategy for CapToolOutputsStrategy {
 mod tests {
     use super::*;
     use crate::item::Item;
-    use crate::plan::plan;
+    use crate::strategy::plan;
     use crate::transcript::Transcript;
     use crate::view::View;
     use serde_json::json;

@@ -8,10 +8,10 @@ use super::{Strategy, tool_name};
 use crate::budget::Budget;
 use crate::draft::Draft;
 use crate::edit::Reason;
+use crate::holds::Holds;
 use crate::ids::{Text, Tokens};
 use crate::part::{Part, ResultPart, ToolCall, ToolResult};
 use crate::placeholder::{hidden_input, is_hidden_input, is_placeholder, placeholder_text};
-use crate::sequence::Holds;
 
 const ID: &str = "clear-tool-results";
 
@@ -158,7 +158,7 @@ fn cleared_input(draft: &Draft<'_>, position: usize, part_index: usize) -> Optio
 mod tests {
     use super::*;
     use crate::item::Item;
-    use crate::plan::plan;
+    use crate::strategy::plan;
     use crate::transcript::Transcript;
     use crate::view::View;
     use serde_json::json;

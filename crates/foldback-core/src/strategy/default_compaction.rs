@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use super::{PlanError, plan};
 use super::{
     SUMMARY_TOKENS_DEFAULT, Strategy, TruncateLimitError, TruncateToolOutputsStrategy, middle_turns, scene,
     tail_start,
@@ -11,10 +12,9 @@ use super::{
 use crate::budget::Budget;
 use crate::draft::Draft;
 use crate::edit::{Reason, SummarySpec};
+use crate::holds::Holds;
 use crate::ids::Tokens;
 use crate::item::{Item, ItemKind};
-use crate::plan::{PlanError, plan};
-use crate::sequence::Holds;
 use crate::summary::SUMMARY_TOKENS_MIN;
 use crate::transcript::Transcript;
 use crate::view::View;

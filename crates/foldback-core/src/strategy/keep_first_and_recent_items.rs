@@ -7,8 +7,8 @@ use super::{Kinds, Strategy, newest_start};
 use crate::budget::Budget;
 use crate::draft::Draft;
 use crate::edit::Reason;
+use crate::holds::Holds;
 use crate::ids::Tokens;
-use crate::sequence::Holds;
 
 const ID: &str = "keep-first-and-recent-items";
 
@@ -73,7 +73,7 @@ mod tests {
     use super::*;
     use crate::item::Item;
     use crate::part::{Part, ToolResult};
-    use crate::plan::plan;
+    use crate::strategy::plan;
     use crate::transcript::Transcript;
     use crate::view::View;
     use serde_json::json;

@@ -61,7 +61,7 @@ mod tests {
     use super::*;
     use crate::item::Item;
     use crate::part::Part;
-    use crate::plan::plan;
+    use crate::strategy::plan;
     use crate::transcript::Transcript;
     use crate::view::View;
 

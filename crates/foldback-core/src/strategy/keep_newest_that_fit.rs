@@ -98,7 +98,7 @@ mod tests {
     use super::*;
     use crate::item::Item;
     use crate::part::{Part, ToolResult};
-    use crate::plan::plan;
+    use crate::strategy::plan;
     use crate::transcript::Transcript;
     use crate::view::View;
     use serde_json::json;

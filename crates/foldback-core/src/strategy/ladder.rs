@@ -25,14 +25,14 @@ use crate::budget::Budget;
 use crate::draft::Draft;
 use crate::edit::{Reason, SummarySpec};
 use crate::handle::Handle;
+use crate::holds::Holds;
 use crate::ids::{Text, Tokens};
 use crate::item::ItemKind;
 use crate::kernel::{Floors, Kernel, RESULT_FLOOR_TOKENS_MIN};
 use crate::part::{Part, ResultPart, ToolResult};
 use crate::placeholder::{HeadPercent, is_placeholder, shorten_counted};
-use crate::sequence::Holds;
 use crate::summary::SUMMARY_TOKENS_MIN;
-use crate::transcript::Meter;
+use crate::tokens::Meter;
 
 const ID: &str = "ladder";
 

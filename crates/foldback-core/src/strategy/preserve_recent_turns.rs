@@ -9,9 +9,9 @@ use super::{Strategy, scene};
 use crate::budget::Budget;
 use crate::draft::Draft;
 use crate::edit::Reason;
+use crate::holds::Holds;
 use crate::ids::Tokens;
 use crate::item::ItemKind;
-use crate::sequence::Holds;
 
 const ID: &str = "preserve-recent-turns";
 
@@ -239,7 +239,7 @@ mod tests {
     use super::*;
     use crate::item::Item;
     use crate::part::{Part, ToolResult};
-    use crate::plan::plan;
+    use crate::strategy::plan;
     use crate::transcript::Transcript;
     use crate::view::View;
     use serde_json::json;

@@ -122,7 +122,7 @@ impl Strategy for PreserveUserMessagesStrategy {
 mod tests {
     use super::*;
     use crate::item::Item;
-    use crate::plan::plan;
+    use crate::strategy::plan;
     use crate::transcript::Transcript;
     use crate::view::View;
 

@@ -6,10 +6,10 @@ use super::Strategy;
 use crate::budget::Budget;
 use crate::draft::Draft;
 use crate::edit::Reason;
+use crate::holds::Holds;
 use crate::ids::Text;
 use crate::part::{Part, ResultPart, ToolResult};
 use crate::placeholder::placeholder_text;
-use crate::sequence::Holds;
 
 const ID: &str = "replace-media";
 
@@ -113,7 +113,7 @@ mod tests {
     use super::*;
     use crate::item::{Item, ItemKind};
     use crate::part::{Blob, Media};
-    use crate::plan::plan;
+    use crate::strategy::plan;
     use crate::transcript::Transcript;
     use crate::view::View;
 

@@ -13,10 +13,10 @@ use crate::budget::Budget;
 use crate::draft::Draft;
 use crate::edit::Reason;
 use crate::handle::Handle;
+use crate::holds::Holds;
 use crate::ids::Tokens;
 use crate::part::{Part, ResultPart, ToolCall, ToolResult};
 use crate::placeholder::{input_of, is_placeholder, superseded};
-use crate::sequence::Holds;
 use crate::tools::{Action, Outcome, is_check};
 
 const ID: &str = "supersede";

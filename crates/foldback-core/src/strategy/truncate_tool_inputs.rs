@@ -6,10 +6,10 @@ use super::Strategy;
 use crate::budget::Budget;
 use crate::draft::Draft;
 use crate::edit::Reason;
+use crate::holds::Holds;
 use crate::ids::Tokens;
 use crate::part::{Part, ToolCall};
 use crate::placeholder::{is_hidden_input, shorten_input};
-use crate::sequence::Holds;
 
 const ID: &str = "truncate-tool-inputs";
 
@@ -78,7 +78,7 @@ mod tests {
     use super::*;
     use crate::item::Item;
     use crate::part::ToolResult;
-    use crate::plan::plan;
+    use crate::strategy::plan;
     use crate::transcript::Transcript;
     use crate::view::View;
     use serde_json::json;

@@ -7,11 +7,11 @@ use crate::budget::Budget;
 use crate::draft::Draft;
 use crate::edit::Reason;
 use crate::handle::Handle;
+use crate::holds::Holds;
 use crate::ids::Tokens;
 use crate::part::{Part, ResultPart, ToolResult};
 use crate::placeholder::{HeadPercent, is_placeholder, placeholder, shorten_to_lines, shorten_to_tokens};
-use crate::sequence::Holds;
-use crate::transcript::Meter;
+use crate::tokens::Meter;
 
 const ID: &str = "truncate-tool-outputs";
 
@@ -244,7 +244,7 @@ impl Strategy for TruncateToolOutputsStrategy {
 mod tests {
     use super::*;
     use crate::item::Item;
-    use crate::plan::plan;
+    use crate::strategy::plan;
     use crate::transcript::Transcript;
     use crate::view::View;
     use serde_json::json;

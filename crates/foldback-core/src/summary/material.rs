@@ -121,9 +121,9 @@ mod tests {
     use crate::ids::Tokens;
     use crate::item::{Item, ItemKind};
     use crate::part::{Part, ToolResult};
-    use crate::plan::plan;
     use crate::reading::text_of;
     use crate::strategy::LadderStrategy;
+    use crate::strategy::plan;
     use crate::transcript::Transcript;
     use crate::view::View;
     use serde_json::json;

@@ -1,7 +1,8 @@
 use super::*;
 use crate::part::ToolResult;
-use crate::plan::{Plan, plan};
+use crate::plan::Plan;
 use crate::strategy::SummarizeOlderStrategy;
+use crate::strategy::plan;
 use crate::transcript::Transcript;
 use crate::view::Recalled;
 use serde_json::json;
@@ -39,7 +40,7 @@ fn a_digest_is_the_same_whether_its_items_were_read_before_or_not() {
     let written = |transcript: &Transcript| {
         let budget = crate::budget::Budget::for_target(Tokens(2_000)).unwrap();
         let ladder = crate::strategy::LadderStrategy::new();
-        let plan = crate::plan::plan(&View::of(transcript), &ladder, Some(&budget)).unwrap();
+        let plan = crate::strategy::plan(&View::of(transcript), &ladder, Some(&budget)).unwrap();
         let requests: Vec<Item> = plan.requests().map(|request| request.digest()).collect();
         assert!(!requests.is_empty(), "something is folded");
         requests

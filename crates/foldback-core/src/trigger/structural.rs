@@ -2,9 +2,9 @@
 
 use super::{CompactionReason, StructuralEvent, Trigger, TriggerContext};
 use crate::budget::TRIGGER_PERCENT;
+use crate::holds::Holds;
 use crate::ids::{Text, Tokens};
 use crate::item::ItemKind;
-use crate::sequence::Holds;
 
 /// What a [`StructuralTrigger`] waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

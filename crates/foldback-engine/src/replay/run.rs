@@ -4,9 +4,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use foldback_core::account::Losses;
 use foldback_core::compaction::Outcome;
 use foldback_core::cost::Call;
-use foldback_core::ledger::Losses;
 use foldback_core::trigger::LastCompaction;
 use foldback_core::{
     Change, CompactionReason, Cost, Dialect, Entry, Execution, FactKind, Fate, ItemKind, Ledger,

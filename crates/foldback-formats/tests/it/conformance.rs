@@ -10,9 +10,8 @@ use std::sync::Arc;
 
 use foldback_core::{
     Budget, CompactionBlock, Edit, EstimatingCounter, Handle, Item, LadderStrategy, Part, PlanError, Tokens,
-    View, check, plan,
+    View, check, mend, plan,
 };
-use foldback_engine::mend;
 use foldback_formats::{Committed, Conversation, Format, Session, WrittenAs};
 use foldback_testkit::needs::session_files;
 

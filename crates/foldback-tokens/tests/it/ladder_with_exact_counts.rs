@@ -6,7 +6,7 @@ use std::sync::Arc;
 use foldback_core::{Budget, Dialect, LadderStrategy, PlanError, Tokens, Transcript, View, dialect, plan};
 use foldback_testkit::kernel::kernel_tokens;
 use foldback_testkit::recipe::{Recipe, recipe};
-use foldback_tokens::{BpeCounter, CachingCounter};
+use foldback_tokens::BpeCounter;
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseError;
 
@@ -21,8 +21,7 @@ fn stays_valid(before: &View, after: &View) -> Result<(), TestCaseError> {
 }
 
 fn fits_or_is_infeasible(recipe: &Recipe, counter: BpeCounter, percent: u64) -> Result<(), TestCaseError> {
-    // A recipe may hold one text of 2 MB three hundred times; it is counted once.
-    let mut transcript = Transcript::new(Arc::new(CachingCounter::new(counter)));
+    let mut transcript = Transcript::new(Arc::new(counter));
     transcript.extend(recipe.items());
     let before = View::of(&transcript);
     let target = Tokens((before.tokens().0 * percent / 100).max(1));

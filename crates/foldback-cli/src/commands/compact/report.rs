@@ -80,7 +80,7 @@ struct BreakEven {
 }
 
 impl BreakEven {
-    fn of(opened: &Opened, folded: &Folded, change: &Change) -> Option<Self> {
+    fn of(opened: &Opened, folded: &Folded<'_>, change: &Change) -> Option<Self> {
         let prices = Prices::of_model(opened.session.model()?)?;
         let (before, after) = (folded.outcome.before.tokens(), folded.outcome.view.tokens());
         let calls = prices.break_even(before, after, change.prefix_tokens_kept)?;
@@ -89,7 +89,7 @@ impl BreakEven {
 }
 
 impl FoldedReport {
-    pub(super) fn new(folded: &Folded, opened: &Opened) -> Self {
+    pub(super) fn new(folded: &Folded<'_>, opened: &Opened) -> Self {
         let outcome = &folded.outcome;
         let counts = picture::Fates::of(&outcome.mended, folded.edits());
         let conversation = &opened.session.conversations()[folded.conversation_index];
@@ -124,7 +124,7 @@ impl FoldedReport {
     }
 }
 
-impl Folded {
+impl Folded<'_> {
     /// What was committed, without the repair.
     fn edits(&self) -> impl Iterator<Item = &Edit> {
         self.outcome.compactions().flat_map(|block| &block.edits)
@@ -193,7 +193,7 @@ pub(super) fn tell(done: &Done, report: &Report) {
     }
 }
 
-fn tell_one(folded: &Folded, told: &FoldedReport, target: Option<u64>) {
+fn tell_one(folded: &Folded<'_>, told: &FoldedReport, target: Option<u64>) {
     if folded.is_unchanged() {
         let tokens = number(told.tokens_before);
         return say(&match target.map(number) {

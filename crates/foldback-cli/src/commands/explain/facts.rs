@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write;
 
-use foldback_core::ledger::{Account, Accounted, FactFate};
+use foldback_core::account::{Account, Accounted, FactFate};
 use foldback_core::{FactKind, View};
 use foldback_formats::Conversation;
 use serde::Serialize;

@@ -26,20 +26,11 @@ use crate::terminal::{counted, note};
 /// Where a session's notes hold the file it came from.
 pub(crate) const SOURCE_NOTE: &str = "source";
 
-/// Where a loop's notes hold how many of its items were imported.
-const IMPORTED_NOTE: &str = "foldback.imported";
-
 /// Items that are stored in one step.
 const BATCH_ITEMS: usize = 1_000;
 
 /// Bytes of a file that are stored in one step.
 const BATCH_BYTES: usize = 1 << 20;
-
-/// How many items of a loop came from its file, if all of the file was read.
-pub(super) fn imported_count(info: &LoopInfo) -> Option<usize> {
-    let count = info.metadata.get(IMPORTED_NOTE)?.as_u64()?;
-    (info.original_bytes > 0).then_some(usize::try_from(count).ok()?)
-}
 
 pub(crate) async fn run(shared: &Shared, store: &Arc<dyn Store>, import: &Import) -> Result<Exit, Failure> {
     match import.watch {
@@ -206,7 +197,7 @@ async fn take_in(
     let new_items = append(&mut stored, &items).await?;
     let new_blocks = commit(&mut stored, overlay.blocks()).await?;
     if keeping == Keeping::File {
-        keep_original(&mut stored, bytes, items.len()).await?;
+        keep_original(&mut stored, bytes).await?;
     }
     Ok(Imported { id, item_count: items.len(), new_items, new_blocks, branch })
 }
@@ -342,7 +333,7 @@ async fn commit(stored: &mut StoredSession, blocks: &[Arc<CompactionBlock>]) -> 
     Ok(compactions.len())
 }
 
-async fn keep_original(stored: &mut StoredSession, bytes: &[u8], item_count: usize) -> Result<(), Failure> {
+async fn keep_original(stored: &mut StoredSession, bytes: &[u8]) -> Result<(), Failure> {
     let info = info(stored).await?;
     let mut offset = usize::try_from(info.original_bytes).unwrap_or(usize::MAX);
     let mut version = stored.refresh().await?.version;
@@ -352,10 +343,6 @@ async fn keep_original(stored: &mut StoredSession, bytes: &[u8], item_count: usi
         let at = At { session: stored.id(), loop_id: &info.id, version };
         version = store.append_original(&at, offset as u64, piece).await?;
         offset += piece.len();
-    }
-    let mut metadata = info.metadata.clone();
-    if metadata.insert(IMPORTED_NOTE.to_owned(), json!(item_count)) != Some(json!(item_count)) {
-        store.annotate_loop(&At { session: stored.id(), loop_id: &info.id, version }, &metadata).await?;
     }
     stored.refresh().await?;
     Ok(())

@@ -1,9 +1,8 @@
 //! One test or a few for each kind of fact.
 
 use super::{detail, fact, ledger, texts};
-use foldback_core::ledger::{
-    CommandRun, Detail, ErrorState, FactFate, Losses, Operation, PathHistory, TestHistory,
-};
+use foldback_core::account::{FactFate, Losses};
+use foldback_core::ledger::{CommandRun, Detail, ErrorState, Operation, PathHistory, TestHistory};
 use foldback_core::reading::text_of;
 use foldback_core::{
     FactKind, Item, ItemKind, KeepRecentStrategy, Ledger, Part, SummarizeOlderStrategy, TestRun, TodoState,

@@ -3,11 +3,20 @@
 use std::fmt::Write;
 use std::ops::Range;
 
-use super::{DIGEST, FLOOR};
-use crate::digest::{SECTION_MARK, USER_MARK, USER_SAID};
 use crate::handle::Handle;
 use crate::ids::{Text, Tokens};
 use crate::item::SummaryOrigin;
+
+/// Who wrote a floor summary.
+pub(crate) const FLOOR: &str = "floor";
+/// Who wrote a digest.
+pub(crate) const DIGEST: &str = "digest";
+
+/// How a section begins, in digests and in summaries of models.
+pub(crate) const SECTION_MARK: &str = "# ";
+/// The section of what the user said, and how each line of it begins.
+pub(crate) const USER_SAID: &str = "The user said";
+pub(crate) const USER_MARK: &str = "> ";
 
 /// How every summary begins that says what it stands for.
 const HEADER_START: &str = "[Summary of ";
@@ -64,7 +73,7 @@ impl SummaryForm {
 }
 
 /// All there is of a summary where there is no room for anything else.
-pub(super) fn short_header(item_count: u32, handle: &Handle) -> String {
+pub(crate) fn short_header(item_count: u32, handle: &Handle) -> String {
     format!("[{item_count}{SHORT_MIDDLE}{handle}]")
 }
 
@@ -153,6 +162,33 @@ pub(crate) fn said_by_user(lines: &str) -> Vec<Range<usize>> {
             spans.push(line_start + USER_MARK.len()..line_start + content.len());
         }
         line_start += line.len();
+    }
+    spans
+}
+
+/// The lines of a summary that quote the user, as spans of its text; none in any other text.
+pub(crate) fn user_lines(text: &str) -> Vec<Range<usize>> {
+    let Some(written) = WrittenFloor::parse(text) else { return Vec::new() };
+    match written.form {
+        SummaryForm::Floor => return Vec::new(),
+        SummaryForm::Model => {
+            let start = text.len() - written.lines.len();
+            let spans = said_by_user(written.lines).into_iter();
+            return spans.map(|span| start + span.start..start + span.end).collect();
+        }
+        SummaryForm::Digest => {}
+    }
+    let mut spans = Vec::new();
+    let mut start = text.len() - written.lines.len();
+    let mut is_said = false;
+    for line in written.lines.split_inclusive('\n') {
+        let (line_start, content) = (start, line.trim_end_matches(['\n', '\r']));
+        start += line.len();
+        if let Some(title) = content.strip_prefix(SECTION_MARK) {
+            is_said = title == USER_SAID;
+        } else if content.starts_with(USER_MARK) && is_said {
+            spans.push(line_start + USER_MARK.len()..line_start + content.len());
+        }
     }
     spans
 }

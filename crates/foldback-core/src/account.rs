@@ -6,14 +6,12 @@ use std::sync::Arc;
 
 use memchr::memmem;
 
-use super::FactKind;
-use super::book::{FactIndex, Ledger};
-use super::fact::{Detail, Fact, Place};
-use super::names::names;
 use crate::edit::Edit;
 use crate::handle::Handle;
+use crate::ledger::{Detail, Fact, FactIndex, FactKind, Ledger, Place, names};
 use crate::plan::Plan;
 use crate::reading::text_of;
+use crate::sequence::Sequence;
 use crate::view::{Fate, View};
 
 /// Facts that are listed of one kind and fate; the others are counted.
@@ -94,6 +92,13 @@ impl Account<'_> {
 }
 
 impl Ledger {
+    /// The facts of a transcript or of a list of visible items, by their index in it.
+    pub fn of(items: &Sequence) -> Self {
+        let mut ledger = Self::new();
+        items.items().enumerate().for_each(|(index, item)| ledger.push(index, item));
+        ledger
+    }
+
     /// What became of the facts that `before` told, now that `after` is what the model sees.
     ///
     /// Both are views of the transcript that this ledger was made of; it may have grown between

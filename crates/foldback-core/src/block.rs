@@ -60,6 +60,23 @@ pub struct CompactionBlock {
 }
 
 impl CompactionBlock {
+    /// Whether another block changes the same, whoever counted the tokens.
+    pub fn changes_as(&self, other: &Self) -> bool {
+        let is_same = |(one, other): (&Edit, &Edit)| match (one, other) {
+            (Edit::Drop(one), Edit::Drop(other)) => one.range == other.range,
+            (Edit::Fold(one), Edit::Fold(other)) => {
+                one.range == other.range && one.holes == other.holes && one.anchor == other.anchor
+            }
+            (Edit::Rewrite(one), Edit::Rewrite(other)) => {
+                one.handle == other.handle && one.replacement == other.replacement
+            }
+            (Edit::Drop(_) | Edit::Fold(_) | Edit::Rewrite(_), _) => false,
+        };
+        self.edits.len() == other.edits.len()
+            && self.summaries == other.summaries
+            && self.edits.iter().zip(&other.edits).all(is_same)
+    }
+
     /// The folds among its edits, each with its summary.
     pub fn folds(&self) -> impl Iterator<Item = (&Fold, &[Item])> {
         let folds = self.edits.iter().filter_map(|edit| match edit {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use foldback_core::{CompactionBlock, Edit, SessionId};
+use foldback_core::{BlockKind, CompactionBlock, Edit, SessionId};
 use foldback_engine::Store;
 use serde::Serialize;
 
@@ -65,6 +65,13 @@ impl Entry {
         }
     }
 
+    /// What taking a compaction off led to.
+    fn undo(number: u64, taken_off: &CompactionBlock) -> Self {
+        let (before, after) = (taken_off.tokens_after.0, taken_off.tokens_before.0);
+        let block = CompactionBlock::default();
+        Self { tokens_before: before, tokens_after: after, ..Self::of(number, &block) }
+    }
+
     fn text(&self) -> String {
         let mark = if self.in_force { styled(GREEN, "●") } else { styled(FAINT, "○") };
         let state = if self.in_force { "" } else { "  (not in force)" };
@@ -81,8 +88,11 @@ impl Entry {
         if let Some(reason) = &self.reason {
             text.push_str(&format!(", because: {reason}"));
         }
-        let hidden = counted(self.hidden_items, "item");
-        text.push_str(&format!("\n  {hidden} hidden, {} shortened", counted(self.rewritten_parts, "part")));
+        if self.hidden_items + self.rewritten_parts > 0 {
+            let hidden = counted(self.hidden_items, "item");
+            let shortened = counted(self.rewritten_parts, "part");
+            text.push_str(&format!("\n  {hidden} hidden, {shortened} shortened"));
+        }
         if !self.handles.is_empty() {
             text.push_str(&format!("; recall {}", self.handles.join(" ")));
         }
@@ -108,19 +118,22 @@ pub(crate) fn run(shared: &Shared, arguments: &Log) -> Result<Exit, Failure> {
         for conversation in opened.session.own_conversations() {
             let scene = Scene::estimated(conversation, opened.session.dialect());
             let view = conversation.view_of(&scene.transcript);
-            let mut entries = Vec::new();
-            for (index, step) in conversation.steps().iter().enumerate() {
-                for block in conversation.blocks_of(index, &scene.transcript) {
-                    let number = entries.len() as u64 + 1;
-                    entries.push(Entry {
-                        line: Some(step.place.line),
-                        strategy: stats::by(step),
-                        in_force: view.overlay().blocks().contains(&block),
-                        ..Entry::of(number, &block)
-                    });
-                }
-            }
-            tell(shared, &opened.path.display().to_string(), entries)?;
+            let in_force = view.overlay().blocks();
+            let entries = (1..).zip(conversation.steps()).enumerate().map(|(index, (number, step))| {
+                let blocks = conversation.blocks_of(index, &scene.transcript);
+                let made = blocks.iter().rfind(|block| block.kind != BlockKind::Undo);
+                let taken_off = step.blocks.first();
+                let mut entry = match (made, taken_off) {
+                    (Some(made), _) => Entry::of(number, made),
+                    (None, Some(taken_off)) => Entry::undo(number, taken_off),
+                    (None, None) => Entry::of(number, &CompactionBlock::default()),
+                };
+                entry.line = Some(step.place.line);
+                entry.strategy = stats::by(step);
+                entry.in_force = made.is_some_and(|made| in_force.contains(made));
+                entry
+            });
+            tell(shared, &opened.path.display().to_string(), entries.collect())?;
         }
         Ok(Exit::Success)
     })

@@ -12,6 +12,7 @@ use crate::args::{Shared, Undo};
 use crate::failure::{Exit, Failure};
 use crate::input::{self, Opened};
 use crate::output::{self, Destination};
+use crate::counting;
 use crate::scene::Scene;
 use crate::terminal::{STRONG, counted, number, say, styled};
 use crate::written::{Fresh, WrittenReport};
@@ -48,7 +49,7 @@ pub(crate) fn run(shared: &Shared, arguments: &Undo, way: Way) -> Result<Exit, F
     let destination = Destination::of(shared, arguments.output.as_deref(), arguments.in_place, is_single)?;
     input::for_each(shared, &arguments.inputs, |opened| {
         let session = opened.whole()?;
-        let (mut report, written) = changed(opened, &session, way)?;
+        let (mut report, written) = changed(shared, opened, &session, way)?;
         let place = destination.write(opened, Some(&written), None)?;
         report.written = place
             .map(|place| WrittenReport::new(&place, opened, Some(&written), Vec::new(), Fresh::WhereNeeded));
@@ -74,7 +75,12 @@ impl Report {
 }
 
 /// The session with its newest compaction taken off or put back.
-fn changed<'s>(opened: &Opened, session: &'s Session, way: Way) -> Result<(Report, Written<'s>), Failure> {
+fn changed<'s>(
+    shared: &Shared,
+    opened: &Opened,
+    session: &'s Session,
+    way: Way,
+) -> Result<(Report, Written<'s>), Failure> {
     let nothing = || {
         let hint = match way {
             Way::Undo => "`foldback log` lists the compactions of a session",
@@ -83,7 +89,7 @@ fn changed<'s>(opened: &Opened, session: &'s Session, way: Way) -> Result<(Repor
         Failure::usage(format!("{}: there is nothing to {}", opened.path.display(), way.name()), hint)
     };
     let conversation = session.conversations().first().ok_or_else(nothing)?;
-    let scene = Scene::estimated(conversation, session.dialect());
+    let scene = Scene::counted(conversation, &counting::counter(shared), session.dialect());
     let before = conversation.view_of(&scene.transcript);
     let (after, block) = match way {
         Way::Undo => before.undo().and_then(|(view, taken_off)| Some((view, taken_off.into_iter().next()?))),

@@ -36,6 +36,8 @@ fn every_fixture_goes_through_every_command() {
             "import" | "session" => {}
             // They read the store, which is the same for all formats.
             "recall" | "search" | "store" | "mcp" => {}
+            // files:: puts every fixture through them.
+            "log" | "undo" | "redo" => {}
             // They read no session.
             "chat" | "policies" | "completions" | "man" => {}
             _ => panic!("which fixtures go through {command}?"),

@@ -5,6 +5,7 @@
 mod backend;
 mod chat;
 mod commands;
+mod files;
 mod history;
 mod lab;
 mod long;

@@ -62,7 +62,7 @@ fn exported(original: Vec<u8>, view: &View) -> Option<Vec<u8>> {
     }
     let of_file = conversation.view_of(&view.transcript().first(conversation.len()));
     let (now, then) = (view.overlay().blocks(), of_file.overlay().blocks());
-    let keeps = now.iter().zip(then).take_while(|(now, then)| now.edits == then.edits).count();
+    let keeps = now.iter().zip(then).take_while(|(now, then)| now.changes_as(then)).count();
     let repaired: usize = now[keeps..].iter().filter_map(|block| block.copies.as_ref()).map(Range::len).sum();
     if conversation.len() + repaired < view.transcript().len() {
         return None;

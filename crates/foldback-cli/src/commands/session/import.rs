@@ -316,7 +316,7 @@ async fn commit(stored: &mut StoredSession, blocks: &[Arc<CompactionBlock>]) -> 
     let there = stored.store().blocks(stored.id(), stored.current()).await?;
     let in_force: Vec<_> = there.iter().filter(|stored| stored.is_in_force).collect();
     let is_behind = in_force.len() <= blocks.len()
-        && in_force.iter().zip(blocks).all(|(stored, block)| stored.block.edits == block.edits);
+        && in_force.iter().zip(blocks).all(|(stored, block)| stored.block.changes_as(block));
     if !is_behind {
         return Ok(0);
     }

@@ -63,6 +63,30 @@ pub(crate) fn place_in(edits: &[Edit], handle: &Handle) -> Option<Place> {
     })
 }
 
+/// Where an item was found: the names of the session and the loop, its place, whether the model sees it.
+pub(crate) type FoundAt = (String, String, usize, bool);
+
+/// An item in which it was found.
+pub(crate) fn hit(
+    (session, loop_id, position, is_visible): FoundAt,
+    item: &Item,
+    score: f64,
+    excerpt: Text,
+) -> SearchHit {
+    SearchHit {
+        session: session.into(),
+        loop_id: loop_id.into(),
+        item_index: position,
+        item_id: item.id.clone(),
+        kind: item.kind,
+        created_at: item.created_at,
+        handle: Handle::of_item(position, &item.id),
+        is_visible,
+        score,
+        excerpt,
+    }
+}
+
 /// What is searched of an item: what can be read of its parts.
 pub(crate) fn searchable(item: &Item) -> String {
     let mut text = String::new();

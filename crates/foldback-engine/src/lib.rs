@@ -30,6 +30,7 @@ mod hooks;
 mod off_task;
 mod pipeline;
 mod rebase;
+pub mod recall;
 pub mod replay;
 pub mod session;
 pub mod store;

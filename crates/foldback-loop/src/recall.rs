@@ -1,10 +1,10 @@
 //! The tool by which an agent reads what was folded: [`RecallTool`].
 
-mod search;
-mod show;
+use std::fmt::Write;
 
 use async_trait::async_trait;
-use foldback_core::{Handle, Recalled, View, redact};
+use foldback_core::{Recalled, View, redact};
+use foldback_engine::recall::{ViewHit, handles_in, page, search_view, shown};
 use serde_json::{Value, json};
 
 use crate::tool::{Tool, ToolContext, ToolError, ToolOutput};
@@ -42,38 +42,17 @@ impl RecallTool {
     fn answer(&self, view: &View, input: &Value) -> Result<String, ToolError> {
         let text_at = |key: &str| input[key].as_str().map(str::trim).filter(|text| !text.is_empty());
         let offset = input["offset"].as_u64().and_then(|offset| usize::try_from(offset).ok()).unwrap_or(0);
-        match (text_at("handle"), text_at("query")) {
-            (Some(handle), _) => {
-                let recalled = find(view, handle)?;
-                self.page(&redact(&show::recalled(&recalled)), offset)
+        let text = match (text_at("handle"), text_at("query")) {
+            (Some(handle), _) => shown(&find(view, handle)?),
+            (None, Some(query)) => match search_view(view, query, RECALL_TOOL_NAME).as_slice() {
+                [] => return Ok(format!("nothing that was folded mentions {query:?}")),
+                hits => listed(hits),
+            },
+            (None, None) => {
+                return Err(ToolError::new("give a handle such as \"@6hjhb91nxq\", or a query"));
             }
-            (None, Some(query)) => {
-                let hits = search::search(view, query);
-                match hits.is_empty() {
-                    true => Ok(format!("nothing that was folded mentions {query:?}")),
-                    false => self.page(&redact(&search::listed(&hits)), offset),
-                }
-            }
-            (None, None) => Err(ToolError::new("give a handle such as \"@6hjhb91nxq\", or a query")),
-        }
-    }
-
-    /// As much as fits, from `offset` on, and how to get the rest.
-    fn page(&self, text: &str, offset: usize) -> Result<String, ToolError> {
-        if offset > 0 && offset >= text.len() {
-            return Err(ToolError::new(format!(
-                "the offset is behind the end: there are {} bytes",
-                text.len()
-            )));
-        }
-        let start = text.floor_char_boundary(offset);
-        let rest = &text[start..];
-        if rest.len() <= self.bytes_max {
-            return Ok(rest.to_owned());
-        }
-        let end = rest.floor_char_boundary(self.bytes_max);
-        let next = start + end;
-        Ok(format!("{}\n[{} more bytes: call again with offset {next}]", &rest[..end], text.len() - next))
+        };
+        page(&redact(&text), offset, self.bytes_max).map_err(|error| ToolError::new(error.to_string()))
     }
 }
 
@@ -122,19 +101,19 @@ fn find(view: &View, text: &str) -> Result<Recalled, ToolError> {
     found.ok_or_else(|| ToolError::new(format!("there is nothing behind {text:?} in this conversation")))
 }
 
-/// Every handle in a text, however it is quoted.
-fn handles_in(text: &str) -> Vec<Handle> {
-    let words = text.split(|character: char| !character.is_ascii_alphanumeric() && character != '@');
-    words
-        .flat_map(|word| word.split_inclusive('@'))
-        .filter_map(|word| Handle::parse(word.trim_matches('@')))
-        .collect()
+/// Hits as lines: handle, who spoke, what it says around the place.
+fn listed(hits: &[ViewHit]) -> String {
+    let mut listed = String::new();
+    for ViewHit { handle, kind, excerpt, .. } in hits {
+        let _ = writeln!(listed, "{handle} {kind}: {excerpt}");
+    }
+    listed
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use foldback_core::{Item, ItemKind, Part, SummarizeOlderStrategy, ToolResult, Transcript, plan};
+    use foldback_core::{Handle, Item, ItemKind, Part, SummarizeOlderStrategy, ToolResult, Transcript, plan};
 
     /// Twelve rounds, the older ones folded.
     fn folded() -> View {

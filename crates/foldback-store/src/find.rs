@@ -5,11 +5,11 @@
 //! here, so that both rank alike and neither has to count how often a word occurs in everything.
 
 use std::borrow::Cow;
-use std::ops::Range;
 
 use foldback_core::reading::text_of;
 use foldback_core::{Edit, FactKind, Handle, Item, Ledger, Text, Timestamp};
 use foldback_engine::StoreError;
+use foldback_engine::recall::{excerpt, first_place, relevance, words_in};
 use foldback_engine::store::{Place, SearchAnswer, SearchHit, SearchQuery};
 use regex::{Regex, RegexBuilder};
 
@@ -52,15 +52,6 @@ const HITS_MAX: usize = 1_000;
 /// Bytes that a compiled regular expression may take.
 const REGEX_BYTES_MAX: usize = 1 << 20;
 
-/// Bytes on either side of the first place, in an excerpt.
-const CONTEXT_BYTES: usize = 160;
-
-/// How soon a word that occurs often stops counting more, and how much long items count less: the
-/// usual values of BM25.
-const SATURATION: f64 = 1.2;
-const LENGTH_WEIGHT: f64 = 0.75;
-const LENGTH_USUAL: f64 = 2_000.0;
-
 /// Where the edit with this handle has its content from.
 pub(crate) fn place_in(edits: &[Edit], handle: &Handle) -> Option<Place> {
     edits.iter().rev().find_map(|edit| match edit {
@@ -72,13 +63,37 @@ pub(crate) fn place_in(edits: &[Edit], handle: &Handle) -> Option<Place> {
     })
 }
 
+/// Where an item was found: the names of the session and the loop, its place, whether the model sees it.
+pub(crate) type FoundAt = (String, String, usize, bool);
+
+/// An item in which it was found.
+pub(crate) fn hit(
+    (session, loop_id, position, is_visible): FoundAt,
+    item: &Item,
+    score: f64,
+    excerpt: Text,
+) -> SearchHit {
+    SearchHit {
+        session: session.into(),
+        loop_id: loop_id.into(),
+        item_index: position,
+        item_id: item.id.clone(),
+        kind: item.kind,
+        created_at: item.created_at,
+        handle: Handle::of_item(position, &item.id),
+        is_visible,
+        score,
+        excerpt,
+    }
+}
+
 /// What is searched of an item: what can be read of its parts.
 pub(crate) fn searchable(item: &Item) -> String {
     let mut text = String::new();
     for part in &item.parts {
         let read = text_of(part);
         let room = SEARCHED_BYTES_MAX.saturating_sub(text.len());
-        text.push_str(&read[..floor_boundary(&read, room)]);
+        text.push_str(&read[..read.floor_char_boundary(room)]);
         text.push('\n');
     }
     text
@@ -109,7 +124,7 @@ impl Search {
             let compiled = RegexBuilder::new(pattern).size_limit(REGEX_BYTES_MAX).build();
             compiled.map_err(|error| unreadable(error.to_string()))
         });
-        let words = query.text.as_deref().map(split).unwrap_or_default();
+        let words = query.text.as_deref().map(words_in).unwrap_or_default();
         let (mut phrases, signs): (Vec<String>, Vec<String>) =
             words.into_iter().partition(|word| is_word(word));
         phrases.extend(query.file.iter().filter(|file| is_word(file)).cloned());
@@ -193,7 +208,8 @@ impl Search {
         // From zero up: the sum of nothing is below it, and prints so.
         let score =
             self.phrases.iter().fold(0.0, |score, phrase| score + relevance(&lower, &phrase.to_lowercase()));
-        let place = found.flatten().or_else(|| self.first_place(&text, &lower)).unwrap_or(0..0);
+        let sought = self.phrases.iter().chain(&self.signs).map(String::as_str);
+        let place = found.flatten().or_else(|| first_place(&text, &lower, sought)).unwrap_or(0..0);
         Some((score, excerpt(&text, &place)))
     }
 
@@ -206,14 +222,6 @@ impl Search {
             self.phrases.iter().all(|phrase| fact.contains(&phrase.to_lowercase()))
         };
         ledger.of_kind(kind).any(holds)
-    }
-
-    /// Lower case may be longer or shorter: only where it is not, places agree.
-    fn first_place(&self, text: &str, lower: &str) -> Option<Range<usize>> {
-        let sought =
-            self.phrases.iter().map(|phrase| phrase.to_lowercase()).chain(self.signs.iter().cloned());
-        let places = sought.filter_map(|word| lower.find(&word).map(|start| start..start + word.len()));
-        places.min_by_key(|place| place.start).filter(|_| lower.len() == text.len())
     }
 }
 
@@ -285,42 +293,8 @@ fn is_written_without_spaces(character: char) -> bool {
         | '\u{20000}'..='\u{323af}')
 }
 
-/// Words, and what stands between quotes.
-fn split(text: &str) -> Vec<String> {
-    let pieces = text.split('"').enumerate();
-    pieces
-        .flat_map(|(number, piece)| match number % 2 {
-            0 => piece.split_whitespace().map(str::to_owned).collect::<Vec<_>>(),
-            _ => vec![piece.trim().to_owned()],
-        })
-        .filter(|word| !word.is_empty())
-        .collect()
-}
-
 fn is_word(text: &str) -> bool {
     text.chars().any(char::is_alphanumeric)
-}
-
-/// How much an occurrence counts, by how often the phrase occurs and how long the text is.
-fn relevance(lower: &str, phrase: &str) -> f64 {
-    // The index may have found the words in another spelling, so there is one at least.
-    let count = lower.matches(phrase).count().max(1) as f64;
-    let length = lower.len() as f64 / LENGTH_USUAL;
-    count * (SATURATION + 1.0) / (count + SATURATION * (1.0 - LENGTH_WEIGHT + LENGTH_WEIGHT * length))
-}
-
-fn excerpt(text: &str, place: &Range<usize>) -> Text {
-    let start = floor_boundary(text, place.start.saturating_sub(CONTEXT_BYTES));
-    let end = floor_boundary(text, place.end.min(place.start + CONTEXT_BYTES) + CONTEXT_BYTES);
-    text[start..end].trim().into()
-}
-
-fn floor_boundary(text: &str, index: usize) -> usize {
-    let mut index = index.min(text.len());
-    while !text.is_char_boundary(index) {
-        index -= 1;
-    }
-    index
 }
 
 #[cfg(test)]
@@ -328,8 +302,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_stand_anywhere_and_quoted_ones_together() {
-        assert_eq!(split("one \"two  three\" four\""), ["one", "two  three", "four"]);
+    fn a_query_without_words_is_a_typed_error() {
         assert!(Search::new(&SearchQuery::text("  \"\" ")).is_err());
     }
 
@@ -366,13 +339,5 @@ mod tests {
         let holds = |text: &str| Search::new(&SearchQuery::text(text)).unwrap().holds_phrases(&item);
         assert!(holds("压缩") && holds("有效 会话"));
         assert!(!holds("缩压"), "in this order");
-    }
-
-    #[test]
-    fn an_excerpt_never_splits_a_character() {
-        let text = "对话越来越长直到放不下".repeat(40);
-        for start in 0..200 {
-            assert!(!excerpt(&text, &(start..start + 3)).is_empty());
-        }
     }
 }

@@ -12,6 +12,7 @@ mod postgres;
 mod rows;
 mod sqlite;
 mod tail;
+mod verify;
 mod walk;
 
 pub use postgres::{PostgresOptions, PostgresStore};

@@ -17,9 +17,9 @@ pub(crate) const SCHEMA_VERSION: u32 = 6;
 pub(crate) type LoopKey = i64;
 
 /// Where a loop comes from, as a number.
-pub(crate) const ORIGIN_ROOT: i64 = 0;
-pub(crate) const ORIGIN_AFTER: i64 = 1;
-pub(crate) const ORIGIN_BRANCH: i64 = 2;
+const ORIGIN_ROOT: i64 = 0;
+const ORIGIN_AFTER: i64 = 1;
+const ORIGIN_BRANCH: i64 = 2;
 
 /// What is becoming of a job, as a number.
 pub(crate) const JOB_IDLE: i64 = 0;
@@ -49,6 +49,22 @@ pub(crate) struct Lineage {
 impl Lineage {
     pub(crate) fn root() -> Self {
         Self { origin: ORIGIN_ROOT, parent: None, shared: 0, top: None }
+    }
+
+    /// After another loop.
+    pub(crate) fn after(parent: &LoopRow) -> Self {
+        Self { origin: ORIGIN_AFTER, parent: Some(parent.key), ..Self::root() }
+    }
+
+    /// With the first items of another loop, and those of its blocks in force that reach no further.
+    pub(crate) fn branch(parent: &LoopRow, item_count: usize, blocks: &Blocks) -> Result<Self, StoreError> {
+        let shared = as_row(item_count);
+        if shared > parent.item_count {
+            let count = index(parent.item_count);
+            return Err(StoreError::OutOfRange { what: "item", index: item_count, count });
+        }
+        let top = blocks.within(parent.top, shared)?;
+        Ok(Self { origin: ORIGIN_BRANCH, parent: Some(parent.key), shared, top })
     }
 }
 
@@ -104,6 +120,22 @@ impl LoopRow {
             created_at: Timestamp(self.created_at),
             metadata: read_metadata(&self.metadata)?,
         })
+    }
+}
+
+/// A loop, with what is needed to read it; all of one moment.
+#[derive(Debug)]
+pub(crate) struct Opened {
+    pub(crate) session: SessionRow,
+    pub(crate) loops: Loops,
+    pub(crate) row: LoopRow,
+}
+
+impl Opened {
+    pub(crate) fn of(session: SessionRow, loops: Loops, loop_id: &LoopId) -> Result<Self, StoreError> {
+        let row = loops.values().find(|row| row.name == loop_id.as_str()).cloned();
+        let missing = || StoreError::NotFound { what: "loop", id: loop_id.to_string() };
+        Ok(Self { row: row.ok_or_else(missing)?, session, loops })
     }
 }
 

@@ -331,7 +331,7 @@ fn an_agent_finds_and_recalls_its_folded_past_over_mcp() {
     assert_eq!(names, ["recall", "search"]);
     let said = |number: usize| answered[number]["result"]["content"][0]["text"].as_str().unwrap().to_owned();
     assert!(said(2).contains("request 10"), "{}", said(2));
-    assert!(said(2).ends_with("recall again with offset 20000]"), "a long answer comes in pieces");
+    assert!(said(2).ends_with("call again with offset 20000]"), "a long answer comes in pieces");
     assert!(said(3).contains('@') && said(3).contains("lexer"), "{}", said(3));
     assert_eq!(answered[4]["result"]["isError"], true);
     assert!(said(4).contains("no handle"), "{}", said(4));

@@ -4,18 +4,15 @@
 //! bytes says so.
 
 use std::borrow::Cow;
-use std::fmt::Write;
 use std::sync::Arc;
 
 use foldback_core::reading::text_of;
-use foldback_core::{Handle, Item, LoopId, Part, Recalled, SessionId, redact};
+use foldback_core::{Handle, Item, LoopId, Recalled, SessionId, redact};
 use serde_json::Value;
 
 use super::stored::StoredSession;
+use crate::recall::{excerpt, first_place, shown, words_in};
 use crate::store::{Page, SearchAnswer, SearchHit, SearchQuery, Store, StoreError, recall};
-
-/// Characters of an excerpt on either side of what was looked for.
-const EXCERPT_CHARACTERS: usize = 120;
 
 /// Sessions that are looked into for a handle where none is named.
 const SESSIONS_MAX: usize = 10_000;
@@ -53,12 +50,7 @@ pub struct Recollection {
 impl Recollection {
     /// What was hidden, to be read: who speaks, then what was said, called and answered.
     pub fn text(&self, secrets: Secrets) -> String {
-        let mut text = String::new();
-        match &self.content {
-            Recalled::Part(part) => text.push_str(&text_of(part)),
-            Recalled::Items(items) => items.iter().for_each(|item| write_item(&mut text, item)),
-        }
-        secrets.of(&text).into_owned()
+        secrets.of(&shown(&self.content)).into_owned()
     }
 
     /// What was hidden in the native form: an array of items, or a part.
@@ -74,31 +66,6 @@ impl Recollection {
             redact_strings(&mut value);
         }
         value
-    }
-}
-
-fn write_item(text: &mut String, item: &Item) {
-    if !text.is_empty() {
-        text.push('\n');
-    }
-    writeln!(text, "[{} {}]", item.kind, item.id).expect("a string takes what is written");
-    for part in &item.parts {
-        let label = match part {
-            Part::ToolCall(call) => format!("{}: ", call.name),
-            Part::Text(_)
-            | Part::Reasoning(_)
-            | Part::ToolResult(_)
-            | Part::Media(_)
-            | Part::File(_)
-            | Part::Structured(_)
-            | Part::Opaque(_) => String::new(),
-        };
-        let said = text_of(part);
-        match said.is_empty() {
-            true => writeln!(text, "{label}({})", part.kind_name()),
-            false => writeln!(text, "{label}{said}"),
-        }
-        .expect("a string takes what is written");
     }
 }
 
@@ -176,23 +143,14 @@ async fn conceal(store: &dyn Store, query: &SearchQuery, hit: &mut SearchHit) ->
     let texts = items.iter().flat_map(|item| &item.parts).map(text_of);
     let text = texts.collect::<Vec<_>>().join("\n");
     if let Cow::Owned(redacted) = redact(&text) {
-        hit.excerpt = excerpt(&redacted, query.text.as_deref().unwrap_or_default()).into();
+        let words = words_in(query.text.as_deref().unwrap_or_default());
+        let words = words.iter().map(String::as_str);
+        let place = first_place(&redacted, &redacted.to_lowercase(), words).unwrap_or_default();
+        hit.excerpt = excerpt(&redacted, &place);
     } else if let Cow::Owned(redacted) = redact(&hit.excerpt) {
         hit.excerpt = redacted.into();
     }
     Ok(())
-}
-
-/// The text around the first of the words that stands in it, or its beginning.
-fn excerpt(text: &str, words: &str) -> String {
-    let lower = text.to_lowercase();
-    let words = words.split_whitespace().map(|word| word.trim_matches('"').to_lowercase());
-    let found = words.filter(|word| !word.is_empty()).find_map(|word| lower.find(&word));
-    // Lower case may be longer or shorter: the place is only as good as the letters before it.
-    let place = found.map_or(0, |at| lower[..at].chars().count());
-    let start = place.saturating_sub(EXCERPT_CHARACTERS);
-    let excerpt: String = text.chars().skip(start).take(2 * EXCERPT_CHARACTERS).collect();
-    excerpt.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 #[cfg(test)]
@@ -223,16 +181,5 @@ mod tests {
         }
         assert!(recalled.text(Secrets::Shown).contains(&key()));
         assert!(recalled.json(Secrets::Shown).to_string().contains(&key()));
-    }
-
-    #[test]
-    fn an_excerpt_shows_what_stands_around_the_words() {
-        let text = format!("{} the Needle lies here {}", "hay ".repeat(200), "straw ".repeat(200));
-        let found = excerpt(&text, "\"needle lies\"");
-        assert!(
-            found.contains("Needle lies here") && found.chars().count() <= 2 * EXCERPT_CHARACTERS,
-            "{found}"
-        );
-        assert!(excerpt("short", "absent") == "short");
     }
 }

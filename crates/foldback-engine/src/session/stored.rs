@@ -298,10 +298,10 @@ impl StoredSession {
     /// The same, as long as what it goes by holds. Returns whether it was made.
     async fn change_if(&mut self, change: &Change<'_>, provided: &Provided<'_>) -> Result<bool, StoreError> {
         for _ in 0..CONFLICTS_MAX {
-            if let Provided::Loop(loop_id, is_so) = provided {
-                if !is_so(&loop_info(&*self.store, &self.id, loop_id).await?) {
-                    return Ok(false);
-                }
+            if let Provided::Loop(loop_id, is_so) = provided
+                && !is_so(&loop_info(&*self.store, &self.id, loop_id).await?)
+            {
+                return Ok(false);
             }
             match self.attempt(change).await {
                 Err(StoreError::Conflict { actual, .. }) => self.version = actual,

@@ -168,7 +168,7 @@ pub struct SearchHit {
     pub is_visible: bool,
     /// How well it fits: more is better, and only hits of one answer can be compared.
     pub score: f64,
-    /// The text around the first place, as recorded: secrets are still in it.
+    /// The text around the first place, on one line: secrets are still in it.
     pub excerpt: Text,
 }
 

@@ -3,7 +3,8 @@
 use std::fmt::Write;
 use std::sync::Arc;
 
-use foldback_core::{FactKind, Handle, SessionId, Timestamp};
+use foldback_core::{FactKind, SessionId, Timestamp};
+use foldback_engine::recall::{handles_in, page};
 use foldback_engine::session::{recollect, search};
 use foldback_engine::store::{SearchCursor, SearchHit, SearchQuery};
 use rmcp::model::{Tool, ToolAnnotations};
@@ -16,8 +17,8 @@ use super::McpServer;
 pub(super) const RECALL: &str = "recall";
 pub(super) const SEARCH: &str = "search";
 
-/// Characters of one answer: what was folded may be larger than a context window.
-const ANSWER_CHARACTERS_MAX: usize = 20_000;
+/// Bytes of one answer: what was folded may be larger than a context window.
+const ANSWER_BYTES_MAX: usize = 20_000;
 
 /// Hits of one answer.
 const HITS_MAX: usize = 50;
@@ -75,7 +76,7 @@ pub(super) fn all() -> Vec<Tool> {
         "properties": {
             "handle": text("The handle as printed in a summary or placeholder, such as @6hjhb91nxq"),
             "session": text("The session it belongs to; all are looked into without it"),
-            "offset": {"type": "integer", "minimum": 0, "description": "Go on at this character of a long answer"},
+            "offset": {"type": "integer", "minimum": 0, "description": "Go on at this byte of a long answer"},
         },
         "required": ["handle"],
         "additionalProperties": false,
@@ -128,11 +129,11 @@ impl McpServer {
     pub(super) async fn recall(&self, arguments: Value) -> Result<String, String> {
         let asked: Recall = read(arguments)?;
         let no_handle = || format!("{} is no handle: it is @ and ten letters or digits", asked.handle);
-        let handle = Handle::parse(asked.handle.trim()).ok_or_else(no_handle)?;
+        let handle = handles_in(&asked.handle).into_iter().next().ok_or_else(no_handle)?;
         let session = self.served(asked.session.as_deref())?;
         let recalled = recollect(&self.store, session.as_ref(), &handle).await;
         let text = recalled.map_err(|error| error.to_string())?.text(self.secrets);
-        Ok(page(&text, asked.offset))
+        page(&text, asked.offset, ANSWER_BYTES_MAX).map_err(|error| error.to_string())
     }
 
     pub(super) async fn search(&self, arguments: Value) -> Result<String, String> {
@@ -187,34 +188,4 @@ fn write_hit(text: &mut String, hit: &SearchHit) {
         (&hit.handle, hit.kind, &hit.item_id, &hit.session, &hit.excerpt);
     writeln!(text, "{handle} ({kind} {item} of session {session}, {state})\n  {excerpt}")
         .expect("a string takes what is written");
-}
-
-/// A piece of a long text, and how to get the next.
-fn page(text: &str, offset: usize) -> String {
-    let mut rest = text.chars().skip(offset);
-    let mut piece: String = rest.by_ref().take(ANSWER_CHARACTERS_MAX).collect();
-    let left = rest.count();
-    if left > 0 {
-        let next = offset + ANSWER_CHARACTERS_MAX;
-        write!(piece, "\n[{left} more characters: recall again with offset {next}]")
-            .expect("a string takes what is written");
-    }
-    piece
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_long_text_comes_in_pieces_that_join_to_the_whole() {
-        let text = "äb".repeat(ANSWER_CHARACTERS_MAX);
-        let first = page(&text, 0);
-        assert!(first.ends_with(&format!("recall again with offset {ANSWER_CHARACTERS_MAX}]")));
-        let second = page(&text, ANSWER_CHARACTERS_MAX);
-        assert_eq!(second.chars().count(), ANSWER_CHARACTERS_MAX);
-        let joined: String = first.chars().take(ANSWER_CHARACTERS_MAX).chain(second.chars()).collect();
-        assert_eq!(joined, text);
-        assert_eq!(page("short", 0), "short");
-    }
 }

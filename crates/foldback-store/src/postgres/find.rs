@@ -15,8 +15,8 @@ use super::sessions::{all_blocks, find};
 use super::{Parameters, query, query_opt, tail};
 use crate::body;
 use crate::find::{
-    BATCH_ITEMS, EXAMINED_ITEMS_MAX, PACK_COST_BYTES, SESSION_ITEMS_MAX, Search, answer, place_in,
-    searchable, words_of,
+    BATCH_ITEMS, EXAMINED_ITEMS_MAX, FoundAt, PACK_COST_BYTES, SESSION_ITEMS_MAX, Search, answer, hit,
+    place_in, searchable, words_of,
 };
 use crate::rows::{SessionRow, as_row, chain, index as as_index, segments, version};
 use crate::walk::{
@@ -360,29 +360,18 @@ impl Places<'_> {
         let mut hits = Vec::new();
         for (body, item, score, excerpt) in found {
             let Some(row) = rows.get(&body) else { continue };
-            hits.push((body, SearchHit { score, excerpt, ..self.hit(row, &item).await? }));
+            hits.push((body, hit(self.find(row).await?, &item, score, excerpt)));
         }
         Ok(hits)
     }
 
-    async fn hit(&mut self, row: &Row, item: &Item) -> Result<SearchHit, Fault> {
+    async fn find(&mut self, row: &Row) -> Result<FoundAt, Fault> {
         let session = SessionRow { key: row.get(2), version: version(row.get(3)) };
         let (loop_key, position): (i64, usize) = (row.get(4), as_index(row.get(7)));
         if !self.splices.contains_key(&loop_key) {
             self.splices.insert(loop_key, splice(self.db, &session, row.get(6)).await?);
         }
         let is_visible = self.splices.get(&loop_key).is_none_or(|splice| splice.is_visible(position));
-        Ok(SearchHit {
-            session: row.get::<_, String>(1).into(),
-            loop_id: row.get::<_, String>(5).into(),
-            item_index: position,
-            item_id: item.id.clone(),
-            kind: item.kind,
-            created_at: item.created_at,
-            handle: Handle::of_item(position, &item.id),
-            is_visible,
-            score: 0.0,
-            excerpt: "".into(),
-        })
+        Ok((row.get(1), row.get(5), position, is_visible))
     }
 }

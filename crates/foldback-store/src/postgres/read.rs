@@ -14,17 +14,10 @@ use super::error::Fault;
 use super::sessions::{all_loops, find};
 use super::{query, query_opt, tail};
 use crate::body::{self, corrupt};
-use crate::rows::{LoopRow, Loops, SessionRow, index, segments};
+use crate::rows::{Opened, SessionRow, index, segments};
 
 /// Packs that come from the server in one message.
 const BATCH_PACKS: usize = 32;
-
-/// A loop, with what is needed to read it; all of one moment.
-pub(super) struct Opened {
-    pub(super) session: SessionRow,
-    pub(super) loops: Loops,
-    pub(super) row: LoopRow,
-}
 
 pub(super) async fn open(
     db: &Transaction<'_>,
@@ -33,9 +26,7 @@ pub(super) async fn open(
 ) -> Result<Opened, Fault> {
     let session = find(db, session).await?;
     let loops = all_loops(db, &session).await?;
-    let row = loops.values().find(|row| row.name == loop_id.as_str()).cloned();
-    let missing = || StoreError::NotFound { what: "loop", id: loop_id.to_string() };
-    Ok(Opened { row: row.ok_or_else(missing)?, session, loops })
+    Ok(Opened::of(session, loops, loop_id)?)
 }
 
 pub(super) async fn head(db: &Transaction<'_>, session: &SessionId, loop_id: &LoopId) -> Result<Head, Fault> {

@@ -9,8 +9,7 @@ use tokio_postgres::Row;
 use super::error::Fault;
 use super::{query, query_opt};
 use crate::rows::{
-    Blocks, Lineage, LoopRow, Loops, ORIGIN_AFTER, ORIGIN_BRANCH, SessionRow, as_row, index, read_metadata,
-    version, write_metadata,
+    Blocks, Lineage, LoopRow, Loops, SessionRow, as_row, read_metadata, version, write_metadata,
 };
 
 const LOOP_COLUMNS: &str =
@@ -124,30 +123,13 @@ pub(super) async fn begin_loop(
 ) -> Result<(), Fault> {
     let lineage = match &begun.origin {
         Origin::Root => Lineage::root(),
-        Origin::After(parent) => {
-            let parent = find_loop(db, session, parent).await?;
-            Lineage { origin: ORIGIN_AFTER, parent: Some(parent.key), ..Lineage::root() }
-        }
+        Origin::After(parent) => Lineage::after(&find_loop(db, session, parent).await?),
         Origin::Branch { parent, item_count } => {
             let parent = find_loop(db, session, parent).await?;
-            branch(db, session, &parent, *item_count).await?
+            Lineage::branch(&parent, *item_count, &all_blocks(db, session).await?)?
         }
     };
     insert_loop(db, session.key, &begun.id, &lineage, &begun.metadata, now).await
-}
-
-async fn branch(
-    db: &Transaction<'_>,
-    session: &SessionRow,
-    parent: &LoopRow,
-    item_count: usize,
-) -> Result<Lineage, Fault> {
-    if as_row(item_count) > parent.item_count {
-        let count = index(parent.item_count);
-        return Err(StoreError::OutOfRange { what: "item", index: item_count, count }.into());
-    }
-    let top = all_blocks(db, session).await?.within(parent.top, as_row(item_count))?;
-    Ok(Lineage { origin: ORIGIN_BRANCH, parent: Some(parent.key), shared: as_row(item_count), top })
 }
 
 const INFO: &str = "SELECT s.name, s.version, l.name, s.created_at, s.updated_at, s.metadata, s.block_count

@@ -1,11 +1,9 @@
 //! Reading everything, and making anew what can be derived.
 
-use std::collections::HashMap;
-
 use deadpool_postgres::Transaction;
-use foldback_core::{Handle, Splice};
+use foldback_core::Handle;
 use foldback_engine::StoreError;
-use foldback_engine::store::{Problem, ProblemKind, Repairs, VerifyReport};
+use foldback_engine::store::{ProblemKind, Repairs, VerifyReport};
 
 use super::blocks::list_handles;
 use super::error::Fault;
@@ -13,38 +11,32 @@ use super::read::{BodyRow, with_bodies};
 use super::sessions::all_loops;
 use super::{BODY_LOCK, query, tail};
 use crate::body::{self, corrupt};
-use crate::rows::{LoopRow, SessionRow, chain, index, miscounted, segments, version};
-
-/// Problems that are listed; a store with more has one cause.
-const PROBLEMS_MAX: usize = 1_000;
+use crate::rows::{LoopRow, SessionRow, index, miscounted, segments, version};
+use crate::verify::{Findings, SoundBlocks};
 
 /// Bodies and items that are read at a time.
 const BATCH_ROWS: i64 = 2_000;
 
 pub(super) async fn verify(db: &Transaction<'_>, repairs: Repairs) -> Result<VerifyReport, Fault> {
     query(db, "SELECT pg_advisory_xact_lock($1)", &[&BODY_LOCK]).await?;
-    let mut inspection = Inspection { db, repairs, report: VerifyReport::default() };
+    let mut inspection = Inspection { db, findings: Findings::new(repairs) };
     inspection.bodies().await?;
     for row in query(db, "SELECT id, version, name FROM sessions ORDER BY id", &[]).await? {
         let session = SessionRow { key: row.get(0), version: version(row.get(1)) };
-        inspection.report.session_count += 1;
+        inspection.findings.report.session_count += 1;
         inspection.session(&session, row.get(2)).await?;
     }
-    Ok(inspection.report)
+    Ok(inspection.findings.report)
 }
 
 struct Inspection<'c> {
     db: &'c Transaction<'c>,
-    repairs: Repairs,
-    report: VerifyReport,
+    findings: Findings,
 }
 
 impl Inspection<'_> {
     fn found(&mut self, kind: ProblemKind, what: String, can_be_repaired: bool) {
-        let is_repaired = can_be_repaired && self.repairs == Repairs::Derived;
-        if self.report.problems.len() < PROBLEMS_MAX {
-            self.report.problems.push(Problem { kind, what, is_repaired });
-        }
+        self.findings.found(kind, what, can_be_repaired);
     }
 
     /// Every body is there, and what its name says.
@@ -56,7 +48,7 @@ impl Inspection<'_> {
             let rows = query(self.db, sql, &[&after, &BATCH_ROWS]).await?;
             let Some(last) = rows.last() else { return Ok(()) };
             after = last.get(0);
-            self.report.body_count += rows.len();
+            self.findings.report.body_count += rows.len();
             let (there, gone): (Vec<_>, Vec<_>) =
                 rows.iter().partition(|row| row.get::<_, Option<i64>>(5).is_some());
             for row in gone {
@@ -97,47 +89,24 @@ impl Inspection<'_> {
         Ok(())
     }
 
-    /// Every block can be read, stands on another, and its splice is what they come to. Answers the
-    /// parent and the reach of each.
-    async fn blocks(
-        &mut self,
-        session: &SessionRow,
-        name: &str,
-    ) -> Result<HashMap<i64, (Option<i64>, i64)>, Fault> {
-        let mut splices: HashMap<i64, Splice> = HashMap::new();
-        let mut facts = HashMap::new();
+    async fn blocks(&mut self, session: &SessionRow, name: &str) -> Result<SoundBlocks, Fault> {
+        let mut blocks = SoundBlocks::default();
         let sql = "SELECT number, parent, reach, data, splice FROM blocks WHERE session = $1 ORDER BY number";
         for row in query(self.db, sql, &[&session.key]).await? {
-            let (number, parent): (i64, Option<i64>) = (row.get(0), row.get(1));
+            let number: i64 = row.get(0);
             let place = format!("session {name}, block {number}");
-            let block = match body::decode_block(row.get(3)) {
-                Ok(block) => block,
-                Err(error) => {
-                    self.found(ProblemKind::Block, format!("{place}: {error}"), false);
-                    continue;
-                }
-            };
-            let below = match parent.map(|parent| splices.get(&parent)) {
-                None => Splice::default(),
-                Some(Some(splice)) => splice.clone(),
-                Some(None) => {
-                    self.found(ProblemKind::Block, format!("{place} stands on one that is missing"), false);
-                    continue;
-                }
-            };
-            let splice = below.with(&block);
-            if body::decode_splice(row.get(4)).ok().as_ref() != Some(&splice) {
+            let columns = (number, row.get(1), row.get(2));
+            let looked = blocks.look(&mut self.findings, &place, columns, (row.get(3), row.get(4)))?;
+            let Some((block, sealed)) = looked else { continue };
+            if let Some(sealed) = sealed {
                 let sql = "UPDATE blocks SET splice = $3 WHERE session = $1 AND number = $2";
-                query(self.db, sql, &[&session.key, &number, &body::encode_splice(&splice)?]).await?;
-                self.found(ProblemKind::Splice, place.clone(), true);
+                query(self.db, sql, &[&session.key, &number, &sealed]).await?;
             }
             if list_handles(self.db, session, number, &block).await? > 0 {
                 self.found(ProblemKind::Handle, format!("{place} has handles that are not listed"), true);
             }
-            splices.insert(number, splice);
-            facts.insert(number, (parent, row.get(2)));
         }
-        Ok(facts)
+        Ok(blocks)
     }
 
     /// The items that a loop has of its own, without gaps, each with its body and its handle.
@@ -174,7 +143,7 @@ impl Inspection<'_> {
             for (position, error) in unreadable {
                 self.found(ProblemKind::Body, format!("{place}, item {position}: {error}"), false);
             }
-            self.report.item_count += contiguous;
+            self.findings.report.item_count += contiguous;
             expected += contiguous as i64;
             if contiguous < rows.len() || (rows.len() as i64) < BATCH_ROWS {
                 break;
@@ -193,7 +162,7 @@ impl Inspection<'_> {
             }
             Err(fault) => return Err(fault),
         }
-        self.report.item_count += index(expected - settled);
+        self.findings.report.item_count += index(expected - settled);
         if expected != row.item_count {
             // Items behind a gap are no reason to forget them.
             let is_lost = self.is_end_lost(row, expected).await?;
@@ -234,29 +203,9 @@ impl Inspection<'_> {
         Ok(())
     }
 
-    async fn stack(
-        &mut self,
-        row: &LoopRow,
-        blocks: &HashMap<i64, (Option<i64>, i64)>,
-        place: &str,
-    ) -> Result<(), Fault> {
-        let parents: HashMap<i64, Option<i64>> =
-            blocks.iter().map(|(number, (parent, _))| (*number, *parent)).collect();
-        let top = chain(&parents, row.top);
-        let way = chain(&parents, row.tip);
-        let is_sound = match (&top, &way) {
-            (Ok(_), Ok(way)) => row.top.is_none_or(|top| way.contains(&top)),
-            (Ok(_) | Err(_), _) => false,
-        };
-        if !is_sound {
-            let kept = if top.is_ok() { row.top } else { None };
+    async fn stack(&mut self, row: &LoopRow, blocks: &SoundBlocks, place: &str) -> Result<(), Fault> {
+        if let Some(kept) = blocks.look_at_stack(&mut self.findings, row, place) {
             query(self.db, "UPDATE loops SET top = $2, tip = $2 WHERE id = $1", &[&row.key, &kept]).await?;
-            self.found(ProblemKind::Stack, format!("{place} has blocks in force that are missing"), true);
-        }
-        let reaches = |block: &i64| blocks.get(block).is_some_and(|(_, reach)| *reach > row.item_count);
-        if top.is_ok_and(|top| top.iter().any(reaches)) {
-            let what = format!("{place}: a block in force speaks of items that are missing");
-            self.found(ProblemKind::View, what, false);
         }
         Ok(())
     }

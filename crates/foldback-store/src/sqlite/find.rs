@@ -2,9 +2,9 @@
 
 use std::collections::HashMap;
 
-use foldback_core::{Handle, Item, LoopId, SessionId, Splice};
+use foldback_core::{Handle, LoopId, SessionId, Splice};
 use foldback_engine::StoreError;
-use foldback_engine::store::{Place, SearchAnswer, SearchHit, SearchQuery};
+use foldback_engine::store::{Place, SearchAnswer, SearchQuery};
 use rusqlite::{Connection, OptionalExtension, TransactionBehavior, params};
 
 use super::error::Fault;
@@ -14,7 +14,7 @@ use super::sessions::{all_blocks, find};
 use super::tail;
 use super::words::{Asked, indexed as indexed_text};
 use crate::body::{self, BodyKind};
-use crate::find::{BATCH_ITEMS, PACK_COST_BYTES, Search, answer, place_in, searchable};
+use crate::find::{BATCH_ITEMS, FoundAt, PACK_COST_BYTES, Search, answer, hit, place_in, searchable};
 use crate::rows::{SessionRow, as_row, chain, index as as_index, segments, version};
 use crate::walk::Stretch;
 
@@ -129,7 +129,7 @@ pub(super) fn search(db: &mut Connection, query: &SearchQuery) -> Result<SearchA
             let Some((score, excerpt)) = search.judge(&item) else { continue };
             if asked.fits(&read, &search, *id, &item)? {
                 reader.with(body, |bytes| body::check(bytes, &body.hash))?;
-                hits.extend(places.hit(*id, &item)?.map(|hit| (*id, SearchHit { score, excerpt, ..hit })));
+                hits.extend(places.find(*id)?.map(|at| (*id, hit(at, &item, score, excerpt))));
             }
         }
         walk.advance(reached);
@@ -189,7 +189,7 @@ struct Places<'c> {
 
 impl Places<'_> {
     /// The newest item with this body; nothing where it is garbage.
-    fn hit(&mut self, body: i64, item: &Item) -> Result<Option<SearchHit>, Fault> {
+    fn find(&mut self, body: i64) -> Result<Option<FoundAt>, Fault> {
         let found = self
             .db
             .prepare_cached(
@@ -222,17 +222,6 @@ impl Places<'_> {
             Some(Some(splice)) => splice.is_visible(position),
             Some(None) | None => true,
         };
-        Ok(Some(SearchHit {
-            session: session_name.into(),
-            loop_id: loop_name.into(),
-            item_index: position,
-            item_id: item.id.clone(),
-            kind: item.kind,
-            created_at: item.created_at,
-            handle: Handle::of_item(position, &item.id),
-            is_visible,
-            score: 0.0,
-            excerpt: "".into(),
-        }))
+        Ok(Some((session_name, loop_name, position, is_visible)))
     }
 }

@@ -4,7 +4,6 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use foldback_core::{Item, LoopId, SessionId, Splice};
-use foldback_engine::StoreError;
 use foldback_engine::store::Head;
 use rusqlite::{Connection, OptionalExtension, params};
 
@@ -13,21 +12,12 @@ use super::packs::{BodyReader, BodyRow};
 use super::sessions::{all_loops, find};
 use super::tail;
 use crate::body::{self, corrupt};
-use crate::rows::{LoopRow, Loops, SessionRow, index, segments};
-
-/// A loop, with what is needed to read it; all of one moment.
-pub(super) struct Opened {
-    pub(super) session: SessionRow,
-    pub(super) loops: Loops,
-    pub(super) row: LoopRow,
-}
+use crate::rows::{Opened, SessionRow, index, segments};
 
 pub(super) fn open(db: &Connection, session: &SessionId, loop_id: &LoopId) -> Result<Opened, Fault> {
     let session = find(db, session)?;
     let loops = all_loops(db, &session)?;
-    let row = loops.values().find(|row| row.name == loop_id.as_str()).cloned();
-    let missing = || StoreError::NotFound { what: "loop", id: loop_id.to_string() };
-    Ok(Opened { row: row.ok_or_else(missing)?, session, loops })
+    Ok(Opened::of(session, loops, loop_id)?)
 }
 
 pub(super) fn head(db: &mut Connection, session: &SessionId, loop_id: &LoopId) -> Result<Head, Fault> {

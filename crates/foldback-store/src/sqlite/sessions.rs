@@ -10,8 +10,7 @@ use rusqlite::{Connection, OptionalExtension, Row, Transaction, TransactionBehav
 use super::error::Fault;
 use super::{Spot, tail};
 use crate::rows::{
-    Blocks, Lineage, LoopRow, Loops, ORIGIN_AFTER, ORIGIN_BRANCH, SessionRow, as_row, index, read_metadata,
-    version, write_metadata,
+    Blocks, Lineage, LoopRow, Loops, SessionRow, as_row, read_metadata, version, write_metadata,
 };
 
 const LOOP_COLUMNS: &str =
@@ -150,12 +149,10 @@ pub(super) fn begin_loop(
     let (version, ()) = change(db, session, version, now, |change, row| {
         let lineage = match &begun.origin {
             Origin::Root => Lineage::root(),
-            Origin::After(parent) => {
-                let parent = find_loop(change, row, parent)?;
-                Lineage { origin: ORIGIN_AFTER, parent: Some(parent.key), ..Lineage::root() }
-            }
+            Origin::After(parent) => Lineage::after(&find_loop(change, row, parent)?),
             Origin::Branch { parent, item_count } => {
-                branch(change, row, &find_loop(change, row, parent)?, *item_count)?
+                let parent = find_loop(change, row, parent)?;
+                Lineage::branch(&parent, *item_count, &all_blocks(change, row)?)?
             }
         };
         let key = insert_loop(change, row.key, &begun.id, &lineage, &begun.metadata, now)?;
@@ -163,20 +160,6 @@ pub(super) fn begin_loop(
         Ok(())
     })?;
     Ok(version)
-}
-
-fn branch(
-    change: &Transaction<'_>,
-    session: &SessionRow,
-    parent: &LoopRow,
-    item_count: usize,
-) -> Result<Lineage, Fault> {
-    if as_row(item_count) > parent.item_count {
-        let count = index(parent.item_count);
-        return Err(StoreError::OutOfRange { what: "item", index: item_count, count }.into());
-    }
-    let top = all_blocks(change, session)?.within(parent.top, as_row(item_count))?;
-    Ok(Lineage { origin: ORIGIN_BRANCH, parent: Some(parent.key), shared: as_row(item_count), top })
 }
 
 pub(super) fn switch_loop(db: &mut Connection, at: &Spot, now: Timestamp) -> Result<Version, Fault> {

@@ -1,10 +1,8 @@
 //! Reading everything, and making anew what can be derived.
 
-use std::collections::HashMap;
-
-use foldback_core::{Handle, Splice};
+use foldback_core::Handle;
 use foldback_engine::StoreError;
-use foldback_engine::store::{Problem, ProblemKind, Repairs, VerifyReport};
+use foldback_engine::store::{ProblemKind, Repairs, VerifyReport};
 use rusqlite::{Connection, Transaction, TransactionBehavior, params};
 
 use super::blocks::list_handles;
@@ -13,14 +11,12 @@ use super::packs::{BodyReader, BodyRow};
 use super::sessions::all_loops;
 use super::tail;
 use crate::body::{self, corrupt};
-use crate::rows::{LoopRow, Loops, SessionRow, chain, index, miscounted, version};
-
-/// Problems that are listed; a store with more has one cause.
-const PROBLEMS_MAX: usize = 1_000;
+use crate::rows::{LoopRow, Loops, SessionRow, index, miscounted, version};
+use crate::verify::{Findings, SoundBlocks};
 
 pub(super) fn verify(db: &mut Connection, repairs: Repairs) -> Result<VerifyReport, Fault> {
     let change = db.transaction_with_behavior(TransactionBehavior::Immediate)?;
-    let mut inspection = Inspection { change: &change, repairs, report: VerifyReport::default() };
+    let mut inspection = Inspection { change: &change, findings: Findings::new(repairs) };
     inspection.database()?;
     inspection.bodies()?;
     let mut statement = change.prepare("SELECT id, version, name FROM live_sessions ORDER BY id")?;
@@ -28,10 +24,10 @@ pub(super) fn verify(db: &mut Connection, repairs: Repairs) -> Result<VerifyRepo
         Ok((SessionRow { key: row.get(0)?, version: version(row.get(1)?) }, row.get::<_, String>(2)?))
     })?;
     for (session, name) in rows.collect::<Result<Vec<_>, _>>()? {
-        inspection.report.session_count += 1;
+        inspection.findings.report.session_count += 1;
         inspection.session(&session, &name)?;
     }
-    let report = inspection.report;
+    let report = inspection.findings.report;
     drop(statement);
     match repairs {
         Repairs::None => change.rollback()?,
@@ -42,19 +38,12 @@ pub(super) fn verify(db: &mut Connection, repairs: Repairs) -> Result<VerifyRepo
 
 struct Inspection<'c> {
     change: &'c Transaction<'c>,
-    repairs: Repairs,
-    report: VerifyReport,
+    findings: Findings,
 }
 
 impl Inspection<'_> {
-    fn found(&mut self, kind: ProblemKind, what: String, is_repaired: bool) {
-        if self.report.problems.len() < PROBLEMS_MAX {
-            self.report.problems.push(Problem { kind, what, is_repaired });
-        }
-    }
-
-    fn repairs(&self) -> bool {
-        self.repairs == Repairs::Derived
+    fn found(&mut self, kind: ProblemKind, what: String, can_be_repaired: bool) {
+        self.findings.found(kind, what, can_be_repaired);
     }
 
     fn database(&mut self) -> Result<(), Fault> {
@@ -65,12 +54,10 @@ impl Inspection<'_> {
         }
         let sound = self.change.execute("INSERT INTO search (search) VALUES ('integrity-check')", []);
         if let Err(error) = sound {
-            if self.repairs() {
-                self.change.execute_batch(
-                    "INSERT INTO search (search) VALUES ('delete-all'); UPDATE search_state SET indexed = 0;",
-                )?;
-            }
-            self.found(ProblemKind::Search, error.to_string(), self.repairs());
+            self.change.execute_batch(
+                "INSERT INTO search (search) VALUES ('delete-all'); UPDATE search_state SET indexed = 0;",
+            )?;
+            self.found(ProblemKind::Search, error.to_string(), true);
         }
         Ok(())
     }
@@ -83,7 +70,7 @@ impl Inspection<'_> {
             change.prepare("SELECT id, pack, start, length, hash FROM bodies ORDER BY pack, start")?;
         let mut rows = statement.query([])?;
         while let Some(row) = rows.next()? {
-            self.report.body_count += 1;
+            self.findings.report.body_count += 1;
             let id: i64 = row.get(0)?;
             let body =
                 BodyRow { pack: row.get(1)?, start: row.get(2)?, length: row.get(3)?, hash: row.get(4)? };
@@ -112,49 +99,27 @@ impl Inspection<'_> {
         Ok(())
     }
 
-    /// Every block can be read, stands on another, and its splice is what they come to.
-    fn blocks(&mut self, session: &SessionRow, name: &str) -> Result<HashMap<i64, BlockFacts>, Fault> {
+    fn blocks(&mut self, session: &SessionRow, name: &str) -> Result<SoundBlocks, Fault> {
         let change = self.change;
-        let mut splices: HashMap<i64, Splice> = HashMap::new();
-        let mut facts = HashMap::new();
+        let mut blocks = SoundBlocks::default();
         let mut statement = change.prepare(
             "SELECT number, parent, reach, data, splice FROM blocks WHERE session = ?1 ORDER BY number",
         )?;
         let mut rows = statement.query([session.key])?;
         while let Some(row) = rows.next()? {
-            let (number, parent, reach): (i64, Option<i64>, i64) = (row.get(0)?, row.get(1)?, row.get(2)?);
+            let number: i64 = row.get(0)?;
+            let place = format!("session {name}, block {number}");
             let (data, stored): (Vec<u8>, Vec<u8>) = (row.get(3)?, row.get(4)?);
-            let block = match body::decode_block(&data) {
-                Ok(block) => block,
-                Err(error) => {
-                    self.found(ProblemKind::Block, format!("session {name}, block {number}: {error}"), false);
-                    continue;
-                }
-            };
-            let below = match parent.map(|parent| splices.get(&parent)) {
-                None => Splice::default(),
-                Some(Some(splice)) => splice.clone(),
-                Some(None) => {
-                    let what = format!("session {name}, block {number} stands on one that is missing");
-                    self.found(ProblemKind::Block, what, false);
-                    continue;
-                }
-            };
-            let splice = below.with(&block);
-            if body::decode_splice(&stored).ok().as_ref() != Some(&splice) {
-                if self.repairs() {
-                    let sealed = body::encode_splice(&splice)?;
-                    let sql = "UPDATE blocks SET splice = ?3 WHERE session = ?1 AND number = ?2";
-                    change.execute(sql, params![session.key, number, sealed])?;
-                }
-                let what = format!("session {name}, block {number}");
-                self.found(ProblemKind::Splice, what, self.repairs());
+            let columns = (number, row.get(1)?, row.get(2)?);
+            let looked = blocks.look(&mut self.findings, &place, columns, (&data, &stored))?;
+            let Some((block, sealed)) = looked else { continue };
+            if let Some(sealed) = sealed {
+                let sql = "UPDATE blocks SET splice = ?3 WHERE session = ?1 AND number = ?2";
+                change.execute(sql, params![session.key, number, sealed])?;
             }
             self.handles(session, name, number, &block)?;
-            splices.insert(number, splice);
-            facts.insert(number, BlockFacts { parent, reach });
         }
-        Ok(facts)
+        Ok(blocks)
     }
 
     fn handles(
@@ -172,7 +137,7 @@ impl Inspection<'_> {
         list_handles(self.change, session, number, block)?;
         if count()? != listed {
             let what = format!("session {name}, block {number} has handles that are not listed");
-            self.found(ProblemKind::Handle, what, self.repairs());
+            self.found(ProblemKind::Handle, what, true);
         }
         Ok(())
     }
@@ -194,7 +159,7 @@ impl Inspection<'_> {
                 break;
             }
             expected += 1;
-            self.report.item_count += 1;
+            self.findings.report.item_count += 1;
             let Some(pack) = item.get::<_, Option<i64>>(2)? else {
                 self.found(
                     ProblemKind::Body,
@@ -211,7 +176,7 @@ impl Inspection<'_> {
                     let handle = Handle::of_item(index(position), &item.id);
                     let sql = "UPDATE items SET handle = ?3 WHERE loop = ?1 AND position = ?2";
                     change.execute(sql, params![row.key, position, handle.as_str()])?;
-                    self.found(ProblemKind::Handle, format!("{place}, item {position}"), self.repairs());
+                    self.found(ProblemKind::Handle, format!("{place}, item {position}"), true);
                 }
                 Err(Fault::Store(error)) => {
                     self.found(ProblemKind::Body, format!("{place}, item {position}: {error}"), false);
@@ -227,7 +192,7 @@ impl Inspection<'_> {
         });
         match read {
             Ok(reached) => {
-                self.report.item_count += index(reached - expected);
+                self.findings.report.item_count += index(reached - expected);
                 expected = reached;
             }
             Err(Fault::Store(error)) => {
@@ -247,7 +212,7 @@ impl Inspection<'_> {
                     .execute("UPDATE tail_ends SET item_count = ?2 WHERE loop = ?1", [row.key, expected])?;
             }
             let what = format!("{place} {}", miscounted(row.item_count, expected, is_lost));
-            self.found(ProblemKind::Items, what, can_be_repaired && self.repairs());
+            self.found(ProblemKind::Items, what, can_be_repaired);
         }
         Ok(())
     }
@@ -278,7 +243,7 @@ impl Inspection<'_> {
         if expected != row.original_bytes {
             let place = format!("session {session}, loop {}", row.name);
             let what = format!("{place}: {expected} of {} bytes of its file are there", row.original_bytes);
-            self.report.problems.push(Problem { kind: ProblemKind::Original, what, is_repaired: false });
+            self.found(ProblemKind::Original, what, false);
         }
         Ok(())
     }
@@ -289,42 +254,12 @@ impl Inspection<'_> {
         }
     }
 
-    fn stack(
-        &mut self,
-        row: &LoopRow,
-        blocks: &HashMap<i64, BlockFacts>,
-        session: &str,
-    ) -> Result<(), Fault> {
+    fn stack(&mut self, row: &LoopRow, blocks: &SoundBlocks, session: &str) -> Result<(), Fault> {
         let place = format!("session {session}, loop {}", row.name);
-        let parents: HashMap<i64, Option<i64>> =
-            blocks.iter().map(|(number, facts)| (*number, facts.parent)).collect();
-        let top = chain(&parents, row.top);
-        let way = chain(&parents, row.tip);
-        let is_sound = match (&top, &way) {
-            (Ok(_), Ok(way)) => row.top.is_none_or(|top| way.contains(&top)),
-            (Ok(_) | Err(_), _) => false,
-        };
-        if !is_sound {
-            let kept = if top.is_ok() { row.top } else { None };
+        if let Some(kept) = blocks.look_at_stack(&mut self.findings, row, &place) {
             let sql = "UPDATE loops SET top = ?2, tip = ?2 WHERE id = ?1";
             self.change.execute(sql, params![row.key, kept])?;
-            self.found(
-                ProblemKind::Stack,
-                format!("{place} has blocks in force that are missing"),
-                self.repairs(),
-            );
-        }
-        let reaches = |block: &i64| blocks.get(block).is_some_and(|facts| facts.reach > row.item_count);
-        if top.is_ok_and(|top| top.iter().any(reaches)) {
-            let what = format!("{place}: a block in force speaks of items that are missing");
-            self.found(ProblemKind::View, what, false);
         }
         Ok(())
     }
-}
-
-/// What is needed of a block to judge a stack.
-struct BlockFacts {
-    parent: Option<i64>,
-    reach: i64,
 }

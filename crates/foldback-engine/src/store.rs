@@ -17,7 +17,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use foldback_core::{CompactionBlock, Handle, Item, LoopId, Metadata, Recalled, SessionId, Transcript};
+use foldback_core::{
+    Anomaly, CompactionBlock, Handle, Item, LoopId, Metadata, Recalled, SessionId, Transcript,
+};
 
 pub use care::{GcReport, Problem, ProblemKind, Repairs, Retention, StoreSize, VerifyReport};
 pub use error::StoreError;
@@ -199,7 +201,8 @@ pub async fn recall(
     }
 }
 
-/// The unit that begins at an index: as many items are read as it takes to see its end.
+/// The unit that an item belongs to: as many items before and behind it are read as it takes to see its
+/// ends.
 async fn unit_at(
     store: &dyn Store,
     session: &SessionId,
@@ -208,15 +211,21 @@ async fn unit_at(
 ) -> Result<Vec<Arc<Item>>, StoreError> {
     let mut count = UNIT_ITEMS_FIRST;
     loop {
-        let items = store.items(session, loop_id, index..index.saturating_add(count)).await?;
-        let is_all = items.len() < count;
+        let start = index.saturating_sub(count);
+        let end = index.saturating_add(count);
+        let items = store.items(session, loop_id, start..end).await?;
+        let is_at_end = items.len() < end - start;
         let transcript: Transcript = items.iter().cloned().collect();
-        let (_, last) = transcript.unit_ends(0);
-        // A unit that ends with the last item read may go on behind it.
-        if is_all
-            || (last + 1 < items.len() && transcript.pending_calls().next().is_none_or(|(at, _)| at > last))
-        {
-            let members = transcript.unit_members(0);
+        let (first, last) = transcript.unit_ends(index - start);
+        // A unit that touches what was not read may go on there, and so may a call without its result
+        // and a result without its call.
+        let lacks_call = transcript.anomalies().iter().any(|anomaly| {
+            matches!(anomaly, Anomaly::ResultWithoutCall { item_index, .. } if (first..=last).contains(item_index))
+        });
+        let begins = start == 0 || (first > 0 && !lacks_call);
+        let waits = || transcript.pending_calls().next().is_some_and(|(at, _)| at <= last);
+        if begins && (is_at_end || (last + 1 < items.len() && !waits())) {
+            let members = transcript.unit_members(index - start);
             return Ok(members.filter_map(|member| items.get(member).cloned()).collect());
         }
         count = count.saturating_mul(4);

@@ -9,10 +9,10 @@ use foldback_formats::{Conversation, Session, Written};
 use serde::Serialize;
 
 use crate::args::{Shared, Undo};
+use crate::counting;
 use crate::failure::{Exit, Failure};
 use crate::input::{self, Opened};
 use crate::output::{self, Destination};
-use crate::counting;
 use crate::scene::Scene;
 use crate::terminal::{STRONG, counted, number, say, styled};
 use crate::written::{Fresh, WrittenReport};

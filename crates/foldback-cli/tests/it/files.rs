@@ -2,11 +2,10 @@
 
 use serde_json::Value;
 
-use super::{at, code, files_below, fixtures, folder, foldback, json, run, text};
+use super::{at, code, files_below, fixtures, foldback, folder, json, run, text};
 
 /// Formats of sessions that a compaction is added to.
-const FORMATS: [&str; 7] =
-    ["native", "claude-code", "codex", "gemini-cli", "opencode", "pi", "copilot-cli"];
+const FORMATS: [&str; 7] = ["native", "claude-code", "codex", "gemini-cli", "opencode", "pi", "copilot-cli"];
 
 /// What the model sees in a file.
 fn seen(path: &str) -> String {
@@ -35,7 +34,8 @@ fn changed(command: &[&str], path: &str, out: &str) -> bool {
 
 /// Every handle that something in the file recalls: of folds, and those that summaries print.
 fn handles(path: &str) -> Vec<String> {
-    let folds = log(path).into_iter().flat_map(|entry| entry["handles"].as_array().cloned().unwrap_or_default());
+    let folds =
+        log(path).into_iter().flat_map(|entry| entry["handles"].as_array().cloned().unwrap_or_default());
     let mut handles: Vec<String> = folds.filter_map(|handle| handle.as_str().map(str::to_owned)).collect();
     let shown = seen(path);
     let words = shown.split(|letter: char| !letter.is_ascii_alphanumeric() && letter != '@');
@@ -63,7 +63,10 @@ fn what_a_file_hides_is_recalled_from_it_and_from_a_store_that_it_was_imported_i
             let from_file = run(&["recall", &handle, &out]);
             if code(&from_file) != 0 {
                 // Words of an agent may look like a handle.
-                assert!(!log(&out).iter().any(|entry| entry["handles"].to_string().contains(&handle)), "{path}");
+                assert!(
+                    !log(&out).iter().any(|entry| entry["handles"].to_string().contains(&handle)),
+                    "{path}"
+                );
                 continue;
             }
             let from_store = stored(&["recall", &handle, "--session", id]);
@@ -72,7 +75,10 @@ fn what_a_file_hides_is_recalled_from_it_and_from_a_store_that_it_was_imported_i
         }
         let exported = at(&folder, "exported");
         assert_eq!(code(&stored(&["session", "export", id, "-o", &exported])), 0, "{path}");
-        assert!(std::fs::read(&exported).unwrap() == std::fs::read(&out).unwrap(), "{path} is exported as it was");
+        assert!(
+            std::fs::read(&exported).unwrap() == std::fs::read(&out).unwrap(),
+            "{path} is exported as it was"
+        );
     }
     assert!(recalled_count > FORMATS.len(), "{recalled_count}");
 }

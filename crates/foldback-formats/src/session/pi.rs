@@ -37,6 +37,9 @@ const CUSTOM_TYPE_PREFIX: &str = "foldback.";
 /// What a custom type says instead of a kind where the item is a summary.
 const SUMMARY_KIND: &str = "summary";
 
+/// What stands for a summary where there is none: pi shows an empty one, too.
+const NO_SUMMARY: &str = "Older content was shortened or left out.";
+
 /// One line, as far as it is looked at.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -232,7 +235,8 @@ impl CompactionEntry {
             foldback: Extension,
         }
         let details: Option<Details> = lenient(record.details);
-        let summary = lenient::<String>(record.summary).filter(|summary| !summary.is_empty());
+        let is_said = |summary: &String| !(summary.is_empty() || details.is_some() && summary == NO_SUMMARY);
+        let summary = lenient::<String>(record.summary).filter(is_said);
         Self {
             foldback: details.map(|details| details.foldback),
             summary: summary.map(Part::text).into_iter().collect(),

@@ -9,7 +9,7 @@ use foldback_core::{FinishReason, Item, ItemKind, Part, Timestamp, ToolResult};
 use serde_json::value::RawValue;
 
 use super::block::{block, result_block};
-use super::{Body, CUSTOM_TYPE_PREFIX, Entry, Record, SUMMARY_KIND, lenient, stop_reason, time};
+use super::{Body, CUSTOM_TYPE_PREFIX, Entry, NO_SUMMARY, Record, SUMMARY_KIND, lenient, stop_reason, time};
 use crate::conversation::{Extension, Note, Sent};
 use crate::fields::{Fields, Object, array, quoted};
 use crate::format::{Committed, Loss, Session};
@@ -25,9 +25,6 @@ const ID_DIGITS: usize = 8;
 /// Nothing used: what copies cost was counted where they stood first, and pi takes a zero to mean
 /// that the size of the context is not known yet.
 const NO_USAGE: &str = r#"{"input":0,"output":0,"cacheRead":0,"cacheWrite":0,"totalTokens":0,"cost":{"input":0,"output":0,"cacheRead":0,"cacheWrite":0,"total":0}}"#;
-
-/// What stands for a summary where there is none: pi shows an empty one, too.
-const NO_SUMMARY: &str = "Older content was shortened or left out.";
 
 /// What a file has, for entries that are added to it or take over from it.
 struct Source<'a> {

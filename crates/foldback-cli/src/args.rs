@@ -224,7 +224,7 @@ pub(crate) struct Compact {
     /// Write a fresh file of what the model sees instead of adding to the session
     #[arg(long)]
     pub(crate) fresh: bool,
-    /// Plan only, write nothing
+    /// Report what would be done, with the digest for summaries, and write nothing
     #[arg(long)]
     pub(crate) dry_run: bool,
     /// What summaries should attend to

@@ -5,7 +5,7 @@ pub(crate) mod import;
 
 use std::sync::Arc;
 
-use foldback_core::{Item, LoopId, Metadata, Model, Repair, Room, SessionId, Tokens, Transcript};
+use foldback_core::{Item, LoopId, Metadata, Model, Repair, Room, SessionId, Transcript};
 use foldback_engine::session::{CompactionConfig, SessionContext, StoredSession};
 use foldback_engine::store::{LoopInfo, Origin, Page, SessionInfo};
 use foldback_engine::{CompactionContext, Store, StrategyCompactor};

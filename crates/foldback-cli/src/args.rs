@@ -176,24 +176,40 @@ pub(crate) enum CounterName {
     Estimate,
 }
 
+/// How far to compact, and how.
 #[derive(Clone, Debug, Default, Args)]
-pub(crate) struct Compact {
-    #[command(flatten)]
-    pub(crate) inputs: Inputs,
+pub(crate) struct Aim {
     /// The context window in tokens [default: the model's] [env: FOLDBACK_WINDOW]
     #[arg(long, value_name = "TOKENS", value_parser = tokens, allow_negative_numbers = true)]
     pub(crate) window: Option<Tokens>,
-    /// What to come down to: tokens, or a share of what is usable such as 40% [default: 50%] [env:
+    /// What to come down to: tokens, or a share of what is usable such as 40% [default: the policy's] [env:
     /// FOLDBACK_TARGET]
     #[arg(long, value_name = "TOKENS", value_parser = level, allow_negative_numbers = true)]
     pub(crate) target: Option<Level>,
-    /// Start from what the model saw last, or from everything the file holds [default: view]
-    #[arg(long, value_enum)]
-    pub(crate) from: Option<From>,
     /// How to go about it: a name that `foldback policies` lists, or a TOML file [default: ladder] [env:
     /// FOLDBACK_POLICY]
     #[arg(long, value_name = "NAME|FILE")]
     pub(crate) policy: Option<String>,
+    /// Who said how large the window is
+    #[arg(skip)]
+    pub(crate) window_from: Origin,
+    /// Who said what the target is
+    #[arg(skip)]
+    pub(crate) target_from: Origin,
+    /// Who chose the policy
+    #[arg(skip)]
+    pub(crate) policy_from: Origin,
+}
+
+#[derive(Clone, Debug, Default, Args)]
+pub(crate) struct Compact {
+    #[command(flatten)]
+    pub(crate) inputs: Inputs,
+    #[command(flatten)]
+    pub(crate) aim: Aim,
+    /// Start from what the model saw last, or from everything the file holds [default: view]
+    #[arg(long, value_enum)]
+    pub(crate) from: Option<From>,
     /// Keep to the rules of this provider [default: the session's own]
     #[arg(long = "for", value_name = "DIALECT", value_parser = dialect_named)]
     pub(crate) dialect: Option<Dialect>,
@@ -208,7 +224,7 @@ pub(crate) struct Compact {
     /// Write a fresh file of what the model sees instead of adding to the session
     #[arg(long)]
     pub(crate) fresh: bool,
-    /// Plan only, write nothing
+    /// Report what would be done, with the digest for summaries, and write nothing
     #[arg(long)]
     pub(crate) dry_run: bool,
     /// What summaries should attend to
@@ -222,15 +238,6 @@ pub(crate) struct Compact {
     pub(crate) range: Option<Range<usize>>,
     #[command(flatten)]
     pub(crate) backend: chat::Backend,
-    /// Who said how large the window is
-    #[arg(skip)]
-    pub(crate) window_from: Origin,
-    /// Who said what the target is
-    #[arg(skip)]
-    pub(crate) target_from: Origin,
-    /// Who chose the policy
-    #[arg(skip)]
-    pub(crate) policy_from: Origin,
 }
 
 #[derive(Clone, Debug, Args)]

@@ -14,7 +14,8 @@ use toml::Spanned;
 
 use crate::args::chat::{Backend, Chat};
 use crate::args::lab::{Eval, Explain, Replay};
-use crate::args::{Compact, CounterName, Shared};
+use crate::args::sessions::SessionCompact;
+use crate::args::{Aim, Compact, CounterName, Shared};
 use crate::backend::Spec;
 use crate::failure::Failure;
 use crate::{backend, policy, values};
@@ -164,16 +165,8 @@ impl Config {
     /// As [`under`](Self::under), for `compact`.
     pub(crate) fn compact_under(&self, compact: Compact) -> Result<Compact, Failure> {
         let CompactConfig { focus, keep, .. } = self.compact.clone();
-        let (window, window_from) = self.window_under(compact.window)?;
-        let (target, target_from) = self.target_under(compact.target)?;
-        let (policy, policy_from) = self.policy_under(compact.policy)?;
         Ok(Compact {
-            window,
-            window_from,
-            target,
-            target_from,
-            policy,
-            policy_from,
+            aim: self.aim_under(compact.aim)?,
             backend: self.compact.backend_under(compact.backend)?,
             focus: compact.focus.or(focus),
             keep: compact.keep.into_iter().chain(keep.into_iter().map(Spanned::into_inner)).collect(),
@@ -208,20 +201,25 @@ impl Config {
 
     /// As [`under`](Self::under), for `explain`: what `compact` would do, unless a model writes.
     pub(crate) fn explain_under(&self, explain: Explain) -> Result<Explain, Failure> {
-        let (window, window_from) = self.window_under(explain.window)?;
-        let (target, target_from) = self.target_under(explain.target)?;
-        let (policy, policy_from) = self.policy_under(explain.policy)?;
         Ok(Explain {
-            window,
-            window_from,
-            target,
-            target_from,
-            policy,
-            policy_from,
+            aim: self.aim_under(explain.aim)?,
             focus: self.compact.focus.clone(),
             keep: self.compact.keep.iter().map(|pattern| pattern.get_ref().clone()).collect(),
             ..explain
         })
+    }
+
+    /// As [`under`](Self::under), for `session compact`.
+    pub(crate) fn session_under(&self, compact: SessionCompact) -> Result<SessionCompact, Failure> {
+        let (aim, backend) = (self.aim_under(compact.aim)?, self.compact.backend_under(compact.backend)?);
+        Ok(SessionCompact { aim, backend, ..compact })
+    }
+
+    fn aim_under(&self, flags: Aim) -> Result<Aim, Failure> {
+        let (window, window_from) = self.window_under(flags.window)?;
+        let (target, target_from) = self.target_under(flags.target)?;
+        let (policy, policy_from) = self.policy_under(flags.policy)?;
+        Ok(Aim { window, target, policy, window_from, target_from, policy_from })
     }
 
     fn window_under(&self, flag: Option<Tokens>) -> Result<(Option<Tokens>, Origin), Failure> {
@@ -353,11 +351,13 @@ mod tests {
     fn flags_win_over_the_file() {
         let text = "counter = \"estimate\"\n[compact]\ntarget = \"40%\"\nwindow = \"100k\"\nkeep = [\"a\"]\n";
         let config = Config::parse(text, Path::new("foldback.toml")).unwrap();
-        let flags = Compact { window: Some(Tokens(5)), keep: vec!["b".to_owned()], ..Compact::default() };
+        let aim = Aim { window: Some(Tokens(5)), ..Aim::default() };
+        let flags = Compact { aim, keep: vec!["b".to_owned()], ..Compact::default() };
         let merged = config.compact_under(flags).unwrap();
-        assert_eq!((merged.window, merged.target), (Some(Tokens(5)), Some(Level::PercentOfUsable(40.0))));
-        assert_eq!(merged.window_from.name("window"), "--window");
-        assert_eq!(merged.target_from.name("target"), "target in foldback.toml");
+        let aim = merged.aim;
+        assert_eq!((aim.window, aim.target), (Some(Tokens(5)), Some(Level::PercentOfUsable(40.0))));
+        assert_eq!(aim.window_from.name("window"), "--window");
+        assert_eq!(aim.target_from.name("target"), "target in foldback.toml");
         assert_eq!(merged.keep, ["b", "a"]);
         assert_eq!(config.under(Shared::default()).unwrap().counter, Some(CounterName::Estimate));
     }

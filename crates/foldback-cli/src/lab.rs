@@ -12,12 +12,10 @@ use foldback_core::{Dialect, Item, Model, Room, TokenCounter, Tokens, Transcript
 use foldback_engine::replay::History;
 use foldback_formats::Conversation;
 
+use crate::aim::WINDOW_DEFAULT;
 use crate::args::Shared;
 use crate::counting;
 use crate::input::Opened;
-
-/// The window where neither the command line nor the session says which model it is.
-const WINDOW_DEFAULT: Tokens = Tokens(200_000);
 
 /// The history of one conversation, counted and read.
 #[derive(Debug)]
@@ -60,6 +58,6 @@ pub(crate) fn room(shared: &Shared, window: Tokens, opened: &Opened) -> Room {
     Room::new(window).output_max(model(shared, opened).map_or(Tokens::ZERO, |model| model.output_max))
 }
 
-fn model(shared: &Shared, opened: &Opened) -> Option<&'static Model> {
+pub(crate) fn model(shared: &Shared, opened: &Opened) -> Option<&'static Model> {
     shared.model.as_deref().or(opened.session.model()).and_then(Model::named)
 }

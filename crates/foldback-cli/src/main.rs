@@ -4,6 +4,7 @@
 //! Data goes to stdout, everything else to stderr.
 #![allow(clippy::print_stderr, reason = "a program on a command line reports there")]
 
+mod aim;
 mod args;
 mod axis;
 mod backend;
@@ -99,7 +100,10 @@ fn run(arguments: Arguments) -> Result<Exit, Failure> {
             let (config, shared) = settings(shared)?;
             commands::chat::run(&shared, &config.chat_under(chat)?)
         }
-        Command::Session(session) => commands::session::run(&settings(shared)?.1, &session),
+        Command::Session(session) => {
+            let (config, shared) = settings(shared)?;
+            commands::session::run(&config, &shared, session)
+        }
         Command::Import(import) => commands::import::run(&settings(shared)?.1, &import),
         Command::Recall(recall) => commands::recall::run(&settings(shared)?.1, &recall),
         Command::Search(search) => commands::search::run(&settings(shared)?.1, &search),

@@ -1,10 +1,10 @@
 //! The one road from a view to a compacted view, and the seams beside it.
 //!
-//! The executor makes the view valid, plans, has the summaries written that the plan asks for, checks
-//! the result against the dialect and the budget, and commits it to an overlay in memory. Every program
-//! that compacts takes this road; what differs is where the view comes from, who writes the summaries
-//! and who stores the block. [`compact`] is the road without a model. A [`StrategyCompactor`] decides
-//! when, and may ask a [`CompactionBackend`]:
+//! Core's `Compaction` makes the view valid, plans, asks for summaries, checks the result against the
+//! dialect and the budget, and commits it to an overlay in memory. Every program that compacts drives it;
+//! what differs is where the view comes from, who writes the summaries and who stores the blocks.
+//! [`compact`] is the driver without a model, [`compact_asking`] the one with a backend. A
+//! [`StrategyCompactor`] decides when, and may ask a [`CompactionBackend`]:
 //!
 //! ```
 //! use foldback_core::{DropReasoningStrategy, KeepRecentStrategy};
@@ -21,6 +21,7 @@
 mod ahead;
 mod ask;
 mod backend;
+mod backoff;
 mod clock;
 mod compaction;
 mod compactor;
@@ -40,6 +41,7 @@ pub use ask::{BackendGuard, DigestBackend, GuardLimits, Spend, SummaryLimits};
 pub use backend::{
     BackendError, CompactionBackend, GuardedBackend, SummaryRequest, SummaryResult, SummaryStage,
 };
+pub use backoff::Backoff;
 pub use clock::{Clock, SystemClock};
 pub use compaction::{
     CompactionContext, CompactionError, CompactionRequest, CompactionResult, CompactionStrategy,

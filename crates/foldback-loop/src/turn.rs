@@ -6,7 +6,7 @@ use std::time::Duration;
 use foldback_core::{
     CallId, FinishReason, Item, ItemKind, MutationPoint, Part, ToolCall, TurnId, Usage, check_request,
 };
-use foldback_engine::BackendError;
+use foldback_engine::{BackendError, Backoff};
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
 
@@ -19,9 +19,6 @@ use crate::telemetry;
 
 /// What is kept of an answer that was interrupted.
 const PARTIAL_BYTES_MAX: usize = 1024 * 1024;
-
-/// Doublings of a wait that are computed; the wait has reached its cap long before.
-const DOUBLINGS_MAX: u32 = 16;
 
 pub(crate) struct Turn<'s> {
     pub(crate) shared: &'s Shared,
@@ -164,19 +161,19 @@ impl<'s> Turn<'s> {
     /// Asks again where a failure may pass.
     async fn ask_retrying(&self, round: usize) -> Result<ModelAnswer, LoopError> {
         let limits = &self.shared.parts.limits;
-        let mut jitter = limits.backoff_seed.map_or_else(fastrand::Rng::new, fastrand::Rng::with_seed);
+        let (first, max) = (limits.backoff_first, limits.backoff_max);
+        let mut backoff = Backoff::new(limits.retries_max, first, max, limits.backoff_seed);
         let mut attempt = 0;
         loop {
             attempt += 1;
             let error = match self.ask_once(round).await {
-                Err(LoopError::Model(error)) if error.is_transient() && attempt <= limits.retries_max => {
-                    error
-                }
+                Err(LoopError::Model(error)) => error,
                 answer => return answer,
             };
-            let doubled = limits.backoff_first.saturating_mul(1 << (attempt - 1).min(DOUBLINGS_MAX));
-            let backoff = doubled.min(limits.backoff_max).mul_f64(0.5 + jitter.f64() / 2.0);
-            let wait = error.retry_after().map_or(backoff, |asked| asked.min(limits.backoff_max));
+            // Somebody waits for the answer: not longer than that, whatever the server asks for.
+            let Some(wait) = backoff.after(&error).map(|wait| wait.min(max)) else {
+                return Err(LoopError::Model(error));
+            };
             self.emitter.emit(AgentEvent::ModelRetried { attempt, why: error.to_string(), wait });
             self.wait(wait).await?;
         }

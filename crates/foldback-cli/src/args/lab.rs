@@ -5,9 +5,9 @@ use std::path::PathBuf;
 use clap::Args;
 use foldback_core::Tokens;
 
-use super::Inputs;
+use super::{Aim, Inputs};
 use crate::config::Origin;
-use crate::values::{level, tokens};
+use crate::values::tokens;
 
 #[derive(Clone, Debug, Args)]
 pub(crate) struct Replay {
@@ -75,30 +75,14 @@ pub(crate) struct Explain {
     /// would make
     #[arg(long, value_name = "N", conflicts_with_all = ["window", "policy"])]
     pub(crate) made: Option<usize>,
-    /// The context window in tokens [default: the model's] [env: FOLDBACK_WINDOW]
-    #[arg(long, value_name = "TOKENS", value_parser = tokens, allow_negative_numbers = true)]
-    pub(crate) window: Option<Tokens>,
-    /// What to come down to: tokens, or a share of what is usable such as 40% [default: the policy's]
-    /// [env: FOLDBACK_TARGET]
-    #[arg(long, value_name = "TOKENS", value_parser = level, allow_negative_numbers = true)]
-    pub(crate) target: Option<foldback_core::Level>,
-    /// The policy: a name that `foldback policies` lists, or a TOML file [default: ladder] [env:
-    /// FOLDBACK_POLICY]
-    #[arg(long, value_name = "NAME|FILE")]
-    pub(crate) policy: Option<String>,
+    #[command(flatten)]
+    pub(crate) aim: Aim,
     /// What summaries attend to, from the configuration file.
     #[arg(skip)]
     pub(crate) focus: Option<String>,
     /// What is kept, from the configuration file.
     #[arg(skip)]
     pub(crate) keep: Vec<String>,
-    /// Who set the window, the target and the policy.
-    #[arg(skip)]
-    pub(crate) window_from: Origin,
-    #[arg(skip)]
-    pub(crate) target_from: Origin,
-    #[arg(skip)]
-    pub(crate) policy_from: Origin,
 }
 
 fn share(text: &str) -> Result<f64, String> {

@@ -6,7 +6,8 @@ use clap::{Args, Subcommand};
 use foldback_core::{Dialect, Tokens};
 use foldback_formats::Format;
 
-use super::From;
+use super::chat::Backend;
+use super::{Aim, From};
 use crate::values::{count, dialect_named, format_named, tokens};
 
 /// Where sessions are kept.
@@ -61,14 +62,10 @@ pub(crate) enum SessionCommand {
         window: Tokens,
     },
     /// Compact what the model would see
-    Compact {
-        /// The session
-        #[arg(value_name = "ID")]
-        id: String,
-        /// The context window in tokens
-        #[arg(long, value_name = "TOKENS", value_parser = tokens, default_value = "200k")]
-        window: Tokens,
-    },
+    ///
+    /// Without a policy, a target and a backend, older loops become summaries and the newest one keeps its
+    /// first and recent turns. With one of them, every loop is compacted as `foldback compact` would do it.
+    Compact(SessionCompact),
     /// Go on from an earlier place in a branch of its own
     Fork {
         /// The session
@@ -123,6 +120,20 @@ pub(crate) enum SessionCommand {
         #[arg(value_name = "ID")]
         id: String,
     },
+}
+
+#[derive(Clone, Debug, Args)]
+pub(crate) struct SessionCompact {
+    /// The session
+    #[arg(value_name = "ID")]
+    pub(crate) id: String,
+    #[command(flatten)]
+    pub(crate) aim: Aim,
+    /// Keep to the rules of this provider [default: those that all share]
+    #[arg(long = "for", value_name = "DIALECT", value_parser = dialect_named)]
+    pub(crate) dialect: Option<Dialect>,
+    #[command(flatten)]
+    pub(crate) backend: Backend,
 }
 
 #[derive(Clone, Debug, Args)]

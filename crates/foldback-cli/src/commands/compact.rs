@@ -8,8 +8,7 @@ use std::sync::Arc;
 use std::thread;
 
 use foldback_core::{
-    Budget, BudgetError, CompactionReason, Dialect, Item, Level, Model, Policy, Room, TokenCounter, Tokens,
-    Transcript, check,
+    Budget, CompactionReason, Dialect, Item, Model, Policy, TokenCounter, Transcript, check,
 };
 use foldback_engine::{CompactionRequest, Outcome, Refusal, compact};
 use foldback_formats::{Committed, Contents, Conversation, Format, Loss, Session, Written, write};
@@ -24,12 +23,8 @@ use crate::output::{Begun, Destination};
 use crate::places::Places;
 use crate::scene::{pinned, recorded, seen};
 use crate::summarizer::{Account, Summarizer};
-use crate::terminal::number;
 use crate::written::{Fresh, WrittenReport};
 use crate::{counting, output, picture, policy, store, terminal};
-
-/// The window where neither the command line nor the session says which model it is.
-const WINDOW_DEFAULT: Tokens = Tokens(200_000);
 
 /// Conversations of one file whose failures are told one by one; the rest are counted.
 const FAILED_TOLD_MAX: usize = 10;
@@ -43,7 +38,7 @@ pub(crate) fn run(shared: &Shared, arguments: &Compact) -> Result<Exit, Failure>
     };
     let keep = RegexSet::new(&arguments.keep)
         .map_err(|error| Failure::usage(format!("--keep: {error}"), "give a regular expression"))?;
-    let policy = policy::chosen(arguments.policy.as_deref(), &arguments.policy_from)?;
+    let policy = arguments.aim.policy()?;
     let counter = counting::counter(shared);
     let summarizer = match Summarizer::new(shared, &arguments.backend)? {
         Some(summarizer) => Some((summarizer, store::runtime()?)),
@@ -151,7 +146,8 @@ impl<'a> Job<'a> {
     }
 
     fn run(&self, transcripts: &[Transcript]) -> Result<Done<'a>, Failure> {
-        let budget = self.budget().map_err(|error| self.no_budget(error))?;
+        let model = self.shared.model.as_deref().or(self.session().model()).and_then(Model::named);
+        let budget = self.arguments.aim.budget(self.policy, model)?;
         let mut done = Done { folded: Vec::new(), failed: Vec::new(), budget, dialect: self.dialect() };
         let each = self.session().own_conversations().iter().zip(transcripts).enumerate();
         for (index, (conversation, transcript)) in each {
@@ -165,42 +161,6 @@ impl<'a> Job<'a> {
             }
         }
         Ok(done)
-    }
-
-    fn budget(&self) -> Result<Budget, BudgetError> {
-        if let (None, Some(Level::Tokens(target))) = (self.arguments.window, self.arguments.target) {
-            return Budget::for_target(target);
-        }
-        let model = self.shared.model.as_deref().or(self.session().model()).and_then(Model::named);
-        let window = self.arguments.window.or(model.map(|model| model.window)).unwrap_or(WINDOW_DEFAULT);
-        match self.arguments.target {
-            Some(target) => {
-                Budget::builder(window).trigger(Level::PercentOfUsable(100.0)).target(target).build()
-            }
-            None => {
-                let output_max = model.map_or(Tokens::ZERO, |model| model.output_max);
-                self.policy.budget(Room::new(window).output_max(output_max))
-            }
-        }
-    }
-
-    /// Blames whoever set the window and the target.
-    fn no_budget(&self, error: BudgetError) -> Failure {
-        let window = self.arguments.window_from.name("window");
-        let target = self.arguments.target_from.name("target");
-        match error {
-            BudgetError::TargetAboveTrigger { target: tokens, trigger } => {
-                let (tokens, left) = (number(tokens.0), number(trigger.0));
-                Failure::usage(
-                    format!("the target of {tokens} tokens is above the {left} that the window leaves"),
-                    format!("lower {target}, or raise {window}"),
-                )
-            }
-            BudgetError::NothingUsable { .. } | BudgetError::NoWindow => {
-                Failure::usage(error.to_string(), format!("raise {window}"))
-            }
-            error => Failure::usage(error.to_string(), format!("look at {window} and {target}")),
-        }
     }
 
     fn fold(

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use foldback_core::view::Fate;
-use foldback_core::{Budget, CompactionReason, Edit, Entry, Ledger, Model, Part, Tokens, Transcript, View};
+use foldback_core::{CompactionReason, Edit, Entry, Ledger, Model, Part, Tokens, Transcript, View};
 use foldback_engine::{Execution, compact};
 use foldback_formats::Conversation;
 use regex::RegexSet;
@@ -17,8 +17,8 @@ use crate::args::lab::Explain;
 use crate::args::{From, Shared};
 use crate::failure::{Exit, Failure};
 use crate::input::{self, Opened};
+use crate::lab::model;
 use crate::lab::runs::{Fate as Names, by_kind};
-use crate::lab::{room, window};
 use crate::places::Places;
 use crate::scene::Scene;
 use crate::terminal::{BLUE, FAINT, GREEN, RED, STRONG, YELLOW, number, styled};
@@ -61,22 +61,8 @@ fn planned(
     opened: &Opened,
     scene: &Scene<'_>,
 ) -> Result<Change, Failure> {
-    let window = window(shared, arguments.window, opened);
-    let policy = policy::chosen(arguments.policy.as_deref(), &arguments.policy_from)?;
-    let wrong = |error: foldback_core::BudgetError| {
-        let (window, target) = (arguments.window_from.name("window"), arguments.target_from.name("target"));
-        Failure::usage(error.to_string(), format!("look at {window} and {target}"))
-    };
-    let budget = match arguments.target {
-        None => policy.budget(room(shared, window, opened)).map_err(wrong)?,
-        Some(target) => match (arguments.window, target) {
-            (None, foldback_core::Level::Tokens(tokens)) => Budget::for_target(tokens).map_err(wrong)?,
-            _ => {
-                let all = foldback_core::Level::PercentOfUsable(100.0);
-                Budget::builder(window).trigger(all).target(target).build().map_err(wrong)?
-            }
-        },
-    };
+    let policy = arguments.aim.policy()?;
+    let budget = arguments.aim.budget(&policy, model(shared, opened))?;
     let before = kept(&arguments.keep, scene)?;
     let named = shared.model.as_deref().and_then(Model::named).map(|model| model.dialect);
     let execution = Execution {

@@ -5,26 +5,33 @@ pub(crate) mod import;
 
 use std::sync::Arc;
 
-use foldback_core::{Item, LoopId, Metadata, Repair, SessionId, Tokens, Transcript};
-use foldback_engine::Store;
+use foldback_core::{Item, LoopId, Metadata, Model, Repair, Room, SessionId, Transcript};
 use foldback_engine::session::{CompactionConfig, SessionContext, StoredSession};
 use foldback_engine::store::{LoopInfo, Origin, Page, SessionInfo};
+use foldback_engine::{CompactionContext, Store, StrategyCompactor};
 use foldback_formats::{Format, Sent, write};
 use serde::Serialize;
 
+use crate::aim::WINDOW_DEFAULT;
 use crate::args::Shared;
-use crate::args::sessions::{SessionArgs, SessionCommand};
+use crate::args::sessions::{SessionArgs, SessionCommand, SessionCompact};
 use crate::commands::log;
+use crate::config::Config;
 use crate::counting;
 use crate::failure::{Exit, Failure};
 use crate::output;
 use crate::store::{self, time};
+use crate::summarizer::Summarizer;
 use crate::terminal::{FAINT, STRONG, counted, note, number, styled};
 
-pub(crate) fn run(shared: &Shared, arguments: &SessionArgs) -> Result<Exit, Failure> {
+pub(crate) fn run(config: &Config, shared: &Shared, arguments: SessionArgs) -> Result<Exit, Failure> {
+    let command = match arguments.command {
+        SessionCommand::Compact(compact) => SessionCommand::Compact(config.session_under(compact)?),
+        command => command,
+    };
     store::block_on(async {
         let store = store::open(&arguments.at).await?;
-        dispatch(shared, &store, &arguments.command).await
+        dispatch(shared, &store, &command).await
     })
 }
 
@@ -44,7 +51,7 @@ async fn dispatch(
             let context = session.context(&config, *window).await?;
             print_context(shared, &context, dialect.map(|dialect| dialect.as_str()))?;
         }
-        SessionCommand::Compact { id, window } => compact(shared, store, id, *window).await?,
+        SessionCommand::Compact(arguments) => compact(shared, store, arguments).await?,
         SessionCommand::Fork { id, items, loop_id } => {
             let mut session = store::session(store, id).await?;
             let from = loop_id.as_deref().map_or_else(|| session.current().clone(), LoopId::from);
@@ -212,9 +219,31 @@ fn print_context(shared: &Shared, context: &SessionContext, dialect: Option<&str
     output::print(&transcript.shape())
 }
 
-async fn compact(shared: &Shared, store: &Arc<dyn Store>, id: &str, window: Tokens) -> Result<(), Failure> {
+async fn compact(shared: &Shared, store: &Arc<dyn Store>, arguments: &SessionCompact) -> Result<(), Failure> {
+    let SessionCompact { id, aim, dialect, backend } = arguments;
     let mut session = counting_session(shared, store, id).await?;
-    let done = session.compact(&CompactionConfig::default(), window).await?;
+    let config = CompactionConfig { dialect: *dialect, ..CompactionConfig::default() };
+    let summarizer = Summarizer::new(shared, backend)?;
+    let is_plain = aim.policy.is_none() && aim.target.is_none() && summarizer.is_none();
+    let done = match is_plain {
+        true => session.compact(&config, aim.window.unwrap_or(WINDOW_DEFAULT)).await?,
+        false => {
+            let policy = aim.policy()?;
+            let budget = aim.budget(&policy, shared.model.as_deref().and_then(Model::named))?;
+            let context = summarizer.as_ref().map_or_else(CompactionContext::default, Summarizer::context);
+            let compactor = StrategyCompactor::builder()
+                .policy(&policy, Room::new(budget.window()))
+                .budget(budget)
+                .limits(context.limits)
+                .build()
+                .map_err(|error| Failure::usage(error.to_string(), "look at the policy"))?;
+            let done = session.compact_loops_with(&compactor, &config, budget, &context).await?;
+            if let Some(summarizer) = &summarizer {
+                summarizer.account().warn(id);
+            }
+            done
+        }
+    };
     if shared.json {
         return output::print_json(&serde_json::json!({
             "session": id,

@@ -12,11 +12,10 @@ use tracing::Instrument;
 use super::guard::Spend;
 use super::{Asking, Filled};
 use crate::backend::{BackendError, SummaryRequest, SummaryResult};
+use crate::backoff::Backoff;
 use crate::event::{CompactionEventKind, SummaryFault};
+use crate::executor::sum;
 use crate::telemetry;
-
-/// Doublings of the wait that are computed; the wait has reached its cap long before.
-const DOUBLINGS_MAX: u32 = 20;
 
 /// The calls of one compaction, which share their time, their number at once and their bill.
 #[derive(Debug)]
@@ -65,14 +64,16 @@ impl<'a> Calls<'a> {
         tokens: Tokens,
         seed: u64,
     ) -> Result<Answered, BackendError> {
-        let mut jitter = fastrand::Rng::with_seed(self.asking.seed ^ seed);
+        let limits = self.asking.limits;
+        let (first, max, seed) = (limits.backoff_first, limits.backoff_max, self.asking.seed ^ seed);
+        let mut backoff = Backoff::new(limits.retries_max, first, max, Some(seed));
         let mut attempt: u32 = 1;
         loop {
             let error = match self.attempt(request, tokens, attempt).await {
                 Ok(answer) => return Ok(answer),
                 Err(error) => error,
             };
-            let wait = self.wait_after(&error, attempt, &mut jitter);
+            let wait = backoff.after(&error).filter(|&wait| wait < self.left());
             self.refuse(SummaryFault::Backend(error.clone()), wait);
             let Some(wait) = wait else { return Err(error) };
             sleep(wait).await;
@@ -80,18 +81,9 @@ impl<'a> Calls<'a> {
         }
     }
 
-    /// How long to wait before the next attempt, if there is to be one.
-    fn wait_after(&self, error: &BackendError, attempt: u32, jitter: &mut fastrand::Rng) -> Option<Duration> {
-        let limits = self.asking.limits;
-        if !error.is_transient() || attempt > limits.retries_max {
-            return None;
-        }
-        let doubled = limits.backoff_first.saturating_mul(1 << (attempt - 1).min(DOUBLINGS_MAX));
-        // Between half of it and all of it, so that many clients do not come back at once.
-        let backoff = doubled.min(limits.backoff_max).mul_f64(0.5 + jitter.f64() / 2.0);
-        let wait = backoff.max(error.retry_after().unwrap_or_default());
-        let is_in_time = wait < self.deadline.saturating_duration_since(Instant::now());
-        is_in_time.then_some(wait)
+    /// How much time there is.
+    fn left(&self) -> Duration {
+        self.deadline.saturating_duration_since(Instant::now())
     }
 
     async fn attempt(
@@ -108,7 +100,7 @@ impl<'a> Calls<'a> {
             output_tokens: request.tokens_max.unwrap_or_default(),
             ..Usage::default()
         };
-        let left = self.deadline.saturating_duration_since(Instant::now());
+        let left = self.left();
         if left.is_zero() {
             return Err(BackendError::Timeout { after: limits.deadline });
         }
@@ -141,12 +133,7 @@ impl<'a> Calls<'a> {
 
     fn charge(&self, usage: &Usage, dollars: f64) {
         let mut bill = self.bill.lock().unwrap_or_else(PoisonError::into_inner);
-        let all = &mut bill.usage;
-        all.input_tokens += usage.input_tokens;
-        all.cached_tokens += usage.cached_tokens;
-        all.cache_write_tokens += usage.cache_write_tokens;
-        all.output_tokens += usage.output_tokens;
-        all.reasoning_tokens += usage.reasoning_tokens;
+        bill.usage = sum(bill.usage, *usage);
         bill.dollars += dollars;
     }
 }

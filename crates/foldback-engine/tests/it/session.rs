@@ -1,5 +1,6 @@
 //! Sessions: what holds for every one of them, and the defects that none of them has.
 
+mod hooks;
 mod phi;
 mod properties;
 mod tree;

@@ -3,7 +3,8 @@
 use foldback_core::{Change, Edit, Model, Policy, Prices};
 use serde::Serialize;
 
-use super::{Done, Failed, Folded, WINDOW_DEFAULT};
+use super::{Done, Failed, Folded};
+use crate::aim::WINDOW_DEFAULT;
 use crate::args::{Compact, From, Shared};
 use crate::input::Opened;
 use crate::places::Places;
@@ -133,8 +134,8 @@ impl Folded<'_> {
 
 /// Says what of the command line has no effect.
 pub(super) fn tell_what_is_ignored(shared: &Shared, arguments: &Compact, policy: &Policy) {
-    if arguments.target.is_some() && !policy::aims(policy) {
-        let target = arguments.target_from.name("target");
+    if arguments.aim.target.is_some() && !policy::aims(policy) {
+        let target = arguments.aim.target_from.name("target");
         terminal::note(&format!(
             "{target}: {} does not aim at a size; the ladder goes on where it leaves more than fits",
             policy.name()

@@ -290,7 +290,8 @@ impl Conversation {
             false => self.look_again(),
         }
         let told = if is_undo { taken_off.iter().rev() } else { added.iter().rev() };
-        let mut blocks: Vec<Arc<CompactionBlock>> = told.filter(|block| !is_undo_block(block)).cloned().collect();
+        let mut blocks: Vec<Arc<CompactionBlock>> =
+            told.filter(|block| !is_undo_block(block)).cloned().collect();
         if !is_undo {
             blocks.reverse();
         }
@@ -486,6 +487,6 @@ fn covers(ranges: &[Range<usize>], index: usize) -> bool {
 }
 
 #[cfg(test)]
-mod tests;
-#[cfg(test)]
 pub(crate) mod testing;
+#[cfg(test)]
+mod tests;

@@ -353,12 +353,7 @@ impl Contents {
 
     /// A compaction of one of the conversations that led to `view`, to be written. The first `keeps`
     /// blocks of the view are those that stay in force of the conversation.
-    pub fn committed<'a>(
-        &self,
-        conversation: &'a Conversation,
-        view: &View,
-        keeps: usize,
-    ) -> Committed<'a> {
+    pub fn committed<'a>(&self, conversation: &'a Conversation, view: &View, keeps: usize) -> Committed<'a> {
         let sent = self.format.codec().arrange(Sent::of(view, conversation));
         Committed { conversation, sent, note: Note::of(conversation, view, keeps) }
     }
@@ -448,11 +443,7 @@ impl Session {
 }
 
 /// A fresh file of these items.
-pub fn write(
-    format: Format,
-    sent: &[Sent],
-    like: Option<&Session>,
-) -> Result<Written<'static>, FormatError> {
+pub fn write(format: Format, sent: &[Sent], like: Option<&Session>) -> Result<Written<'static>, FormatError> {
     let like = like.filter(|session| session.format == format);
     let (file, losses) = format
         .codec()

@@ -12,8 +12,8 @@ use foldback_engine::store::{LoopInfo, Origin, Page, SessionInfo};
 use foldback_formats::{Format, Sent, write};
 use serde::Serialize;
 
-use crate::args::sessions::{SessionArgs, SessionCommand};
 use crate::args::Shared;
+use crate::args::sessions::{SessionArgs, SessionCommand};
 use crate::commands::log;
 use crate::counting;
 use crate::failure::{Exit, Failure};

@@ -73,7 +73,12 @@ impl Note {
             item_count: conversation.len(),
             last: conversation.recorded.last().map(|recorded| recorded.item.id.clone()),
             keeps,
-            recorded: view.transcript().items().skip(conversation.len()).map(|item| Item::clone(item)).collect(),
+            recorded: view
+                .transcript()
+                .items()
+                .skip(conversation.len())
+                .map(|item| Item::clone(item))
+                .collect(),
             blocks: blocks.iter().map(|block| CompactionBlock::clone(block)).collect(),
         }
     }
@@ -87,7 +92,6 @@ impl Note {
     pub(crate) fn item_count(&self) -> usize {
         self.item_count
     }
-
 }
 
 impl Conversation {

@@ -221,7 +221,12 @@ impl Front {
     }
 
     fn take_summary(&mut self) -> Vec<Shown> {
-        self.summary.take().map_or_else(Vec::new, |summary| summary.items).into_iter().map(Shown::New).collect()
+        self.summary
+            .take()
+            .map_or_else(Vec::new, |summary| summary.items)
+            .into_iter()
+            .map(Shown::New)
+            .collect()
     }
 }
 

@@ -300,9 +300,9 @@ fn written_into(bytes: &[u8], messages: &str, system: Instructions<'_>) -> Optio
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::sync::Arc;
     use crate::conversation::testing::sent;
     use foldback_core::{EstimatingCounter, ToolInput};
+    use std::sync::Arc;
 
     fn read(body: &str) -> Session {
         Session::read_as(Format::Gemini, body.as_bytes().to_vec()).unwrap()
@@ -355,7 +355,9 @@ mod tests {
         let session = read(body);
         let system = Arc::clone(&items(&session)[0]);
         let said = Arc::new(Item::user("u", "bye"));
-        let (bytes, _) = Gemini.write(&sent(&[Arc::clone(&system), Arc::clone(&said)], Some(&session)), Some(&session)).unwrap();
+        let (bytes, _) = Gemini
+            .write(&sent(&[Arc::clone(&system), Arc::clone(&said)], Some(&session)), Some(&session))
+            .unwrap();
         let hi = "[{\"role\":\"user\",\"parts\":[{\"text\":\"hi\"}]}]";
         let bye = "[{\"role\":\"user\",\"parts\":[{\"text\":\"bye\"}]}]";
         assert_eq!(String::from_utf8(bytes).unwrap(), body.replace(hi, bye));

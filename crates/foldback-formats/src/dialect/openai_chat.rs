@@ -383,9 +383,9 @@ pub(crate) fn opaque(source: &str, raw: &RawValue) -> Opaque {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::sync::Arc;
     use crate::conversation::testing::sent;
     use crate::format::write;
+    use std::sync::Arc;
 
     fn items_of(session: &Session) -> Vec<Arc<Item>> {
         session.conversations()[0].recorded().iter().map(|recorded| Arc::clone(&recorded.item)).collect()

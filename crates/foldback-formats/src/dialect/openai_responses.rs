@@ -234,9 +234,9 @@ fn serde_eq(one: &str, other: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::sync::Arc;
     use crate::conversation::testing::sent;
     use crate::format::write;
+    use std::sync::Arc;
 
     fn read(body: &str) -> Session {
         Session::read_as(Format::OpenaiResponses, body.as_bytes().to_vec()).unwrap()
@@ -301,7 +301,9 @@ mod tests {
     fn a_prompt_that_is_a_string_is_one_user_item() {
         let session = read("{\"model\":\"gpt-5\",\"input\":\"hello\"}");
         assert_eq!(items_of(&session)[0].parts, [Part::text("hello")]);
-        let written = write(Format::OpenaiResponses, &sent(&items_of(&session), Some(&session)), Some(&session)).unwrap();
+        let written =
+            write(Format::OpenaiResponses, &sent(&items_of(&session), Some(&session)), Some(&session))
+                .unwrap();
         assert_eq!(items_of(&Session::read(written.to_bytes()).unwrap())[0].parts, [Part::text("hello")]);
     }
 

@@ -191,11 +191,14 @@ impl<'a> Rollout<'a> {
     }
 
     fn shown(&self, items: Vec<ReadItem<'a>>, line: usize) -> Vec<(Shown, Option<&'a str>)> {
-        let positions = (0..).zip(self.conversation.visible()).map(|(position, &seen)| (seen, position)).collect();
+        let positions =
+            (0..).zip(self.conversation.visible()).map(|(position, &seen)| (seen, position)).collect();
         let mut next = 0;
         let items = items.into_iter().enumerate().map(|(index, ReadItem { item, text })| {
             let item = self.understood(item, format!("m{line}.{index}"));
-            let Some(kept) = self.find(&item, &positions, next) else { return (Shown::New(item), Some(text)) };
+            let Some(kept) = self.find(&item, &positions, next) else {
+                return (Shown::New(item), Some(text));
+            };
             next = positions.get(&kept).map_or(next, |position| position + 1);
             (Shown::Kept(kept), self.text(kept))
         });
@@ -274,10 +277,10 @@ fn hash_of(item: &Item) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::sync::Arc;
     use crate::conversation::testing::{compacted, sent};
     use crate::error::Fault;
     use foldback_core::EstimatingCounter;
+    use std::sync::Arc;
 
     const COMPACTED: &[u8] = include_bytes!("../../fixtures/codex/compacted.jsonl");
     const OLDER: &[u8] = include_bytes!("../../fixtures/codex/older-fork.jsonl");
@@ -414,7 +417,9 @@ mod tests {
         assert_eq!(added(&told), expected.clone().collect::<Vec<_>>());
         let untold = [&items[..1], &items[2..]].concat();
         assert_eq!(added(&untold), expected.take(2).collect::<Vec<_>>(), "the environment is told again");
-        let fresh = crate::format::write(Format::Codex, &sent(&told, Some(&session)), Some(&session)).unwrap().to_bytes();
+        let fresh = crate::format::write(Format::Codex, &sent(&told, Some(&session)), Some(&session))
+            .unwrap()
+            .to_bytes();
         let numbers: Vec<u64> = records(&fresh).iter().filter_map(|(ordinal, _)| *ordinal).collect();
         assert_eq!(numbers, (0..records(&fresh).len() as u64).collect::<Vec<_>>());
         assert_eq!(records(&fresh).last().map(|(_, kind)| kind.as_str()), Some("turn_context"));
@@ -443,7 +448,8 @@ mod tests {
     fn a_fresh_rollout_reads_as_the_items_it_was_written_from() {
         let session = read(COMPACTED);
         let items = view(&session);
-        let written = crate::format::write(Format::Codex, &sent(&items, Some(&session)), Some(&session)).unwrap();
+        let written =
+            crate::format::write(Format::Codex, &sent(&items, Some(&session)), Some(&session)).unwrap();
         assert_eq!(written.losses, []);
         let again = read(&written.to_bytes());
         assert_eq!(again.session_id(), session.session_id());

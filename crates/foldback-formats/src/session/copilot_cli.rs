@@ -236,9 +236,9 @@ impl Talk {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::sync::Arc;
     use crate::conversation::testing::{compacted, sent, view_of};
     use foldback_core::{EstimatingCounter, Media, Part, ResultPart, ToolResult};
+    use std::sync::Arc;
 
     fn event(number: usize, kind: &str, data: &str) -> String {
         format!(

@@ -12,7 +12,6 @@ mod log;
 mod message;
 mod write;
 
-
 use foldback_core::{Dialect, Text};
 use serde::Deserialize;
 use serde_json::Value;
@@ -149,11 +148,11 @@ fn reading(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::sync::Arc;
+    use crate::Place;
     use crate::conversation::testing::sent;
     use foldback_core::Item;
-    use crate::Place;
     use foldback_core::{EstimatingCounter, ItemKind, Part};
+    use std::sync::Arc;
 
     fn read(text: &str) -> Session {
         Session::read(text.as_bytes().to_vec()).unwrap()
@@ -246,7 +245,8 @@ mod tests {
             |(again, item): (&Arc<Item>, &Arc<Item>)| (again.kind, &again.parts) == (item.kind, &item.parts);
         assert!(again.iter().zip(&items).all(same));
         assert_eq!(again.len(), items.len());
-        let (_, losses) = GeminiCli.write(&sent(&[Arc::new(Item::text("s", ItemKind::System, "x"))], None), None).unwrap();
+        let (_, losses) =
+            GeminiCli.write(&sent(&[Arc::new(Item::text("s", ItemKind::System, "x"))], None), None).unwrap();
         assert_eq!(losses.len(), 1);
     }
 

@@ -112,7 +112,8 @@ fn assert_shown(name: &str, session: &Session, committed: &Committed<'_>) {
 /// What a file holds of a compaction is what was committed: the same items, the same blocks, the same
 /// content behind every handle, and the same view once it is undone (T5, T9).
 fn assert_same_record(name: &str, read: &View, committed: &View) {
-    let items = |view: &View| view.items().map(|item| (item.id.clone(), item.parts.clone())).collect::<Vec<_>>();
+    let items =
+        |view: &View| view.items().map(|item| (item.id.clone(), item.parts.clone())).collect::<Vec<_>>();
     assert_eq!(items(read), items(committed), "{name}");
     let newest = |view: &View| view.overlay().blocks().last().map(|block| CompactionBlock::clone(block));
     assert_eq!(newest(read), newest(committed), "{name}");

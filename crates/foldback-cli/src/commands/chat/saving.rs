@@ -25,8 +25,8 @@ mod tests {
 
     use super::*;
     use foldback_core::{Budget, Item, LadderStrategy, Tokens, Transcript};
-    use foldback_formats::Session;
     use foldback_engine::{Execution, compact};
+    use foldback_formats::Session;
 
     #[test]
     fn a_saved_conversation_holds_everything_and_says_what_the_model_sees() {

@@ -1,8 +1,8 @@
 use super::*;
-use std::sync::Arc;
 use crate::conversation::testing::sent;
 use crate::detect::detect;
 use crate::error::Fault;
+use std::sync::Arc;
 
 fn kinds(session: &Session) -> Vec<ItemKind> {
     session.conversations()[0].recorded().iter().map(|recorded| recorded.item.kind).collect()
@@ -51,13 +51,16 @@ fn a_message_with_results_and_text_becomes_items_of_each_kind() {
 fn only_the_messages_of_a_body_change() {
     let session = read(BODY);
     let all = items(&session);
-    let written = crate::format::write(Format::Anthropic, &sent(&all[..2], Some(&session)), Some(&session)).unwrap();
+    let written =
+        crate::format::write(Format::Anthropic, &sent(&all[..2], Some(&session)), Some(&session)).unwrap();
     assert_eq!(written.losses, []);
     let text = String::from_utf8(written.to_bytes()).unwrap();
     let (before, after) = (BODY.find("[\n  {\"role\"").unwrap(), BODY.find(", \"tools\"").unwrap());
     assert!(text.starts_with(&BODY[..before]) && text.ends_with(&BODY[after..]), "{text}");
     let other = [Arc::new(Item::text("s", ItemKind::System, "Be long.")), Arc::clone(&all[1])];
-    let text = crate::format::write(Format::Anthropic, &sent(&other, Some(&session)), Some(&session)).unwrap().to_bytes();
+    let text = crate::format::write(Format::Anthropic, &sent(&other, Some(&session)), Some(&session))
+        .unwrap()
+        .to_bytes();
     let again = read(std::str::from_utf8(&text).unwrap());
     assert_eq!(items(&again)[0].parts, [Part::text("Be long.")]);
     assert!(

@@ -97,12 +97,7 @@ fn written_like(
 }
 
 /// Whether the items say what the system prompt of the body says.
-fn is_system_of<'a>(
-    document: &Document<'a>,
-    bytes: &'a [u8],
-    system: &'a RawValue,
-    items: &[Sent],
-) -> bool {
+fn is_system_of<'a>(document: &Document<'a>, bytes: &'a [u8], system: &'a RawValue, items: &[Sent]) -> bool {
     let mut reader = Reader::new(document.clone(), bytes);
     let was_read = reader.push_system(system).is_ok();
     let recorded = reader.conversation.recorded().iter().map(|recorded| &*recorded.item);

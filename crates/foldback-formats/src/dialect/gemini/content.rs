@@ -235,5 +235,3 @@ fn is_only_said(item: &Item, part: &Part) -> Option<String> {
         _ => None,
     }
 }
-
-

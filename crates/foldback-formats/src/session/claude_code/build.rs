@@ -144,7 +144,8 @@ impl<'b, S: FnMut(usize) -> Vec<Arc<Item>>> Builder<'b, S> {
         let after = &self.branch[start..];
         let is_boundary = |&&other: &&usize| self.lines[other].record.kind == Kind::CompactBoundary;
         let until = after.iter().position(|other| is_boundary(&other)).unwrap_or(after.len());
-        let copies = compact.foldback.as_ref().map(|own| own.copies.iter().map(|(uuid, _)| Key::from(&**uuid)));
+        let copies =
+            compact.foldback.as_ref().map(|own| own.copies.iter().map(|(uuid, _)| Key::from(&**uuid)));
         let copies: Option<HashSet<Key<'_>>> = copies.map(Iterator::collect);
         let is_put_in = |&index: &usize| {
             let record = &self.lines[index].record;

@@ -4,8 +4,8 @@ use foldback_core::{EstimatingCounter, Item, ItemKind, Part, Tokens};
 use serde_json::{Value, json};
 
 use super::*;
-use crate::conversation::testing::{compacted, sent, view_of};
 use crate::conversation::Conversation;
+use crate::conversation::testing::{compacted, sent, view_of};
 use crate::error::Fault;
 use crate::format::WrittenAs;
 use crate::jsonl;

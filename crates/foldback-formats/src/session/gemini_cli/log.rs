@@ -100,9 +100,7 @@ pub(super) fn read(bytes: &[u8]) -> Result<Reading, FormatError> {
                 let is_taken = foldback.is_some_and(|own| replay.take(own, place));
                 match is_taken {
                     true => Ok(()),
-                    false => {
-                        replay.set(set.iter().filter_map(|slot| slots.get(*slot)), place, at.as_deref())
-                    }
+                    false => replay.set(set.iter().filter_map(|slot| slots.get(*slot)), place, at.as_deref()),
                 }
             }
             Step::RewindTo { id, place } => {

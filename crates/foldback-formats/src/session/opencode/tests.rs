@@ -1,7 +1,7 @@
 use super::*;
-use std::sync::Arc;
 use crate::conversation::testing::{compacted, sent};
 use foldback_core::{EstimatingCounter, Json, Opaque, ToolCall, ToolInput};
+use std::sync::Arc;
 
 fn export(messages: &[&str]) -> String {
     format!("{{\"info\":{{\"id\":\"ses_1\"}},\n\"messages\":[\n{}\n]}}", messages.join(",\n"))

@@ -4,7 +4,8 @@
 //! same items, a fresh export reports what is lost; a compaction has foldback's note beside it.
 
 use foldback_core::{
-    Blob, FinishReason, Item, ItemKind, Media, Part, Reasoning, ResultPart, Text, ToolCall, ToolInput, ToolResult,
+    Blob, FinishReason, Item, ItemKind, Media, Part, Reasoning, ResultPart, Text, ToolCall, ToolInput,
+    ToolResult,
 };
 use serde_json::value::RawValue;
 

@@ -1,8 +1,8 @@
 use super::*;
-use std::sync::Arc;
 use crate::conversation::testing::{compacted, sent};
 use crate::error::Fault;
 use foldback_core::{Blob, EstimatingCounter, File, Json, Opaque, ToolInput};
+use std::sync::Arc;
 
 const HEADER: &str =
     r#"{"type":"session","version":3,"id":"s1","timestamp":"2026-01-01T00:00:00.000Z","cwd":"/"}"#;

@@ -364,4 +364,3 @@ fn blocks(parts: &[Part]) -> String {
 fn native(parts: &[Part]) -> String {
     serde_json::to_string(parts).expect("parts have only string keys and finite numbers")
 }
-

@@ -48,7 +48,7 @@ const AIM_AT_LAST: f64 = 0.97;
 const GROWTH_MAX: f64 = 2.0;
 
 /// A digest that leaves less than this share of its room is long enough.
-const UNUSED_SHARE: u64 = 50;
+const UNUSED_DIVISOR: u64 = 50;
 
 /// What a digest is made of.
 pub(crate) struct Material<'r> {
@@ -159,7 +159,7 @@ pub(crate) fn digest(material: &Material<'_>, tokens_max: u64, meter: &Meter) ->
                 break;
             }
             fullest = Some((tokens, text));
-            if tokens_max - tokens <= tokens_max / UNUSED_SHARE {
+            if tokens_max - tokens <= tokens_max / UNUSED_DIVISOR {
                 break;
             }
         } else if fullest.is_some() {

@@ -377,7 +377,7 @@ mod tests {
             let handle = crate::handle::Handle::parse("@0123456789").unwrap();
             let header = crate::written::SummaryForm::Digest.header(9, &handle);
             let mut summary = Item::text("s", crate::item::ItemKind::Context, header + &text);
-            summary.summary = crate::written::WrittenFloor::parse(&text_of(&summary))
+            summary.summary = crate::written::WrittenSummary::parse(&text_of(&summary))
                 .map(|written| written.origin(crate::ids::Tokens(9)));
             assert!(summary.summary.is_some());
             let more = Item::assistant(format!("m{round}"), vec![Part::text("Now on to src/other_file.rs.")]);
@@ -403,7 +403,7 @@ mod tests {
         let said = [Text::from("Use tabs, not spaces.")];
         let text = crate::written::ModelSummary { said: &said, changed: &[], answer }.text(&header);
         let mut summary = Item::text("s", crate::item::ItemKind::Context, text.as_str());
-        let origin = crate::written::WrittenFloor::parse(&text).unwrap().origin(crate::ids::Tokens(9));
+        let origin = crate::written::WrittenSummary::parse(&text).unwrap().origin(crate::ids::Tokens(9));
         assert_eq!(origin.written_by.as_str(), "model");
         summary.summary = Some(origin);
         let mut ledger = crate::ledger::Ledger::new();

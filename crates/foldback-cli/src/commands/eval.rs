@@ -43,7 +43,7 @@ pub(crate) fn run(shared: &Shared, arguments: &Eval) -> Result<Exit, Failure> {
         output::print(&cuts::table(&sessions, mean.as_slice()))?;
         below.iter().for_each(|what| terminal::error(what));
     }
-    Ok(if passed { exit } else { exit.max(Exit::Found) })
+    Ok(if passed { exit } else { exit.max(Exit::Negative) })
 }
 
 /// What is below its threshold. What cannot be measured is below nothing, unless it cannot be because

@@ -192,7 +192,10 @@ mod tests {
                 {"name": "serde", "kind": null},
                 {"name": dependency, "kind": kind},
             ]},
-            {"name": "foldback-engine", "dependencies": [{"name": "foldback-core", "kind": null}]},
+            {"name": "foldback-engine", "dependencies": [
+                {"name": "foldback-core", "kind": null},
+                {"name": "foldback-threads", "kind": null},
+            ]},
             {"name": "foldback-testkit", "dependencies": [{"name": "foldback-core", "kind": null}]},
         ]})
     }

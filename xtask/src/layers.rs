@@ -56,7 +56,6 @@ const ORDER: &[&str] = &[
     "policy",
     "account",
     "shape",
-    "native",
 ];
 
 /// One line for each use of a module above, and for each module that has no place in the order.

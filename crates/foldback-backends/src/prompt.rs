@@ -16,13 +16,13 @@ use seal::Seal;
 const INSTRUCTION_TOKENS: Tokens = Tokens(900);
 
 /// The part of a window that is left for what headings cost more than items are counted with.
-const HEADINGS_SHARE: u64 = 24;
+const HEADINGS_DIVISOR: u64 = 24;
 
 /// What [`summary_prompt`](crate::summary_prompt) takes of a window beside what a request asks to have
 /// quoted: the instruction, and the headings between items, of which a larger window holds more. Every
 /// backend that asks with that prompt leaves this room.
 pub fn prompt_tokens(window: Option<Tokens>) -> Tokens {
-    INSTRUCTION_TOKENS + Tokens(window.map_or(0, |Tokens(window)| window / HEADINGS_SHARE))
+    INSTRUCTION_TOKENS + Tokens(window.map_or(0, |Tokens(window)| window / HEADINGS_DIVISOR))
 }
 
 /// What is asked for, of the size that is allowed: models miss a size by about a fifth.

@@ -147,7 +147,7 @@ pub(crate) struct Inputs {
 /// Which of a session's contents is meant.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, serde::Serialize)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum From {
+pub(crate) enum Extent {
     /// Everything the file holds
     History,
     /// What the model saw last
@@ -155,7 +155,7 @@ pub(crate) enum From {
     View,
 }
 
-impl From {
+impl Extent {
     /// How many of a conversation's blocks stay in force where this is compacted.
     pub(crate) fn keeps(self, conversation: &Conversation) -> usize {
         match self {
@@ -209,7 +209,7 @@ pub(crate) struct Compact {
     pub(crate) aim: Aim,
     /// Start from what the model saw last, or from everything the file holds [default: view]
     #[arg(long, value_enum)]
-    pub(crate) from: Option<From>,
+    pub(crate) from: Option<Extent>,
     /// Keep to the rules of this provider [default: the session's own]
     #[arg(long = "for", value_name = "DIALECT", value_parser = dialect_named)]
     pub(crate) dialect: Option<Dialect>,
@@ -245,8 +245,8 @@ pub(crate) struct Stats {
     #[command(flatten)]
     pub(crate) inputs: Inputs,
     /// Look at everything the file holds instead of what the model saw last
-    #[arg(long, value_enum, default_value_t = From::View)]
-    pub(crate) from: From,
+    #[arg(long, value_enum, default_value_t = Extent::View)]
+    pub(crate) from: Extent,
     /// Draw the session as a picture into this file
     #[arg(long, value_name = "FILE")]
     pub(crate) svg: Option<PathBuf>,
@@ -263,8 +263,8 @@ pub(crate) struct Check {
     #[arg(long = "for", value_name = "DIALECT", value_parser = dialect_named)]
     pub(crate) dialect: Option<Dialect>,
     /// Check everything the file holds instead of what the model saw last
-    #[arg(long, value_enum, default_value_t = From::View)]
-    pub(crate) from: From,
+    #[arg(long, value_enum, default_value_t = Extent::View)]
+    pub(crate) from: Extent,
     /// Write a repaired session
     #[arg(long)]
     pub(crate) fix: bool,
@@ -281,8 +281,8 @@ pub(crate) struct Show {
     #[command(flatten)]
     pub(crate) inputs: Inputs,
     /// Show everything the file holds instead of what the model saw last
-    #[arg(long, value_enum, default_value_t = From::View)]
-    pub(crate) from: From,
+    #[arg(long, value_enum, default_value_t = Extent::View)]
+    pub(crate) from: Extent,
     /// What the model saw at the end of this turn, counted from 1 over the whole history, as
     /// `foldback stats` counts
     #[arg(long, value_name = "TURN", value_parser = turn, allow_negative_numbers = true)]
@@ -309,8 +309,8 @@ pub(crate) struct Convert {
     #[arg(long, value_name = "FORMAT", value_parser = format_named)]
     pub(crate) to: Format,
     /// Convert everything the file holds or what the model saw last
-    #[arg(long, value_enum, default_value_t = From::View)]
-    pub(crate) from: From,
+    #[arg(long, value_enum, default_value_t = Extent::View)]
+    pub(crate) from: Extent,
     /// Write the result here: a file, - for stdout, or a folder for several sessions
     #[arg(long, short, value_name = "PATH")]
     pub(crate) output: Option<PathBuf>,

@@ -14,8 +14,8 @@ use crate::terminal::{self, number};
 pub(crate) enum Exit {
     /// All done.
     Success = 0,
-    /// Done, and what was looked for was found: violations, differences.
-    Found = 1,
+    /// Done, and the answer is no: not valid, not the same, not found, less than was demanded.
+    Negative = 1,
     /// The command line or the configuration makes no sense.
     Usage = 2,
     /// Something could not be read.

@@ -9,7 +9,7 @@ use foldback_core::{
 };
 use foldback_formats::Conversation;
 
-use crate::args::From;
+use crate::args::Extent;
 use crate::counting;
 
 /// A conversation and its transcript.
@@ -36,7 +36,7 @@ impl<'a> Scene<'a> {
         Self::counted(conversation, &counter, dialect)
     }
 
-    pub(crate) fn view(&self, from: From) -> View {
+    pub(crate) fn view(&self, from: Extent) -> View {
         seen(self.conversation, &self.transcript, from)
     }
 
@@ -44,7 +44,7 @@ impl<'a> Scene<'a> {
     pub(crate) fn pinned(
         &self,
         view: &View,
-        from: From,
+        from: Extent,
         is_pinned: impl FnMut(usize, &Item) -> bool,
     ) -> View {
         pinned(self.conversation, view, from, is_pinned)
@@ -57,10 +57,10 @@ impl<'a> Scene<'a> {
 }
 
 /// What `from` means of the beginning of a conversation that `transcript` is.
-pub(crate) fn seen(conversation: &Conversation, transcript: &Transcript, from: From) -> View {
+pub(crate) fn seen(conversation: &Conversation, transcript: &Transcript, from: Extent) -> View {
     match from {
-        From::View => conversation.view_of(transcript),
-        From::History => conversation.history_of(transcript),
+        Extent::View => conversation.view_of(transcript),
+        Extent::History => conversation.history_of(transcript),
     }
 }
 
@@ -69,7 +69,7 @@ pub(crate) fn seen(conversation: &Conversation, transcript: &Transcript, from: F
 pub(crate) fn pinned(
     conversation: &Conversation,
     view: &View,
-    from: From,
+    from: Extent,
     mut is_pinned: impl FnMut(usize, &Item) -> bool,
 ) -> View {
     let mut items = recorded(conversation);

@@ -12,7 +12,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
-use crate::args::From;
+use crate::args::Extent;
 use crate::picture::first_line;
 use crate::scene::Scene;
 use crate::turns::Turns;
@@ -148,9 +148,9 @@ pub(crate) struct Compacted {
 
 impl Stats {
     /// The composition of what `from` means; sizes of both are always there.
-    pub(crate) fn of(scene: &Scene<'_>, from: From, top: usize) -> Self {
-        let (view, history) = (scene.view(From::View), scene.view(From::History));
-        let looked_at = if from == From::View { &view } else { &history };
+    pub(crate) fn of(scene: &Scene<'_>, from: Extent, top: usize) -> Self {
+        let (view, history) = (scene.view(Extent::View), scene.view(Extent::History));
+        let looked_at = if from == Extent::View { &view } else { &history };
         // Reads every result and every input there is, which takes as long as all the rest.
         let repeated = || (duplicates(looked_at), superseded_reads(looked_at));
         let (stats, repeated) = foldback_threads::beside(1, repeated, || {

@@ -9,7 +9,6 @@ use memchr::memmem;
 use crate::edit::Edit;
 use crate::handle::Handle;
 use crate::ledger::{Detail, Fact, FactIndex, FactKind, Ledger, Place, names};
-use crate::plan::Plan;
 use crate::reading::text_of;
 use crate::sequence::Sequence;
 use crate::view::{Fate, View};
@@ -133,11 +132,6 @@ impl Ledger {
         self.mark_named_in(&folded, &mut told);
         let facts = self.facts.iter().zip(told);
         facts.filter(move |(fact, told)| *told || is_written_in(fact, &folded)).map(|(fact, _)| fact)
-    }
-
-    /// What a plan would do to the facts of its view, with digests for its summaries.
-    pub fn account_of(&self, plan: &Plan) -> Account<'_> {
-        self.account(plan.view(), &plan.apply_digest().view)
     }
 
     /// Which facts a view tells, by their index. Of those that are not `wanted` nothing is said.

@@ -48,7 +48,7 @@ const AIM_AT_LAST: f64 = 0.97;
 const GROWTH_MAX: f64 = 2.0;
 
 /// A digest that leaves less than this share of its room is long enough.
-const UNUSED_SHARE: u64 = 50;
+const UNUSED_DIVISOR: u64 = 50;
 
 /// What a digest is made of.
 pub(crate) struct Material<'r> {
@@ -159,7 +159,7 @@ pub(crate) fn digest(material: &Material<'_>, tokens_max: u64, meter: &Meter) ->
                 break;
             }
             fullest = Some((tokens, text));
-            if tokens_max - tokens <= tokens_max / UNUSED_SHARE {
+            if tokens_max - tokens <= tokens_max / UNUSED_DIVISOR {
                 break;
             }
         } else if fullest.is_some() {
@@ -377,7 +377,7 @@ mod tests {
             let handle = crate::handle::Handle::parse("@0123456789").unwrap();
             let header = crate::written::SummaryForm::Digest.header(9, &handle);
             let mut summary = Item::text("s", crate::item::ItemKind::Context, header + &text);
-            summary.summary = crate::written::WrittenFloor::parse(&text_of(&summary))
+            summary.summary = crate::written::WrittenSummary::parse(&text_of(&summary))
                 .map(|written| written.origin(crate::ids::Tokens(9)));
             assert!(summary.summary.is_some());
             let more = Item::assistant(format!("m{round}"), vec![Part::text("Now on to src/other_file.rs.")]);
@@ -403,7 +403,7 @@ mod tests {
         let said = [Text::from("Use tabs, not spaces.")];
         let text = crate::written::ModelSummary { said: &said, changed: &[], answer }.text(&header);
         let mut summary = Item::text("s", crate::item::ItemKind::Context, text.as_str());
-        let origin = crate::written::WrittenFloor::parse(&text).unwrap().origin(crate::ids::Tokens(9));
+        let origin = crate::written::WrittenSummary::parse(&text).unwrap().origin(crate::ids::Tokens(9));
         assert_eq!(origin.written_by.as_str(), "model");
         summary.summary = Some(origin);
         let mut ledger = crate::ledger::Ledger::new();

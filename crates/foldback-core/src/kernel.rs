@@ -19,21 +19,21 @@ use crate::tokens::{CALL_OVERHEAD_TOKENS, Meter};
 /// where there are many, each may be as short as the least of such shares.
 pub const RESULT_FLOOR_TOKENS: Tokens = Tokens(200);
 pub(crate) const RESULT_FLOOR_TOKENS_MIN: Tokens = Tokens(50);
-const RESULT_FLOOR_SHARE: u64 = 25;
+const RESULT_FLOOR_DIVISOR: u64 = 25;
 
 /// The input of a call in flight is not shortened below this share of the target.
-const INPUT_FLOOR_SHARE: u64 = 25;
+const INPUT_FLOOR_DIVISOR: u64 = 25;
 const INPUT_FLOOR_TOKENS_MIN: u64 = 100;
 
 /// Each text of the first task is shortened to this, or to a share of a small target, where there
 /// is no room for more.
 pub const TASK_TOKENS_MAX: Tokens = Tokens(2_000);
 const TASK_TOKENS_MIN: u64 = 100;
-const TASK_SHARE: u64 = 20;
+const TASK_DIVISOR: u64 = 20;
 
 /// Each text that sets the scene is shortened to this share of the target where there is no room
 /// for more.
-const SCENE_SHARE: u64 = 200;
+const SCENE_DIVISOR: u64 = 200;
 const SCENE_TOKENS_MIN: u64 = 40;
 
 /// Earlier instructions that one is compared with.
@@ -58,10 +58,10 @@ impl Floors {
     pub fn for_target(target: Tokens) -> Self {
         let share = |of: u64, min: u64, max: u64| Tokens((target.0 / of).clamp(min, max));
         Self {
-            result: share(RESULT_FLOOR_SHARE, RESULT_FLOOR_TOKENS_MIN.0, RESULT_FLOOR_TOKENS.0),
-            input: share(INPUT_FLOOR_SHARE, INPUT_FLOOR_TOKENS_MIN, u64::MAX),
-            task: share(TASK_SHARE, TASK_TOKENS_MIN, TASK_TOKENS_MAX.0),
-            scene: share(SCENE_SHARE, SCENE_TOKENS_MIN, u64::MAX),
+            result: share(RESULT_FLOOR_DIVISOR, RESULT_FLOOR_TOKENS_MIN.0, RESULT_FLOOR_TOKENS.0),
+            input: share(INPUT_FLOOR_DIVISOR, INPUT_FLOOR_TOKENS_MIN, u64::MAX),
+            task: share(TASK_DIVISOR, TASK_TOKENS_MIN, TASK_TOKENS_MAX.0),
+            scene: share(SCENE_DIVISOR, SCENE_TOKENS_MIN, u64::MAX),
         }
     }
 

@@ -38,7 +38,6 @@ pub mod kernel;
 pub mod ledger;
 mod mend;
 pub mod models;
-pub mod native;
 pub mod part;
 pub mod placeholder;
 pub mod plan;
@@ -78,7 +77,6 @@ pub use item::{FinishReason, Item, ItemKind, Metadata, Pin, SummaryOrigin, Usage
 pub use ledger::{Fact, FactKind, Ledger};
 pub use mend::{Mended, mend};
 pub use models::{Encoding, Model};
-pub use native::{NativeDocument, NativeError, NativeFault};
 pub use part::{
     Blob, File, Json, Media, Opaque, Part, Reasoning, ResultPart, ToolCall, ToolInput, ToolResult,
 };

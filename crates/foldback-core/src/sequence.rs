@@ -235,14 +235,6 @@ impl Sequence {
         through(range.end).saturating_sub(through(range.start))
     }
 
-    /// The first index such that everything from it on costs at most `tokens`. O(log n).
-    pub fn tail_within(&self, tokens: Tokens) -> usize {
-        let before_max = self.tokens().saturating_sub(tokens);
-        let fits_before =
-            |entry: &Entry| entry.tokens_through().0.saturating_sub(entry.tokens.total.0) < before_max.0;
-        self.entries.partition_point(fits_before)
-    }
-
     /// How many entries stand before this place of the transcript. O(log n).
     pub(crate) fn position_of_anchor(&self, anchor: usize) -> usize {
         self.entries.partition_point(|entry| entry.anchor() < anchor)
@@ -266,11 +258,6 @@ impl Sequence {
     /// The newest user item.
     pub fn newest_user(&self) -> Option<usize> {
         self.turn_starts.last().map(|&start| start as usize)
-    }
-
-    /// The first user item: the task.
-    pub fn first_user(&self) -> Option<usize> {
-        self.turn_start(0)
     }
 
     /// The latest legal cut at or before `index`. A cut at `c` separates items `c - 1` and `c`; it

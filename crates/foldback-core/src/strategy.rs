@@ -369,7 +369,7 @@ mod tests {
             SummarizeOlderStrategy::new(8).focus("the parser").into(),
             PreserveUserMessagesStrategy::new().into(),
             PreserveRecentFractionStrategy::new(0.3).unwrap().into(),
-            PreserveRecentTurnsStrategy::older_defaults().into(),
+            PreserveRecentTurnsStrategy::new(2).into(),
             KeepFirstAndRecentTurnsStrategy::default().into(),
             KeepFirstAndRecentItemsStrategy::new(4, 35).into(),
             KeepNewestThatFitStrategy::new().into(),

@@ -19,7 +19,7 @@ use crate::sequence::Entry;
 use crate::tokens::ITEM_OVERHEAD_TOKENS;
 use crate::view::{Fate, View};
 use crate::written::{DIGEST, FLOOR, short_header};
-pub use crate::written::{ModelSummary, SummaryForm, WrittenFloor};
+pub use crate::written::{ModelSummary, SummaryForm, WrittenSummary};
 
 /// No summary is asked to be smaller: this much holds a handle and a count.
 pub const SUMMARY_TOKENS_MIN: u64 = 40;
@@ -212,7 +212,7 @@ impl<'p> FoldRequest<'p> {
         for entry in self.previous().filter(|entry| !self.is_regenerated(entry)) {
             for part in &entry.item().parts {
                 if let Part::Text(text) = part {
-                    let lines = WrittenFloor::parse(text).map_or(text.as_str(), |floor| floor.lines);
+                    let lines = WrittenSummary::parse(text).map_or(text.as_str(), |floor| floor.lines);
                     prologue.push_str(if lines.is_empty() { "" } else { "\n" });
                     prologue.push_str(lines);
                 }

@@ -50,14 +50,6 @@ impl ContextTracker {
         self.counted += tokens.total;
     }
 
-    /// Takes a report that is not recorded on an item. The response's item has been pushed.
-    pub fn observe_response(&mut self, sequence: &Sequence, usage: Usage) {
-        self.observe(sequence);
-        let Some(item_index) = sequence.len().checked_sub(1) else { return };
-        self.calibration.observe(sequence.tokens_of(0..item_index), &usage);
-        self.newest = Some(Report { item_index, usage });
-    }
-
     /// Starts over on the view that a compaction left: what its items reported was the cost of a
     /// prefix that is gone. What was learned stays.
     pub fn reset(&mut self, sequence: &Sequence) {

@@ -79,7 +79,7 @@ pub(crate) fn short_header(item_count: u32, handle: &Handle) -> String {
 
 /// A summary of ours, recognised by its text: what is left of it where it came back from a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct WrittenFloor<'t> {
+pub struct WrittenSummary<'t> {
     /// How many items it stands for.
     pub item_count: u32,
     /// The handle of its fold.
@@ -90,7 +90,7 @@ pub struct WrittenFloor<'t> {
     pub form: SummaryForm,
 }
 
-impl<'t> WrittenFloor<'t> {
+impl<'t> WrittenSummary<'t> {
     /// The summary that a text is, if it is one.
     pub fn parse(text: &'t str) -> Option<Self> {
         let (header, lines) = text.split_once('\n').unwrap_or((text, ""));
@@ -168,7 +168,7 @@ pub(crate) fn said_by_user(lines: &str) -> Vec<Range<usize>> {
 
 /// The lines of a summary that quote the user, as spans of its text; none in any other text.
 pub(crate) fn user_lines(text: &str) -> Vec<Range<usize>> {
-    let Some(written) = WrittenFloor::parse(text) else { return Vec::new() };
+    let Some(written) = WrittenSummary::parse(text) else { return Vec::new() };
     match written.form {
         SummaryForm::Floor => return Vec::new(),
         SummaryForm::Model => {
@@ -208,12 +208,12 @@ mod tests {
         let handle = Handle::parse(HANDLE).unwrap();
         for form in SummaryForm::ALL {
             let text = form.header(7, &handle) + "\nlines";
-            let written = WrittenFloor::parse(&text).unwrap();
+            let written = WrittenSummary::parse(&text).unwrap();
             assert_eq!((written.item_count, written.form, written.lines), (7, form, "lines"));
             assert_eq!(written.handle, handle);
         }
-        assert_eq!(WrittenFloor::parse(&short_header(7, &handle)).unwrap().item_count, 7);
-        assert_eq!(WrittenFloor::parse("[Summary of my day]"), None);
+        assert_eq!(WrittenSummary::parse(&short_header(7, &handle)).unwrap().item_count, 7);
+        assert_eq!(WrittenSummary::parse("[Summary of my day]"), None);
     }
 
     #[test]
@@ -222,7 +222,7 @@ mod tests {
         let said = [Text::from("Use tabs,\nnot spaces.")];
         for (said, expected) in [(&said[..], vec!["Use tabs, not spaces."]), (&[], vec![])] {
             let text = ModelSummary { said, changed: &["src/a.rs".into()], answer }.text(&header());
-            let written = WrittenFloor::parse(&text).unwrap();
+            let written = WrittenSummary::parse(&text).unwrap();
             let spans = said_by_user(written.lines).into_iter();
             assert_eq!(spans.map(|span| &written.lines[span]).collect::<Vec<_>>(), expected, "{text}");
             assert!(text.ends_with(answer) && text.contains("\n- src/a.rs\n"), "{text}");

@@ -23,7 +23,7 @@ pub struct CompactionRequest {
     pub session_id: SessionId,
     /// The turn it happens in.
     pub turn_id: Option<TurnId>,
-    /// What the model sees now; the record is behind it.
+    /// A [`View`], in spite of its name: what the model sees now. The record is behind it.
     pub transcript: View,
     /// Why.
     pub reason: CompactionReason,
@@ -40,6 +40,11 @@ pub struct CompactionRequest {
 }
 
 impl CompactionRequest {
+    /// What the model sees before the compaction.
+    pub fn view(&self) -> &View {
+        &self.transcript
+    }
+
     /// A request outside any turn.
     pub fn new(session_id: impl Into<SessionId>, transcript: View, reason: CompactionReason) -> Self {
         Self {
@@ -124,8 +129,8 @@ impl CompactionRequest {
 /// What a compaction led to.
 #[derive(Clone, Debug)]
 pub struct CompactionResult {
-    /// What the model sees now. Its overlay holds the blocks of this compaction behind those of the
-    /// request; the recorded items are the request's.
+    /// A [`View`], in spite of its name: what the model sees now. Its overlay holds the blocks of this
+    /// compaction behind those of the request; the recorded items are the request's.
     pub transcript: View,
     /// How many items were removed or changed.
     pub replaced_items: usize,
@@ -140,6 +145,11 @@ pub struct CompactionResult {
 }
 
 impl CompactionResult {
+    /// What the model sees after the compaction.
+    pub fn view(&self) -> &View {
+        &self.transcript
+    }
+
     /// Nothing to do.
     pub fn unchanged(transcript: View) -> Self {
         Self::new(transcript, 0)

@@ -1,7 +1,7 @@
 //! The lab: recorded sessions run again under a policy, to measure what a compaction costs and what
 //! it forgets. Returns data; who shows it decides how.
 //!
-//! - [`recall`]: which facts the agent needed after a cut, and which of them a view still holds
+//! - [`retention`]: which facts the agent needed after a cut, and which of them a view still holds
 //! - [`mod@measure`]: every policy on the same cuts at the same size
 //! - [`run`]: a session call by call, with what every call costs
 
@@ -9,7 +9,7 @@ mod equal;
 mod kept;
 mod lines;
 pub mod measure;
-pub mod recall;
+pub mod retention;
 pub mod run;
 
 use std::sync::Arc;
@@ -21,7 +21,7 @@ pub use foldback_core::account::Losses;
 pub use kept::{Keepsakes, Kept, Share};
 pub use lines::History;
 pub use measure::{Measured, Measurement, Spread, measure};
-pub use recall::{Needs, Recall, Tally};
+pub use retention::{Needs, Retention, Tally};
 pub use run::{Replay, Run, replay};
 
 /// What is run: when it compacts, how, and towards which size.

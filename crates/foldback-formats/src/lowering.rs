@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use crate::conversation::Sent;
-use foldback_core::summary::WrittenFloor;
+use foldback_core::summary::WrittenSummary;
 use foldback_core::{Handle, Item, ItemKind, Part, SummaryOrigin, Text, Tokens};
 
 /// What a tag says.
@@ -77,7 +77,7 @@ pub(crate) fn found_summary(
     item.kind = ItemKind::Context;
     // What foldback wrote says itself what it stands for.
     if let [Part::Text(text)] = &item.parts[..]
-        && let Some(floor) = WrittenFloor::parse(text)
+        && let Some(floor) = WrittenSummary::parse(text)
     {
         item.summary = Some(floor.origin(tokens_before));
         return item;

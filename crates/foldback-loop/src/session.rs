@@ -157,11 +157,6 @@ impl AgentSession {
         state.push(Item::user(id, text)).map(|_| ())
     }
 
-    /// Tells triggers that something happened, such as a switch of models.
-    pub fn notify(&self, event: StructuralEvent) {
-        self.shared.state().note(event);
-    }
-
     /// Stops what the session is doing. The turn ends with [`LoopError::Interrupted`]; calls that
     /// were running get results that say so.
     pub fn interrupt(&self) {

@@ -19,7 +19,7 @@ const QUEUED_ITEMS_MAX: usize = 1_024;
 
 /// Each further rejection of the same request aims this much lower: what was believed to fit did
 /// not.
-const REJECTED_SHARE: f64 = 0.75;
+const REJECTED_FRACTION: f64 = 0.75;
 
 /// What stands where a tool did not get to answer.
 pub(crate) const INTERRUPTED: &str =
@@ -258,7 +258,7 @@ impl State {
             return Some(budget);
         };
         let believed = budget.target().min(self.view.tokens());
-        let target = believed.scaled_down(REJECTED_SHARE.powi(again - 1)).max(Tokens(1));
+        let target = believed.scaled_down(REJECTED_FRACTION.powi(again - 1)).max(Tokens(1));
         let lowered = Budget::builder(budget.window())
             .output_reserve(budget.output_reserve())
             .overhead(budget.overhead())

@@ -106,24 +106,23 @@
 //! | `backends` | no | the module `backends`: summaries from models over HTTP |
 //! | `engine` | yes | the module `engine`: the executor that mends, plans, fills, checks and commits |
 //! | `formats` | yes | the module `formats`: requests of providers and session files of agents |
-//! | `tokens` | yes | the module `counters`: exact counts for OpenAI's encodings, counting in parallel, a counter that remembers |
+//! | `tokens` | yes | the module `counters`: exact counts for OpenAI's encodings, counting in parallel |
 //!
 //! Without `tokens`, counts are estimates ([`EstimatingCounter`]); without any, nothing but the domain is
 //! compiled.
 
 // Everything by concern; what is not used by most programs stays in its module.
 pub use foldback_core::{
-    budget, cost, dialect, draft, edit, handle, ids, item, kernel, ledger, models, native, part, placeholder,
-    plan, policy, reading, secrets, sequence, splice, strategy, summary, tokens, tools, transcript, trigger,
-    turns, view,
+    account, budget, cost, dialect, draft, edit, handle, ids, item, kernel, ledger, models, part,
+    placeholder, plan, policy, reading, secrets, sequence, splice, strategy, summary, tokens, tools,
+    transcript, trigger, turns, view,
 };
 
 // The conversation.
 pub use foldback_core::{
-    Blob, CallId, File, FinishReason, Item, ItemId, ItemKind, Json, Media, Metadata, NativeDocument,
-    NativeError, NativeFault, Opaque, Part, Pin, Reasoning, ResultPart, SessionId, SummaryOrigin, Text,
-    Timestamp, ToolCall, ToolInput, ToolResult, Transcript, TurnId, TurnMap, TurnRange, TurnRangeError,
-    TurnRanges, Usage,
+    Blob, CallId, File, FinishReason, Item, ItemId, ItemKind, Json, Media, Metadata, Opaque, Part, Pin,
+    Reasoning, ResultPart, SessionId, SummaryOrigin, Text, Timestamp, ToolCall, ToolInput, ToolResult,
+    Transcript, TurnId, TurnMap, TurnRange, TurnRangeError, TurnRanges, Usage,
 };
 
 // What the model sees, and what becomes of it.

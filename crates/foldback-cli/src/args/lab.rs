@@ -41,10 +41,10 @@ pub(crate) struct Replay {
 pub(crate) struct Eval {
     #[command(flatten)]
     pub(crate) inputs: Inputs,
-    /// Fail where the mean recall is below this, from 0 to 1
+    /// Fail where the mean retention is below this, from 0 to 1
     #[arg(long, value_name = "SHARE", value_parser = share)]
-    pub(crate) min_recall: f64,
-    /// Fail where the mean recall in context is below this, from 0 to 1
+    pub(crate) min_retention: f64,
+    /// Fail where the mean retention in context is below this, from 0 to 1
     #[arg(long, value_name = "SHARE", value_parser = share)]
     pub(crate) min_in_context: Option<f64>,
     /// The policy to evaluate: a name that `foldback policies` lists, or a TOML file [default: ladder]

@@ -7,7 +7,7 @@ use foldback_core::{Dialect, Tokens};
 use foldback_formats::Format;
 
 use super::chat::Backend;
-use super::{Aim, From};
+use super::{Aim, Extent};
 use crate::values::{count, dialect_named, format_named, tokens};
 
 /// Where sessions are kept.
@@ -108,8 +108,8 @@ pub(crate) enum SessionCommand {
         #[arg(long = "as", value_name = "FORMAT", value_parser = format_named)]
         format: Option<Format>,
         /// Everything that was recorded, or what the model would see; for another format
-        #[arg(long, value_enum, default_value_t = From::History)]
-        from: From,
+        #[arg(long, value_enum, default_value_t = Extent::History)]
+        from: Extent,
         /// Write it here instead of stdout
         #[arg(long, short, value_name = "FILE")]
         output: Option<PathBuf>,

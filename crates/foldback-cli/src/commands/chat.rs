@@ -256,7 +256,7 @@ impl Conversation<'_> {
         let turn = stream.finish().await;
         self.screen.turn(&turn);
         if turn.is_err() && !self.is_person {
-            self.worst = Exit::Found;
+            self.worst = Exit::Negative;
         }
         self.screen.context(self.session.context());
     }

@@ -35,7 +35,7 @@ pub(crate) fn run(shared: &Shared, arguments: &Check) -> Result<Exit, Failure> {
             false if arguments.fix => report.tell_repairs(),
             false => output::print(&report.text())?,
         }
-        Ok(if report.is_valid() || arguments.fix { Exit::Success } else { Exit::Found })
+        Ok(if report.is_valid() || arguments.fix { Exit::Success } else { Exit::Negative })
     })
 }
 

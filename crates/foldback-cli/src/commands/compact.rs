@@ -16,7 +16,7 @@ use regex::RegexSet;
 use tokio::runtime::Runtime;
 
 use self::report::{FailedReport, FoldedReport, Report};
-use crate::args::{Compact, From, Shared};
+use crate::args::{Compact, Extent, Shared};
 use crate::failure::{Exit, Failure};
 use crate::input::{self, Opened};
 use crate::output::{Begun, Destination};
@@ -271,7 +271,7 @@ impl Done<'_> {
             let fresh = write(format, &folded.committed.sent, Some(whole.insert(job.opened.whole()?)));
             return fresh.map(Some).map_err(|error| Failure::Format { path: job.opened.path.clone(), error });
         }
-        let from_history = job.arguments.from == Some(From::History);
+        let from_history = job.arguments.from == Some(Extent::History);
         let was_compacted = folded.committed.conversation.block_count() > 0;
         if folded.is_unchanged() && !(from_history && was_compacted) {
             return Ok(None);

@@ -5,7 +5,7 @@ use foldback_engine::mend;
 use foldback_formats::{Format, Loss, Sent, Written, write};
 use serde::Serialize;
 
-use crate::args::{Convert, From, Shared};
+use crate::args::{Convert, Extent, Shared};
 use crate::failure::{Exit, Failure};
 use crate::input::{self, Opened};
 use crate::output::{self, Destination};
@@ -78,7 +78,7 @@ struct Lost {
 fn convert(opened: &Opened, arguments: &Convert) -> Result<Converted, Failure> {
     let session = &opened.whole()?;
     let conversations = session.conversations();
-    let holds_all = arguments.from == From::View || conversations.len() > 1;
+    let holds_all = arguments.from == Extent::View || conversations.len() > 1;
     if arguments.to == Format::Native && holds_all {
         let each: Vec<_> = conversations.iter().map(|conversation| (conversation, None)).collect();
         let written = session.compacted_native(&each);

@@ -7,7 +7,7 @@ use foldback_core::{Entry, Item, TokenCounter, Tokens, View};
 use serde::Serialize;
 use similar::{Algorithm, DiffOp, capture_diff_slices};
 
-use crate::args::{Diff, From, Shared};
+use crate::args::{Diff, Extent, Shared};
 use crate::counting;
 use crate::failure::{Exit, Failure};
 use crate::input::{self, Opened};
@@ -24,9 +24,9 @@ pub(crate) fn run(shared: &Shared, arguments: &Diff) -> Result<Exit, Failure> {
         Some(after) => {
             let after = input::look_at(shared, after)?;
             tell_left_out(shared, &after);
-            (view(&before, &counter, From::View)?, view(&after, &counter, From::View)?)
+            (view(&before, &counter, Extent::View)?, view(&after, &counter, Extent::View)?)
         }
-        None => (view(&before, &counter, From::History)?, view(&before, &counter, From::View)?),
+        None => (view(&before, &counter, Extent::History)?, view(&before, &counter, Extent::View)?),
     };
     let changes = changes(&old, &new);
     let is_same = changes.iter().all(|change| matches!(change, Change::Kept { .. }));
@@ -38,7 +38,7 @@ pub(crate) fn run(shared: &Shared, arguments: &Diff) -> Result<Exit, Failure> {
         })?,
         false => output::print(&text(&old, &new, &changes))?,
     }
-    Ok(if is_same { Exit::Success } else { Exit::Found })
+    Ok(if is_same { Exit::Success } else { Exit::Negative })
 }
 
 fn tell_left_out(shared: &Shared, opened: &Opened) {
@@ -49,7 +49,7 @@ fn tell_left_out(shared: &Shared, opened: &Opened) {
     }
 }
 
-fn view(opened: &Opened, counter: &Arc<dyn TokenCounter>, from: From) -> Result<View, Failure> {
+fn view(opened: &Opened, counter: &Arc<dyn TokenCounter>, from: Extent) -> Result<View, Failure> {
     let [conversation, ..] = opened.session.conversations() else {
         return Err(Failure::NoSessions { path: opened.path.clone() });
     };

@@ -13,7 +13,7 @@ use crate::{output, terminal};
 #[derive(Serialize)]
 struct Report {
     passed: bool,
-    min_recall: f64,
+    min_retention: f64,
     #[serde(skip_serializing_if = "Option::is_none")]
     min_in_context: Option<f64>,
     mean: Option<Mean>,
@@ -33,17 +33,17 @@ pub(crate) fn run(shared: &Shared, arguments: &Eval) -> Result<Exit, Failure> {
     let mean = cuts::means(&sessions).into_iter().next();
     let below = mean.as_ref().map_or_else(Vec::new, |mean| shortfalls(mean, arguments));
     let passed = below.is_empty();
-    if mean.as_ref().is_none_or(|mean| mean.all.recall.is_none()) && !shared.quiet {
-        terminal::note("recall is not measurable: nothing in these sessions was needed again after a cut");
+    if mean.as_ref().is_none_or(|mean| mean.all.retention.is_none()) && !shared.quiet {
+        terminal::note("retention is not measurable: nothing in these sessions was needed again after a cut");
     }
     if shared.json {
-        let (min_recall, min_in_context) = (arguments.min_recall, arguments.min_in_context);
-        output::print_json(&Report { passed, min_recall, min_in_context, mean, sessions })?;
+        let (min_retention, min_in_context) = (arguments.min_retention, arguments.min_in_context);
+        output::print_json(&Report { passed, min_retention, min_in_context, mean, sessions })?;
     } else {
         output::print(&cuts::table(&sessions, mean.as_slice()))?;
         below.iter().for_each(|what| terminal::error(what));
     }
-    Ok(if passed { exit } else { exit.max(Exit::Found) })
+    Ok(if passed { exit } else { exit.max(Exit::Negative) })
 }
 
 /// What is below its threshold. What cannot be measured is below nothing, unless it cannot be because
@@ -57,9 +57,9 @@ fn shortfalls(mean: &Mean, arguments: &Eval) -> Vec<String> {
             below.push(format!("{what} is {:.3}, below {least}", shown.mean));
         }
     };
-    compare("recall", mean.all.recall, Some(arguments.min_recall));
-    compare("recall in context", mean.all.in_context, arguments.min_in_context);
-    if mean.all.recall.is_none() && mean.failed > 0 {
+    compare("retention", mean.all.retention, Some(arguments.min_retention));
+    compare("retention in context", mean.all.in_context, arguments.min_in_context);
+    if mean.all.retention.is_none() && mean.failed > 0 {
         below.push(format!("no session can be brought to {}% of its tokens", mean.budget_percent));
     }
     if mean.over > 0 {

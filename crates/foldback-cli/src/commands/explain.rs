@@ -14,7 +14,7 @@ use serde::Serialize;
 
 use self::facts::Facts;
 use crate::args::lab::Explain;
-use crate::args::{From, Shared};
+use crate::args::{Extent, Shared};
 use crate::failure::{Exit, Failure};
 use crate::input::{self, Opened};
 use crate::lab::model;
@@ -86,13 +86,13 @@ fn planned(
 
 /// What the model saw last, with pins on what is to be kept.
 fn kept(keep: &[String], scene: &Scene<'_>) -> Result<View, Failure> {
-    let view = scene.view(From::View);
+    let view = scene.view(Extent::View);
     let keep = RegexSet::new(keep)
         .map_err(|error| Failure::usage(format!("keep: {error}"), "give a regular expression"))?;
     if keep.is_empty() {
         return Ok(view);
     }
-    Ok(scene.pinned(&view, From::View, |_, item| picture::matches(&keep, item)))
+    Ok(scene.pinned(&view, Extent::View, |_, item| picture::matches(&keep, item)))
 }
 
 /// A compaction that the file records, counted from 1.

@@ -57,7 +57,7 @@ pub(crate) fn run(shared: &Shared, arguments: &Search) -> Result<Exit, Failure> 
     {
         note(&rest);
     }
-    Ok(if answer.hits.is_empty() { Exit::Found } else { Exit::Success })
+    Ok(if answer.hits.is_empty() { Exit::Negative } else { Exit::Success })
 }
 
 /// Searches, and goes on to older items where a store stops early, until there are as many hits as were asked

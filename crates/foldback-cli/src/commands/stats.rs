@@ -65,7 +65,7 @@ fn of_session(
     move |session| {
         let views = session.conversations().iter().map(|conversation| {
             let scene = Scene::counted(conversation, counter, session.dialect());
-            let view = scene.view(crate::args::From::View);
+            let view = scene.view(crate::args::Extent::View);
             (view.len(), view.tokens().0)
         });
         views.fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1))

@@ -75,7 +75,7 @@ async fn verify(shared: &Shared, store: &Arc<dyn Store>, repair: bool) -> Result
         let verdict = if report.is_clean() { styled(GREEN, "clean") } else { styled(RED, "damaged") };
         output::print(&format!("{text}{sessions}, {items}: {verdict}\n"))?;
     }
-    Ok(if report.is_clean() { Exit::Success } else { Exit::Found })
+    Ok(if report.is_clean() { Exit::Success } else { Exit::Negative })
 }
 
 async fn gc(

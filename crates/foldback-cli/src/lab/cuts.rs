@@ -5,7 +5,7 @@ use std::fmt::Write;
 
 use foldback_core::{FactKind, TokenCounter, Tokens};
 use foldback_engine::replay::measure::{CUT_PERCENTS, Measure, Measurement, measure};
-use foldback_engine::replay::recall::{HORIZON_ITEMS, Tally};
+use foldback_engine::replay::retention::{HORIZON_ITEMS, Tally};
 use foldback_engine::replay::{ReplayPolicy, Spread};
 use serde::Serialize;
 
@@ -72,7 +72,7 @@ pub(crate) struct Row {
     tokens: Option<u64>,
     is_over: bool,
     /// None where nothing had to be remembered.
-    recall: Option<f64>,
+    retention: Option<f64>,
     in_context: Option<f64>,
     by_kind: BTreeMap<&'static str, Kind>,
     /// The share of the user's rules that are there verbatim; none where no rule is known.
@@ -128,9 +128,9 @@ impl Row {
     fn new(measurement: &Measurement) -> Self {
         let budget = measurement.budget;
         let measured = measurement.outcome.as_ref().ok();
-        let total = measured.map(|measured| measured.recall.total());
+        let total = measured.map(|measured| measured.retention.total());
         let tokens = measured.map(|measured| measured.tokens);
-        let by_kind = measured.into_iter().flat_map(|measured| &measured.recall.by_kind);
+        let by_kind = measured.into_iter().flat_map(|measured| &measured.retention.by_kind);
         let kept = measured.map(|measured| measured.kept);
         Self {
             policy: measurement.policy.clone(),
@@ -141,7 +141,7 @@ impl Row {
             budget: budget.0,
             tokens: tokens.map(|tokens| tokens.0),
             is_over: tokens.is_some_and(|tokens: Tokens| tokens > budget),
-            recall: total.as_ref().and_then(Tally::recall),
+            retention: total.as_ref().and_then(Tally::retention),
             in_context: total.as_ref().and_then(Tally::in_context),
             by_kind: by_kind.map(|(kind, tally)| (kind.name(), Kind::new(tally))).collect(),
             constraints: kept.and_then(|kept| kept.constraints.share()),
@@ -184,7 +184,7 @@ pub(crate) struct Mean {
 /// Means over cuts and sessions, with their spread.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub(crate) struct Figures {
-    pub(crate) recall: Option<Shown>,
+    pub(crate) retention: Option<Shown>,
     pub(crate) in_context: Option<Shown>,
 }
 
@@ -211,7 +211,7 @@ fn shown(figures: impl IntoIterator<Item = f64>) -> Option<Shown> {
 impl Figures {
     fn of<'r>(rows: impl Iterator<Item = &'r Row> + Clone) -> Self {
         Self {
-            recall: shown(rows.clone().filter_map(|row| row.recall)),
+            retention: shown(rows.clone().filter_map(|row| row.retention)),
             in_context: shown(rows.filter_map(|row| row.in_context)),
         }
     }
@@ -220,7 +220,7 @@ impl Figures {
         let tallies = rows.filter_map(|row| row.by_kind.get(kind)).filter(|tally| tally.needed > 0);
         let share = |part: usize, whole: usize| part as f64 / whole as f64;
         Self {
-            recall: shown(tallies.clone().map(|tally| share(tally.present, tally.needed))),
+            retention: shown(tallies.clone().map(|tally| share(tally.present, tally.needed))),
             in_context: shown(tallies.map(|tally| share(tally.in_context, tally.needed))),
         }
     }
@@ -259,11 +259,11 @@ impl Mean {
             budget_percent,
             all: Figures::of(each()),
             at_same_cuts: Figures::of(same.into_iter()),
-            by_kind: FactKind::ALL.iter().map(of_kind).filter(|(_, of)| of.recall.is_some()).collect(),
+            by_kind: FactKind::ALL.iter().map(of_kind).filter(|(_, of)| of.retention.is_some()).collect(),
             by_format: formats.into_iter().map(of_format).collect(),
             files: shown(each().filter_map(|row| row.files)),
             last_error: shown(each().filter_map(|row| row.last_error).map(|kept| f64::from(u8::from(kept)))),
-            not_measurable: each().filter(|row| row.tokens.is_some() && row.recall.is_none()).count(),
+            not_measurable: each().filter(|row| row.tokens.is_some() && row.retention.is_none()).count(),
             failed: each().filter(|row| row.error.is_some()).count(),
             over: each().filter(|row| row.is_over).count(),
         }
@@ -282,16 +282,16 @@ pub(crate) fn table(cuts: &[Cut], means: &[Mean]) -> String {
             let heading = format!("at {}% of the tokens before the cut", mean.budget_percent);
             let _ = writeln!(text, "\n{}", styled(STRONG, heading));
             let columns =
-                "policy            recall         in context     at the same cuts  files  error  notes";
+                "policy            retention      in context     at the same cuts  files  error  notes";
             let _ = writeln!(text, "  {}", styled(FAINT, columns));
         }
         let _ = writeln!(
             text,
             "  {:<16}  {:<13}  {:<13}  {:<16}  {:<5}  {:<5}  {}",
             mean.policy,
-            spread(mean.all.recall),
+            spread(mean.all.retention),
             spread(mean.all.in_context),
-            format!("{} / {}", plain(mean.at_same_cuts.recall), plain(mean.at_same_cuts.in_context)),
+            format!("{} / {}", plain(mean.at_same_cuts.retention), plain(mean.at_same_cuts.in_context)),
             plain(mean.files),
             plain(mean.last_error),
             mean.notes()
@@ -300,13 +300,13 @@ pub(crate) fn table(cuts: &[Cut], means: &[Mean]) -> String {
     for (heading, of) in [("by kind", by_kind as By), ("by format", by_format as By)] {
         for mean in means {
             let rows = of(mean);
-            if rows.values().any(|figures| figures.recall.is_some()) {
+            if rows.values().any(|figures| figures.retention.is_some()) {
                 let heading = format!("{heading}: {} at {}%", mean.policy, mean.budget_percent);
                 let _ = writeln!(text, "\n{}", styled(STRONG, heading));
             }
-            for (name, figures) in rows.iter().filter(|(_, figures)| figures.recall.is_some()) {
-                let (recall, context) = (spread(figures.recall), spread(figures.in_context));
-                let _ = writeln!(text, "  {name:<16}  {recall:<13}  {context:<13}");
+            for (name, figures) in rows.iter().filter(|(_, figures)| figures.retention.is_some()) {
+                let (retention, context) = (spread(figures.retention), spread(figures.in_context));
+                let _ = writeln!(text, "  {name:<16}  {retention:<13}  {context:<13}");
             }
         }
     }
@@ -325,7 +325,7 @@ fn by_format(mean: &Mean) -> &BTreeMap<&'static str, Figures> {
 
 impl Mean {
     fn notes(&self) -> String {
-        let cuts = self.all.recall.map_or(0, |shown| shown.count);
+        let cuts = self.all.retention.map_or(0, |shown| shown.count);
         let mut notes = vec![format!("{cuts} cuts")];
         let mut note = |count: usize, what: &str| {
             if count > 0 {

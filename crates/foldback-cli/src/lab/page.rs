@@ -1,4 +1,4 @@
-//! A replay as one page that needs nothing but itself: curves, costs, recall, every compaction.
+//! A replay as one page that needs nothing but itself: curves, costs, retention, every compaction.
 
 mod curves;
 mod style;
@@ -60,7 +60,7 @@ fn heading(page: &mut String, sessions: &[Session], prices: &Prices) {
         escaped(prices.source)
     );
     page.push_str(
-        "<p>Recall is the share of what the agent wrote after a compaction, had known before it and was \
+        "<p>Retention is the share of what the agent wrote after a compaction, had known before it and was \
          not told again, that is still in its context. In context counts only what stands in 40 \
          characters of a line that held it. A dash means that there was nothing to measure.</p>\n",
     );
@@ -71,7 +71,7 @@ fn overview(page: &mut String, totals: &[Total]) {
         "<h2>Policies</h2>\n<div class=\"wide\"><table>\n<thead><tr><th scope=\"col\">policy</th>\
          <th scope=\"col\">cost</th><th scope=\"col\">of it summaries</th><th scope=\"col\">compactions</th>\
          <th scope=\"col\">largest prompt</th><th scope=\"col\">from the cache</th>\
-         <th scope=\"col\">recall</th><th scope=\"col\">in context</th>\
+         <th scope=\"col\">retention</th><th scope=\"col\">in context</th>\
          <th scope=\"col\">calls over the window</th><th scope=\"col\">failed</th></tr></thead>\n<tbody>\n",
     );
     for (index, total) in totals.iter().enumerate() {
@@ -86,7 +86,7 @@ fn overview(page: &mut String, totals: &[Total]) {
             dollars(total.summary_cost),
             total.compactions,
             number(total.peak),
-            share(total.recall),
+            share(total.retention),
             share(total.in_context),
             total.overflows,
             total.failures
@@ -137,7 +137,7 @@ fn kinds(page: &mut String, totals: &[Total]) {
     let mut names: Vec<&str> = totals.iter().flat_map(|total| total.by_kind.keys().copied()).collect();
     names.sort_unstable();
     names.dedup();
-    page.push_str("<h2>Recall by kind</h2>\n");
+    page.push_str("<h2>Retention by kind</h2>\n");
     if names.is_empty() {
         page.push_str("<p>Not measurable: no compaction hid anything that was needed afterwards.</p>\n");
         return;
@@ -155,11 +155,11 @@ fn kinds(page: &mut String, totals: &[Total]) {
                 continue;
             };
             let of = |part: usize| part as f64 / kind.needed as f64 * 100.0;
-            let (recall, context) = (of(kind.present), of(kind.in_context));
+            let (retention, context) = (of(kind.present), of(kind.in_context));
             let _ = write!(
                 page,
-                "<td title=\"{} of {} present, {} in context\">{recall:.0}%<span class=\"meter\">\
-                 <span class=\"{}\" style=\"width:{recall:.0}%\"></span></span>\
+                "<td title=\"{} of {} present, {} in context\">{retention:.0}%<span class=\"meter\">\
+                 <span class=\"{}\" style=\"width:{retention:.0}%\"></span></span>\
                  <small>{context:.0}% in context</small></td>",
                 kind.present,
                 kind.needed,
@@ -194,17 +194,17 @@ fn compactions(page: &mut String, policy: &Policy, names: &[&str]) {
     let index = names.iter().position(|name| *name == policy.policy).unwrap_or(0);
     let _ = writeln!(
         page,
-        "<details><summary>{}{}: {}, {}, recall {}</summary>\n<div class=\"wide\"><table>\n\
+        "<details><summary>{}{}: {}, {}, retention {}</summary>\n<div class=\"wide\"><table>\n\
          <thead><tr><th scope=\"col\">before call</th><th scope=\"col\" class=\"text\">why</th>\
          <th scope=\"col\">tokens</th><th scope=\"col\">items kept</th><th scope=\"col\">shortened</th>\
          <th scope=\"col\">folded</th><th scope=\"col\">dropped</th><th scope=\"col\">prefix kept</th>\
-         <th scope=\"col\">pays after</th><th scope=\"col\">recall</th><th scope=\"col\">in context</th>\
+         <th scope=\"col\">pays after</th><th scope=\"col\">retention</th><th scope=\"col\">in context</th>\
          </tr></thead>\n<tbody>",
         swatch(index),
         escaped(&policy.policy),
         counted(policy.compactions.len(), "compaction"),
         dollars(policy.cost),
-        share(policy.recall)
+        share(policy.retention)
     );
     policy.compactions.iter().take(COMPACTIONS_MAX).for_each(|made| row(page, made));
     page.push_str("</tbody></table></div>\n");
@@ -234,7 +234,7 @@ fn row(page: &mut String, made: &Compaction) {
         number(items.folded as u64),
         number(items.dropped as u64),
         number(made.prefix_kept),
-        share(made.recall),
+        share(made.retention),
         share(made.in_context)
     );
     let _ = writeln!(
@@ -304,7 +304,7 @@ mod tests {
             first_changed: Some(1),
             prefix_kept: 10,
             break_even: Some(1),
-            recall: Some(0.5),
+            retention: Some(0.5),
             in_context: None,
             constraints: Some(1.0),
             files: None,
@@ -337,7 +337,7 @@ mod tests {
             output_tokens: 0,
             cost: 0.0,
             summary_cost: 0.0,
-            recall: None,
+            retention: None,
             in_context: None,
             by_kind: <_>::default(),
             overflows: 0,

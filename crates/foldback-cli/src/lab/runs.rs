@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use foldback_core::{FactKind, Prices, Tokens};
-use foldback_engine::replay::recall::{HORIZON_ITEMS, Recall};
+use foldback_engine::replay::retention::{HORIZON_ITEMS, Retention};
 use foldback_engine::replay::run::{CompactionRecord, ItemFates};
 use foldback_engine::replay::{Losses, Replay, ReplayPolicy, Run, Tally, replay};
 use serde::Serialize;
@@ -35,7 +35,7 @@ pub(crate) struct Policy {
     pub(crate) cost: f64,
     pub(crate) summary_cost: f64,
     /// None where there is nothing to measure.
-    pub(crate) recall: Option<f64>,
+    pub(crate) retention: Option<f64>,
     pub(crate) in_context: Option<f64>,
     pub(crate) by_kind: BTreeMap<&'static str, Kind>,
     pub(crate) overflows: usize,
@@ -72,7 +72,7 @@ pub(crate) struct Compaction {
     pub(crate) prefix_kept: u64,
     /// After how many calls it has paid for itself; none where it never does.
     pub(crate) break_even: Option<u64>,
-    pub(crate) recall: Option<f64>,
+    pub(crate) retention: Option<f64>,
     pub(crate) in_context: Option<f64>,
     /// The shares of the user's rules and of the changed files that the view still tells.
     pub(crate) constraints: Option<f64>,
@@ -126,12 +126,12 @@ impl Session {
 
 impl Policy {
     fn new(run: &Run) -> Self {
-        let (recall, in_context) = run.recall();
+        let (retention, in_context) = run.retention();
         let calls = || run.calls.iter().map(|record| record.call);
         let sum =
             |tokens: &dyn Fn(foldback_core::cost::Call) -> Tokens| calls().map(tokens).sum::<Tokens>().0;
-        let mut all = Recall::default();
-        run.compactions.iter().for_each(|made| all.add(&made.recall));
+        let mut all = Retention::default();
+        run.compactions.iter().for_each(|made| all.add(&made.retention));
         Self {
             policy: run.policy.clone(),
             calls: run.calls.len(),
@@ -141,7 +141,7 @@ impl Policy {
             output_tokens: sum(&|call| call.output),
             cost: run.total_cost(),
             summary_cost: run.summary_cost.total(),
-            recall,
+            retention,
             in_context,
             by_kind: by_kind(&all.by_kind, |tally: &Tally| Kind {
                 needed: tally.needed,
@@ -161,7 +161,7 @@ impl Policy {
 
 impl Compaction {
     fn new(made: &CompactionRecord) -> Self {
-        let total = made.recall.total();
+        let total = made.retention.total();
         Self {
             call: made.call_index,
             item: made.item_index,
@@ -171,7 +171,7 @@ impl Compaction {
             first_changed: made.first_changed,
             prefix_kept: made.prefix_kept.0,
             break_even: made.break_even,
-            recall: total.recall(),
+            retention: total.retention(),
             in_context: total.in_context(),
             constraints: made.kept.constraints.share(),
             files: made.kept.files.share(),
@@ -222,7 +222,7 @@ pub(crate) struct Total {
     pub(crate) peak: u64,
     pub(crate) compactions: usize,
     /// The mean over the sessions in which something could be measured.
-    pub(crate) recall: Option<f64>,
+    pub(crate) retention: Option<f64>,
     pub(crate) in_context: Option<f64>,
     pub(crate) by_kind: BTreeMap<&'static str, Kind>,
     pub(crate) overflows: usize,
@@ -263,7 +263,7 @@ impl Total {
             cached_tokens: policies.iter().map(|policy| policy.cached_tokens).sum(),
             peak: policies.iter().map(|policy| policy.peak).max().unwrap_or(0),
             compactions: policies.iter().map(|policy| policy.compactions.len()).sum(),
-            recall: mean(&|policy| policy.recall),
+            retention: mean(&|policy| policy.retention),
             in_context: mean(&|policy| policy.in_context),
             by_kind,
             overflows: policies.iter().map(|policy| policy.overflows).sum(),
@@ -297,26 +297,26 @@ pub(crate) fn table(sessions: &[Session], totals: &[Total], prices: &Prices) -> 
         prices.dated
     );
     let columns =
-        "policy              cost  of it summaries  compactions       peak  cached  recall  in context";
+        "policy              cost  of it summaries  compactions       peak  cached  retention  in context";
     let _ = writeln!(text, "  {}", styled(FAINT, columns));
     for total in totals {
         let cached = total.cached_tokens as f64 / (total.prompt_tokens.max(1)) as f64 * 100.0;
         let _ = writeln!(
             text,
-            "  {} {:>10}  {:>15}  {:>11}  {:>9}  {:>5.0}%  {:>6}  {:>10}  {}",
+            "  {} {:>10}  {:>15}  {:>11}  {:>9}  {:>5.0}%  {:>9}  {:>10}  {}",
             styled(STRONG, format!("{:<14}", total.policy)),
             dollars(total.cost),
             dollars(total.summary_cost),
             total.compactions,
             number(total.peak),
             cached,
-            share(total.recall),
+            share(total.retention),
             share(total.in_context),
             styled(FAINT, total.notes())
         );
     }
-    if totals.iter().all(|total| total.recall.is_none()) {
-        let _ = writeln!(text, "  recall is not measurable: nothing was compacted that was needed later");
+    if totals.iter().all(|total| total.retention.is_none()) {
+        let _ = writeln!(text, "  retention is not measurable: nothing was compacted that was needed later");
     }
     text
 }

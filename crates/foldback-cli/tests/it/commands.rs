@@ -30,7 +30,7 @@ fn every_fixture_goes_through_every_command() {
             "stats" | "show" | "diff" | "check" => {}
             "convert" => every_fixture_is_converted(&folder),
             "replay" => every_fixture_is_in_the_report_of(&["replay"]),
-            "eval" => every_fixture_is_in_the_report_of(&["eval", "--min-recall", "0"]),
+            "eval" => every_fixture_is_in_the_report_of(&["eval", "--min-retention", "0"]),
             "explain" => the_smallest_fixture_of_every_format_is_explained(),
             // sessions::every_fixture_is_exported_as_it_was puts every fixture into a store.
             "import" | "session" => {}

@@ -17,7 +17,7 @@ fn replay_compares_policies_call_by_call() {
     let ladder = &policies[0];
     let made = &ladder["compactions"][0];
     assert!(made["tokens_after"].as_u64() < made["tokens_before"].as_u64());
-    assert!(made["recall"].as_f64().is_some(), "something was needed afterwards");
+    assert!(made["retention"].as_f64().is_some(), "something was needed afterwards");
     assert!(made["names"]["path"]["kept"].as_u64().unwrap() > 0);
     assert_eq!(text(&run(&arguments).stdout), text(&run(&arguments).stdout), "the same every time");
 }
@@ -70,8 +70,9 @@ fn cuts_compare_policies_at_equal_tokens() {
         assert_eq!(row["is_over"], false);
         if let Some(tokens) = row["tokens"].as_u64() {
             assert!(tokens <= row["budget"].as_u64().unwrap());
-            let (recall, in_context) = (row["recall"].as_f64().unwrap(), row["in_context"].as_f64().unwrap());
-            assert!((0.0..=1.0).contains(&recall) && in_context <= recall);
+            let (retention, in_context) =
+                (row["retention"].as_f64().unwrap(), row["in_context"].as_f64().unwrap());
+            assert!((0.0..=1.0).contains(&retention) && in_context <= retention);
         }
     }
     assert_eq!(report["means"].as_array().unwrap().len(), 4, "two policies at two sizes");
@@ -79,11 +80,11 @@ fn cuts_compare_policies_at_equal_tokens() {
 
 #[test]
 fn eval_fails_below_its_threshold_and_only_there() {
-    assert_eq!(code(&run(&["eval", SESSION, "--min-recall", "0.05"])), 0);
-    let failed = run(&["eval", SESSION, "--min-recall", "1"]);
+    assert_eq!(code(&run(&["eval", SESSION, "--min-retention", "0.05"])), 0);
+    let failed = run(&["eval", SESSION, "--min-retention", "1"]);
     assert_eq!(code(&failed), 1);
     assert!(text(&failed.stderr).contains("below 1"), "{}", text(&failed.stderr));
-    assert_eq!(code(&run(&["eval", SESSION, "--min-recall", "1.5"])), 2);
+    assert_eq!(code(&run(&["eval", SESSION, "--min-retention", "1.5"])), 2);
 }
 
 #[test]
@@ -152,7 +153,7 @@ fn the_lab_reads_the_settings_of_compact_below_the_environment_and_the_flags() {
     let flags = ["--policy", "ladder,goose"];
     assert_eq!(replay("FOLDBACK_POLICY", "codex", &flags), (16_000, "ladder,goose".to_owned()));
     let eval = |flags: &[&str]| {
-        let arguments = [&["eval", SESSION, "--min-recall", "0", "--json"], flags].concat();
+        let arguments = [&["eval", SESSION, "--min-retention", "0", "--json"], flags].concat();
         json(&with("UNRELATED", "", &arguments))["mean"]["policy"].as_str().unwrap().to_owned()
     };
     assert_eq!((eval(&[]), eval(&["--policy", "goose"])), ("truncate".to_owned(), "goose".to_owned()));
@@ -181,7 +182,7 @@ fn explain_tells_of_a_compaction_that_the_file_records() {
 }
 
 #[test]
-fn sessions_with_nothing_to_recall_are_said_not_to_be_measurable() {
+fn sessions_with_nothing_to_retain_are_said_not_to_be_measurable() {
     let folder = tempfile::tempdir().unwrap();
     let sessions = [
         r#"{"messages":[{"role":"user","content":"Исправь разбор, пожалуйста"}]}"#,
@@ -196,12 +197,12 @@ fn sessions_with_nothing_to_recall_are_said_not_to_be_measurable() {
     let of = |arguments: &[&str]| run(&[arguments, &[&folder, "--format", "openai-chat"]].concat());
     let report = json(&of(&["replay", "--policy", "all", "--json"]));
     assert_eq!(report["sessions"].as_array().unwrap().len(), sessions.len());
-    assert_eq!(report["totals"][0]["recall"], Value::Null);
+    assert_eq!(report["totals"][0]["retention"], Value::Null);
     let table = text(&of(&["replay"]).stdout);
     assert!(table.contains("not measurable") && !table.contains("NaN"), "{table}");
     let cuts = of(&["replay", "--cuts", "--min-tokens", "1"]);
     assert!(code(&cuts) == 0 && !text(&cuts.stdout).contains("NaN"));
-    let eval = of(&["eval", "--min-recall", "0.9"]);
+    let eval = of(&["eval", "--min-retention", "0.9"]);
     assert!(text(&eval.stderr).contains("not measurable"), "{}", text(&eval.stderr));
 }
 

@@ -20,12 +20,12 @@ const LINE_TOKENS: f64 = 1.5;
 
 /// The part of a name's weight that is its context's: a name without it may be found again, but not
 /// what it was about. The fewer of the names there is room for, the more they have to tell.
-const CONTEXT_SHARE: f64 = 0.16;
-const CONTEXT_SHARE_MAX: f64 = 0.4;
+const CONTEXT_FRACTION: f64 = 0.16;
+const CONTEXT_FRACTION_MAX: f64 = 0.4;
 
 /// Where there is room for this share of the names that are wanted, there is for commas and whole
 /// sentences as well.
-pub(super) const AMPLE_SHARE: f64 = 0.9;
+pub(super) const AMPLE_FRACTION: f64 = 0.9;
 const COMMA_TOKENS: f64 = 1.0;
 
 /// A name this long is its own context; so is a command of the names in it.
@@ -125,7 +125,7 @@ impl<'c, 's> Chooser<'c, 's> {
         let tokens_of = |name: &Name<'_>| name.tokens(|text| counter.count(text)) as f64;
         let mut name_tokens: Vec<f64> = passages.names.iter().map(tokens_of).collect();
         let room_share = room_share(&weights, &name_tokens, tokens_max);
-        if room_share >= AMPLE_SHARE {
+        if room_share >= AMPLE_FRACTION {
             name_tokens.iter_mut().for_each(|tokens| *tokens += COMMA_TOKENS);
         }
         let mut chooser = Self {
@@ -134,7 +134,7 @@ impl<'c, 's> Chooser<'c, 's> {
             passage_tokens: vec![0.0; passages.passages.len()],
             candidates: Ranked::default(),
             cost_min: f64::INFINITY,
-            context_share: CONTEXT_SHARE_MAX + (CONTEXT_SHARE - CONTEXT_SHARE_MAX) * room_share,
+            context_share: CONTEXT_FRACTION_MAX + (CONTEXT_FRACTION - CONTEXT_FRACTION_MAX) * room_share,
             room_share,
             weights,
             name_tokens,

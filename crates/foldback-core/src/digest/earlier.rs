@@ -7,7 +7,7 @@ use super::write::{COMMANDS, DONE, EARLIER, FILES, IN_PROGRESS, JOINT, NAMES, NE
 use crate::secrets::redact;
 use crate::tokens::Meter;
 use crate::tools::{TodoEntry, TodoState};
-use crate::written::{SECTION_MARK, SummaryForm, USER_MARK, USER_SAID, WrittenFloor, said_by_user};
+use crate::written::{SECTION_MARK, SummaryForm, USER_MARK, USER_SAID, WrittenSummary, said_by_user};
 
 /// What a line costs beside its words: its end, and a mark.
 const LINE_TOKENS: u64 = 2;
@@ -17,7 +17,7 @@ const REPEATED_BYTES_MIN: usize = 16;
 
 /// Takes the text of an earlier summary in.
 pub(super) fn take_in<'r>(sources: &mut Sources<'r>, item_index: usize, text: Cow<'r, str>) {
-    match WrittenFloor::parse(&text) {
+    match WrittenSummary::parse(&text) {
         Some(written) if written.form == SummaryForm::Digest => {
             let lines = written.lines.to_owned();
             take_sections(sources, item_index, &lines);

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use std::fmt::Write;
 use std::ops::Range;
 
-use super::choose::{AMPLE_SHARE, Choice};
+use super::choose::{AMPLE_FRACTION, Choice};
 use super::passages::{Name, Passages};
 use super::sources::{Sources, Subject, Topic, TopicIndex};
 use super::write::{JOINT, NAMES, QUOTE_MARK};
@@ -40,7 +40,7 @@ const NOTED_NAMES_MIN: usize = 6;
 
 /// Where there is room for this share of the names that are wanted, those that belong to something
 /// that is not written about are introduced by it, if there are so many.
-const LABEL_SHARE: f64 = 0.3;
+const LABEL_FRACTION: f64 = 0.3;
 const LABELLED_NAMES_MIN: usize = 6;
 
 /// As much of a command introduces names.
@@ -71,7 +71,7 @@ impl Lines {
     }
 
     fn push_quotes(&mut self, sources: &Sources<'_>, passages: &Passages<'_>, choice: &Choice) {
-        let is_ample = choice.room_share >= AMPLE_SHARE;
+        let is_ample = choice.room_share >= AMPLE_FRACTION;
         let line_bytes_max = if is_ample { AMPLE_LINE_BYTES_MAX } else { 0 };
         let more = SENTENCE_BYTES_MORE * choice.room_share.powi(3);
         let sentence_bytes_max = SENTENCE_BYTES_MIN + more as usize;
@@ -103,7 +103,7 @@ impl Lines {
     /// Pushes names under what they were last mentioned in of what is written about, else behind what
     /// the agent said last before; else what they belong to introduces them, or their kind.
     fn push_names(&mut self, sources: &Sources<'_>, passages: &Passages<'_>, choice: &Choice) {
-        let separator = if choice.room_share >= AMPLE_SHARE { ", " } else { " " };
+        let separator = if choice.room_share >= AMPLE_FRACTION { ", " } else { " " };
         let places = self.places(sources, passages, choice);
         let mut under: Vec<Vec<&str>> = vec![Vec::new(); self.topics.len()];
         let mut behind: Vec<Vec<&str>> = vec![Vec::new(); self.notes.len()];
@@ -124,7 +124,7 @@ impl Lines {
             // Writing into a string cannot fail.
             let _ = write!(lines, "\n  {NAMES}{}", names.join(separator));
         }
-        self.others = introduced(&others, sources, choice.room_share >= LABEL_SHARE, separator);
+        self.others = introduced(&others, sources, choice.room_share >= LABEL_FRACTION, separator);
     }
 
     /// For each name the newest topic it was mentioned in of those whose headings are written.

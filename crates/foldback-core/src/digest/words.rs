@@ -18,8 +18,8 @@ const TYPED_BYTES_MAX: usize = 2_000;
 const WORDS_MIN: usize = 3;
 
 /// Share of all room that rules may take, and that all words together may take.
-const RULES_SHARE: f64 = 0.4;
-const WORDS_SHARE: f64 = 0.25;
+const RULES_FRACTION: f64 = 0.4;
+const WORDS_FRACTION: f64 = 0.25;
 
 /// More bytes of a sentence are no token of any counter's: what is longer than that does not fit.
 const BYTES_PER_TOKEN_MAX: u64 = 16;
@@ -54,8 +54,8 @@ pub(super) struct Words {
 /// those rules that were cut out of it; `kept` is what can still be seen.
 pub(super) fn choose_words(sources: &Sources<'_>, kept: &[Text], tokens_max: u64, meter: &Meter) -> Words {
     let all = all_sentences(sources, kept);
-    let rules_max = (tokens_max as f64 * RULES_SHARE) as u64;
-    let words_max = (tokens_max as f64 * WORDS_SHARE) as u64;
+    let rules_max = (tokens_max as f64 * RULES_FRACTION) as u64;
+    let words_max = (tokens_max as f64 * WORDS_FRACTION) as u64;
     let mut words = Words::default();
     let mut quoted: HashSet<&str> = HashSet::new();
     let mut choose = |sentence: &Sentence| {

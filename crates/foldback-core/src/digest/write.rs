@@ -43,27 +43,27 @@ const ERRORS_MAX: usize = 8;
 const TODOS_MAX: usize = 20;
 
 /// One error for so many tokens of digest.
-const ERROR_TOKENS_SHARE: usize = 3_000;
+const TOKENS_PER_ERROR: usize = 3_000;
 
 /// As much is quoted of what the agent said last: of the digest, and at most.
-const LAST_SHARE: usize = 80;
+const LAST_DIVISOR: usize = 80;
 const LAST_BYTES_MAX: usize = 400;
 const BYTES_PER_TOKEN: usize = 4;
 
 /// Share of a digest for what the agent decided, and how much is quoted of one decision.
-const DECISIONS_SHARE: usize = 40;
+const DECISIONS_DIVISOR: usize = 40;
 const DECISION_BYTES_MAX: usize = 240;
 
 /// What stands in every digest, whatever else there is room for.
 pub(super) fn frame(sources: &Sources<'_>, words: &Words, tokens_max: u64) -> Frame {
     let tokens_max = tokens_max as usize;
-    let last_bytes_max = (tokens_max * BYTES_PER_TOKEN / LAST_SHARE).min(LAST_BYTES_MAX);
-    let errors_max = (tokens_max / ERROR_TOKENS_SHARE).clamp(1, ERRORS_MAX);
+    let last_bytes_max = (tokens_max * BYTES_PER_TOKEN / LAST_DIVISOR).min(LAST_BYTES_MAX);
+    let errors_max = (tokens_max / TOKENS_PER_ERROR).clamp(1, ERRORS_MAX);
     Frame {
         said: said(sources, words),
         state: state(sources, last_bytes_max),
         errors: errors(sources, errors_max),
-        decisions: decisions(sources, tokens_max * BYTES_PER_TOKEN / DECISIONS_SHARE),
+        decisions: decisions(sources, tokens_max * BYTES_PER_TOKEN / DECISIONS_DIVISOR),
     }
 }
 

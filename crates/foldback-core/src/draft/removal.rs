@@ -47,20 +47,8 @@ impl Draft<'_> {
         }
     }
 
-    /// Removes a call and its result, each one part of an item outside the loop in flight, together
-    /// with thinking that would be left with nothing after it. Returns whether it did.
-    pub fn remove_pair(
-        &mut self,
-        call: (usize, usize),
-        result: (usize, usize),
-        empty_items: EmptyItems,
-        reason: &Reason,
-    ) -> bool {
-        let (call, result) = (self.place(call.0, call.1), self.place(result.0, result.1));
-        self.remove_places(call, result, empty_items, reason)
-    }
-
-    /// The same for a failed result and its call, which the view has found and counted already.
+    /// Removes a failed result and its call, which the view has found and counted already, together with
+    /// thinking that would be left with nothing after it. Returns whether it did.
     pub(crate) fn remove_failure(
         &mut self,
         failure: Failure,

@@ -117,11 +117,6 @@ impl PreserveRecentTurnsStrategy {
         }
     }
 
-    /// The defaults that products had when the idea came up: two turns.
-    pub fn older_defaults() -> Self {
-        Self::new(2)
-    }
-
     /// Keeps as many turns as fit together into 25% of the usable context, 2,000 to 15,000 tokens;
     /// the turn that does not fit is split.
     pub fn within_tail() -> Self {
@@ -271,9 +266,8 @@ mod tests {
         turn(&mut transcript, "old", 3);
         turn(&mut transcript, "long", 60);
         turn(&mut transcript, "new", 1);
-        let compacted = plan(&View::of(&transcript), &PreserveRecentTurnsStrategy::older_defaults(), None)
-            .unwrap()
-            .apply_floor();
+        let compacted =
+            plan(&View::of(&transcript), &PreserveRecentTurnsStrategy::new(2), None).unwrap().apply_floor();
         let ids = ids(&compacted.view);
         assert_eq!(ids[0], "u-long");
         assert_eq!(ids[ids.len() - 4..], ["u-new", "a-new-0", "t-new-0", "end-new"]);

@@ -115,7 +115,7 @@ fn a_floor_summary_that_was_recorded_is_taken_in_line_by_line() {
         let summary = again.view.items().find(|item| item.summary.is_some()).unwrap();
         let text = text(summary);
         assert_eq!(text.matches("folded items").count(), 1, "{text}");
-        let floor = WrittenFloor::parse(text).unwrap();
+        let floor = WrittenSummary::parse(text).unwrap();
         assert!(floor.item_count > 121, "{text}");
         assert!(floor.lines.lines().all(|line| line.starts_with('@')), "{text}");
         transcript = again.view.items().cloned().collect();

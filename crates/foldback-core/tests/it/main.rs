@@ -6,6 +6,7 @@ mod defects;
 mod dialect;
 mod diff;
 mod estimate_error;
+mod items;
 mod ledger;
 mod presets;
 mod properties;

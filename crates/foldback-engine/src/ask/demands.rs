@@ -5,8 +5,8 @@ use foldback_core::ledger::{Detail, Operation};
 use foldback_core::{Fact, FactKind, ItemKind, Ledger, Meter, Text, Tokens};
 
 /// Shares of a summary that rules and files may take.
-const RULES_SHARE: f64 = 0.3;
-const FILES_SHARE: f64 = 0.15;
+const RULES_FRACTION: f64 = 0.3;
+const FILES_FRACTION: f64 = 0.15;
 
 /// Rules and files that are looked at, the newest first.
 const LOOKED_AT_MAX: usize = 500;
@@ -44,8 +44,8 @@ impl Demands {
         let files = changes.into_iter().take(LOOKED_AT_MAX).map(|(_, file)| file);
         let files = files.filter(|file| !is_visible(&file.path));
         Self {
-            rules: within(rules, tokens_max.scaled_down(RULES_SHARE), |rule| meter.text(rule)),
-            files: within(files, tokens_max.scaled_down(FILES_SHARE), |file| meter.text(&file.line)),
+            rules: within(rules, tokens_max.scaled_down(RULES_FRACTION), |rule| meter.text(rule)),
+            files: within(files, tokens_max.scaled_down(FILES_FRACTION), |file| meter.text(&file.line)),
         }
     }
 

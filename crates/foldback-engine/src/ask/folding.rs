@@ -29,22 +29,22 @@ pub(super) const ROOM_TOKENS_MIN: Tokens = Tokens(256);
 const REFITS_MAX: u32 = 4;
 
 /// What was rejected is made to fit this share of it.
-const REFIT_SHARE: f64 = 0.5;
+const REFIT_FRACTION: f64 = 0.5;
 
 /// The share of the room that a model is asked to stay within: models do not count well.
-const ASKED_SHARE: f64 = 0.9;
+const ASKED_FRACTION: f64 = 0.9;
 
 /// A fold with less room than this for a model's words is the digest's.
 const ASKED_TOKENS_MIN: Tokens = Tokens(48);
 
 /// A second answer is asked to be this much of the first, where that one was too long.
-const SHORTER_SHARE: f64 = 0.7;
+const SHORTER_FRACTION: f64 = 0.7;
 
 /// Lines around the sections of a summary.
 const SECTION_TOKENS: Tokens = Tokens(8);
 
 /// The share of the room that earlier summaries may take.
-const PREVIOUS_SHARE: u64 = 2;
+const PREVIOUS_DIVISOR: u64 = 2;
 
 /// A fold that a backend is asked about.
 #[derive(Debug)]
@@ -87,7 +87,7 @@ impl<'f> Folding<'f> {
         let tokens_max = request.fold().spec.tokens_max;
         let header = request.header();
         let around = Tokens(meter.text(&header) + ITEM_OVERHEAD_TOKENS) + SECTION_TOKENS;
-        let asked = tokens_max.saturating_sub(around).scaled_down(ASKED_SHARE);
+        let asked = tokens_max.saturating_sub(around).scaled_down(ASKED_FRACTION);
         let (seed, ledger) = ((fold.index as u64) << 32, Large::new(ledger, fold.tokens()));
         Self { calls, fold, request, meter, header, asked, ledger, demands, digest, seed }
     }
@@ -109,7 +109,7 @@ impl<'f> Folding<'f> {
                 Err(Stop::Overflow { limit, sent }) => {
                     window = limit.unwrap_or(window).min(window);
                     // Even a window that is known may be counted otherwise than here.
-                    call_max = sent.scaled_down(REFIT_SHARE);
+                    call_max = sent.scaled_down(REFIT_FRACTION);
                 }
             }
         }
@@ -133,7 +133,7 @@ impl<'f> Folding<'f> {
         let demands: u64 = self.demands.texts().iter().map(|text| self.meter.text(text) + 1).sum();
         let room = counted.saturating_sub(self.asked + Tokens(focus + demands));
         let handle = &self.request.fold().handle;
-        let half = Tokens(room.0 / PREVIOUS_SHARE);
+        let half = Tokens(room.0 / PREVIOUS_DIVISOR);
         let previous_room = Room { call: half, all: half, handle };
         let like = self.request.view().transcript();
         let previous = fit(self.request.previous().map(|entry| entry.item()), &previous_room, like);
@@ -382,7 +382,7 @@ fn asked_again(request: &SummaryRequest, faults: &[SummaryFault]) -> Option<Summ
     let mut again = None;
     for fault in faults {
         let share = match fault {
-            SummaryFault::Truncated | SummaryFault::Inflated { .. } => SHORTER_SHARE,
+            SummaryFault::Truncated | SummaryFault::Inflated { .. } => SHORTER_FRACTION,
             SummaryFault::Empty | SummaryFault::Incomplete { .. } => 1.0,
             SummaryFault::Backend(_) | SummaryFault::Refused | SummaryFault::NotText { .. } => continue,
         };

@@ -11,7 +11,7 @@ use crate::event::SummaryFault;
 const INFLATION_MAX: f64 = 1.2;
 
 /// An answer that leaves out more of what must stand in it is asked for again.
-const MISSING_SHARE_MAX: f64 = 0.75;
+const MISSING_FRACTION_MAX: f64 = 0.75;
 
 /// Of fewer demands an answer may leave out all: adding them is enough.
 const DEMANDS_MIN: usize = 3;
@@ -61,7 +61,7 @@ const REFUSALS: &[&str] = &[
 const CUTS_MAX: usize = 8;
 
 /// Less of an answer than this share is no longer what the model wrote.
-const CUT_SHARE_MIN: f64 = 0.5;
+const CUT_FRACTION_MIN: f64 = 0.5;
 
 /// What an answer says; why it cannot be taken, where that is plain to see.
 pub(super) fn text_of(result: &SummaryResult) -> Result<String, SummaryFault> {
@@ -128,7 +128,7 @@ pub(super) fn judge(text: &str, told_count: usize, measure: &Measure<'_>) -> Res
     if tokens > asked.scaled_up(INFLATION_MAX) {
         return Err(SummaryFault::Inflated { tokens, tokens_max: *asked });
     }
-    let leaves_out = missing as f64 > demanded as f64 * MISSING_SHARE_MAX;
+    let leaves_out = missing as f64 > demanded as f64 * MISSING_FRACTION_MAX;
     if leaves_out && demanded >= DEMANDS_MIN {
         return Err(SummaryFault::Incomplete { missing, demanded });
     }
@@ -170,7 +170,7 @@ pub(super) fn repaired(
         }
         let over = tokens.saturating_sub(tokens_max);
         answer = cut(answer, Tokens(meter.text(answer)).saturating_sub(over), meter);
-        if (answer.len() as f64) < whole.len() as f64 * CUT_SHARE_MIN {
+        if (answer.len() as f64) < whole.len() as f64 * CUT_FRACTION_MIN {
             break;
         }
     }

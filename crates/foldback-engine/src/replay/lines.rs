@@ -1,4 +1,4 @@
-//! A session as lines with their white space folded: what recall is measured on.
+//! A session as lines with their white space folded: what retention is measured on.
 
 use std::collections::HashSet;
 use std::sync::Arc;

@@ -10,7 +10,7 @@ use foldback_core::{
 
 use super::kept::{Keepsakes, Kept};
 use super::lines::History;
-use super::recall::{Needs, Recall};
+use super::retention::{Needs, Retention};
 use super::{EqualTokensStrategy, ReplayPolicy, Sizing};
 use crate::compaction::CompactionError;
 use crate::executor::compact;
@@ -67,7 +67,7 @@ pub struct Measured {
     /// What it costs, counted anew item by item.
     pub tokens: Tokens,
     /// What it holds of what was needed.
-    pub recall: Recall,
+    pub retention: Retention,
     /// What else it holds.
     pub kept: Kept,
 }
@@ -88,7 +88,7 @@ pub fn measure(what: &Measure<'_>, policies: &[ReplayPolicy]) -> Vec<Measurement
             for policy in policies {
                 let outcome = compacted(&view, policy, budget, what.dialect).map(|view| Measured {
                     tokens: counted(&view, what),
-                    recall: needs.recall(view.items()),
+                    retention: needs.retention(view.items()),
                     kept: keepsakes.kept(view.items()),
                 });
                 measurements.push(Measurement {

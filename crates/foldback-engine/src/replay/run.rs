@@ -16,7 +16,7 @@ use foldback_core::{
 
 use super::kept::{Keepsakes, Kept};
 use super::lines::History;
-use super::recall::{Needs, Recall};
+use super::retention::{Needs, Retention};
 use super::{ReplayPolicy, Writer};
 use crate::executor::compact;
 
@@ -107,7 +107,7 @@ pub struct CompactionRecord {
     /// What has become of the items.
     pub items: ItemFates,
     /// What the view holds of what was needed afterwards.
-    pub recall: Recall,
+    pub retention: Retention,
     /// What else the view holds of the history.
     pub kept: Kept,
     /// What became of the facts that the view told, by kind.
@@ -143,15 +143,15 @@ impl Run {
         self.cost.total() + self.summary_cost.total()
     }
 
-    /// The mean recall over the compactions, plainly and in context; none where there is nothing to
+    /// The mean retention over the compactions, plainly and in context; none where there is nothing to
     /// measure.
-    pub fn recall(&self) -> (Option<f64>, Option<f64>) {
+    pub fn retention(&self) -> (Option<f64>, Option<f64>) {
         let mean = |figures: Vec<f64>| {
             let count = figures.len();
             (count > 0).then(|| figures.into_iter().sum::<f64>() / count as f64)
         };
-        let totals = || self.compactions.iter().map(|made| made.recall.total());
-        let plain = totals().filter_map(|total| total.recall()).collect();
+        let totals = || self.compactions.iter().map(|made| made.retention.total());
+        let plain = totals().filter_map(|total| total.retention()).collect();
         (mean(plain), mean(totals().filter_map(|total| total.in_context()).collect()))
     }
 }
@@ -361,7 +361,7 @@ impl<'a> Player<'a> {
             break_even: self.session.prices.break_even(before.tokens(), after.tokens(), prefix_kept),
             summary_cost,
             items: ItemFates::of(after),
-            recall: needs.recall(after.items()),
+            retention: needs.retention(after.items()),
             kept: Keepsakes::of(history, &self.ledger, &rules).kept(after.items()),
             losses: self.ledger.account(before, after).by_kind,
         });

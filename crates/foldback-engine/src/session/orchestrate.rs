@@ -26,7 +26,7 @@ pub const LOOP_KEY: &str = "loop";
 const SUMMARY_TOKENS_LEAST: u64 = 200;
 
 /// Summaries of older loops take at most this share of the target together.
-const OLDER_SHARE: u64 = 2;
+const OLDER_DIVISOR: u64 = 2;
 
 /// Compactions beyond sections that one call makes of a loop.
 const ROUNDS_MAX: usize = 4;
@@ -116,7 +116,7 @@ pub(super) fn due(tokens: Tokens, budget: &Budget) -> CompactionReason {
 
 /// What the summary of each of so many older loops may cost.
 pub(super) fn older_tokens_max(config: &CompactionConfig, budget: &Budget, loop_count: usize) -> Tokens {
-    let share = budget.target().0 / OLDER_SHARE / loop_count.max(1) as u64;
+    let share = budget.target().0 / OLDER_DIVISOR / loop_count.max(1) as u64;
     config.max_summary_tokens.min(Tokens(share.max(SUMMARY_TOKENS_LEAST)))
 }
 

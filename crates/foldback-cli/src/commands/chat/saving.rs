@@ -48,10 +48,10 @@ mod tests {
             let conversation = &session.conversations()[0];
             let of_file = crate::scene::recorded(conversation);
             let counted = of_file.iter().map(Arc::clone).collect::<Transcript>();
-            let history = crate::scene::seen(conversation, &counted, crate::args::From::History);
+            let history = crate::scene::seen(conversation, &counted, crate::args::Extent::History);
             let parts = |item: &Arc<Item>| item.parts.clone();
             assert!(history.items().map(parts).eq(transcript.items().map(parts)));
-            let seen = crate::scene::seen(conversation, &counted, crate::args::From::View);
+            let seen = crate::scene::seen(conversation, &counted, crate::args::Extent::View);
             assert!(seen.items().map(parts).eq(view.items().map(parts)));
         }
     }

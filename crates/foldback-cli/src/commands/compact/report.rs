@@ -5,7 +5,7 @@ use serde::Serialize;
 
 use super::{Done, Failed, Folded};
 use crate::aim::WINDOW_DEFAULT;
-use crate::args::{Compact, From, Shared};
+use crate::args::{Compact, Extent, Shared};
 use crate::input::Opened;
 use crate::places::Places;
 use crate::summarizer::Account;
@@ -24,7 +24,7 @@ pub(super) struct Report {
     pub(super) format: &'static str,
     pub(super) dialect: Option<&'static str>,
     pub(super) counter: String,
-    pub(super) from: From,
+    pub(super) from: Extent,
     pub(super) policy: String,
     /// What the policy aims for; none where it does not aim at a size.
     pub(super) target: Option<u64>,

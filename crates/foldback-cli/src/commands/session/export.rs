@@ -9,7 +9,7 @@ use foldback_engine::session::{CompactionConfig, StoredSession};
 use foldback_formats::{Format, Sent, Session, native_file, write};
 
 use super::counting_session;
-use crate::args::{From, Shared};
+use crate::args::{Extent, Shared};
 use crate::failure::Failure;
 
 /// The current loop as a file. In no other format than it came in, that is the file that it was imported
@@ -19,7 +19,7 @@ pub(super) async fn run(
     store: &Arc<dyn Store>,
     id: &str,
     format: Option<Format>,
-    from: From,
+    from: Extent,
 ) -> Result<Vec<u8>, Failure> {
     let session = counting_session(shared, store, id).await?;
     let view = session.view().await?;
@@ -28,10 +28,10 @@ pub(super) async fn run(
         return Ok(exported(original, &view).unwrap_or_else(|| native_file(&view)));
     };
     let items = match from {
-        From::View => session.context(&CompactionConfig::default(), Tokens(u64::MAX)).await?.items,
-        From::History => view.transcript().items().cloned().collect(),
+        Extent::View => session.context(&CompactionConfig::default(), Tokens(u64::MAX)).await?.items,
+        Extent::History => view.transcript().items().cloned().collect(),
     };
-    if format == Format::Native && from == From::View {
+    if format == Format::Native && from == Extent::View {
         return Ok(native_file(&view));
     }
     let written = write(format, &Sent::new(items), None);

@@ -300,7 +300,7 @@ fn what_is_folded_can_be_recalled_and_what_is_dropped_is_lost() {
     let transcript: Transcript = items.into_iter().collect();
     let (view, ledger) = (View::of(&transcript), Ledger::of(&transcript));
     let dropped = plan(&view, &KeepRecentStrategy::new(1), None).expect("no budget is needed");
-    let account = ledger.account_of(&dropped);
+    let account = ledger.account(&view, &dropped.apply_digest().view);
     assert_eq!(account.by_kind[&FactKind::Path], Losses { kept: 1, recoverable: 0, lost: 1 });
     assert!(account.lost().any(|fact| fact.kind == FactKind::Path && &*fact.text == "src/old.rs"));
     let strategy = SummarizeOlderStrategy::new(1).summary_tokens_max(Tokens(40));
@@ -334,7 +334,7 @@ fn a_digest_keeps_results_rules_and_errors_in_its_own_lines() {
     let strategy = SummarizeOlderStrategy::new(1).summary_tokens_max(Tokens(500));
     let planned = plan(&view, &strategy, None).expect("no budget is needed");
     let ledger = Ledger::of(&transcript);
-    let account = ledger.account_of(&planned);
+    let account = ledger.account(&view, &planned.apply_digest().view);
     for kind in [FactKind::Constraint, FactKind::Command, FactKind::TestResult, FactKind::Error] {
         let view = planned.apply_digest().view;
         let summary = text_of(&view.items().next().expect("a summary comes first").parts[0]).into_owned();

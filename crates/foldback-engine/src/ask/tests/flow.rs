@@ -1,7 +1,7 @@
 //! What a backend is asked, what is made of its answer, and how it is ended.
 
 use foldback_core::Overlay;
-use foldback_core::summary::{SummaryForm, WrittenFloor};
+use foldback_core::summary::{SummaryForm, WrittenSummary};
 
 use super::*;
 use crate::backend::SummaryStage;
@@ -16,7 +16,7 @@ async fn a_summary_names_its_handle_and_has_every_demand_and_no_secret() {
     )]);
     let run = run(&plan, &backend).await;
     let text = run.text().to_owned();
-    let written = WrittenFloor::parse(&text).expect("it begins with its header");
+    let written = WrittenSummary::parse(&text).expect("it begins with its header");
     assert_eq!(written.handle, plan.folds().next().unwrap().handle);
     assert_eq!(written.form, SummaryForm::Model);
     assert!(

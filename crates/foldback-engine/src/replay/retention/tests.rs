@@ -56,7 +56,7 @@ fn a_bare_list_is_present_and_not_in_context() {
     let history = History::of(&items);
     let needs = Needs::at(&history, 2, 10);
     let total = |view: &str| {
-        let total = needs.recall(&arc(vec![Item::user("s", view)])).total();
+        let total = needs.retention(&arc(vec![Item::user("s", view)])).total();
         (total.needed, total.present, total.in_context)
     };
     assert_eq!(total("nothing"), (4, 0, 0));
@@ -83,7 +83,7 @@ fn characters_are_counted_and_not_bytes() {
     let needs = Needs::at(&history, 1, 10);
     let in_context = |characters: usize| {
         let view: String = line.chars().take(characters).collect();
-        needs.recall(&arc(vec![Item::user("s", view)])).total().in_context
+        needs.retention(&arc(vec![Item::user("s", view)])).total().in_context
     };
     assert_eq!((in_context(39), in_context(40)), (0, 1));
 }
@@ -102,9 +102,9 @@ fn a_command_counts_where_it_was_run_before_and_is_run_again() {
     let history = History::of(&items);
     let needs = Needs::at(&history, 2, 10);
     assert_eq!(needed(&needs), [(FactKind::Command, "cargo test --lib")]);
-    let recall = needs.recall(&items[..1]);
+    let retention = needs.retention(&items[..1]);
     let tally = Tally { needed: 1, present: 1, in_context: 1 };
-    assert_eq!(recall.by_kind, BTreeMap::from([(FactKind::Command, tally)]));
+    assert_eq!(retention.by_kind, BTreeMap::from([(FactKind::Command, tally)]));
     let lost = needs.lost(&arc(vec![Item::user("u", "cargo test")]));
     assert_eq!(lost, [(FactKind::Command, "cargo test --lib")]);
 }
@@ -117,9 +117,9 @@ fn tool_inputs_are_compared_without_their_escapes() {
     let items = arc(vec![write("1", "let s = \"max_depth\";\nlet other_name = 1;"), said("2", "max_depth")]);
     let history = History::of(&items);
     let needs = Needs::at(&history, 1, 10);
-    assert_eq!(needs.recall(&items[..1]).total(), Tally { needed: 1, present: 1, in_context: 1 });
+    assert_eq!(needs.retention(&items[..1]).total(), Tally { needed: 1, present: 1, in_context: 1 });
     let quoted = arc(vec![Item::user("s", "let s = \"max_depth\";")]);
-    assert_eq!(needs.recall(&quoted).total().in_context, 1);
+    assert_eq!(needs.retention(&quoted).total().in_context, 1);
 }
 
 #[test]
@@ -130,8 +130,8 @@ fn where_nothing_was_needed_there_is_no_recall() {
         for cut in [0, 1, 99] {
             let needs = Needs::at(&history, cut, HORIZON_ITEMS);
             assert!(needs.is_empty());
-            let total = needs.recall(&items).total();
-            assert_eq!((total.recall(), total.in_context()), (None, None));
+            let total = needs.retention(&items).total();
+            assert_eq!((total.retention(), total.in_context()), (None, None));
         }
     }
 }

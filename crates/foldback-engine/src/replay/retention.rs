@@ -1,4 +1,4 @@
-//! Future-reference recall: what the agent had to remember, and what a view still tells it.
+//! Retention: what the agent had to remember, and what a view still tells it.
 //!
 //! At a cut, the facts are those that the agent itself writes after it (in its text and in what it
 //! gives to tools), that occurred before it, and that nothing after the cut told the agent again
@@ -47,7 +47,7 @@ pub struct Tally {
 
 impl Tally {
     /// The share that is present; none where nothing was needed.
-    pub fn recall(&self) -> Option<f64> {
+    pub fn retention(&self) -> Option<f64> {
         share(self.present, self.needed)
     }
 
@@ -69,12 +69,12 @@ fn share(part: usize, whole: usize) -> Option<f64> {
 
 /// What a view still holds, by kind of fact. Kinds that were not needed are not in it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Recall {
+pub struct Retention {
     /// By kind, in the order of reports.
     pub by_kind: BTreeMap<FactKind, Tally>,
 }
 
-impl Recall {
+impl Retention {
     /// All kinds together.
     pub fn total(&self) -> Tally {
         let mut total = Tally::default();
@@ -123,7 +123,7 @@ impl<'h> Needs<'h> {
         Self { facts, finder }
     }
 
-    /// Whether nothing had to be remembered, so that recall cannot be measured.
+    /// Whether nothing had to be remembered, so that retention cannot be measured.
     pub fn is_empty(&self) -> bool {
         self.facts.is_empty()
     }
@@ -134,15 +134,15 @@ impl<'h> Needs<'h> {
     }
 
     /// How much of it a view of these items holds.
-    pub fn recall<'i>(&self, view: impl IntoIterator<Item = &'i Arc<Item>>) -> Recall {
-        let mut recall = Recall::default();
+    pub fn retention<'i>(&self, view: impl IntoIterator<Item = &'i Arc<Item>>) -> Retention {
+        let mut retention = Retention::default();
         for (fact, state) in self.facts.iter().zip(self.states(&view_text(view))) {
-            let tally = recall.by_kind.entry(fact.kind).or_default();
+            let tally = retention.by_kind.entry(fact.kind).or_default();
             tally.needed += 1;
             tally.present += usize::from(state != State::Absent);
             tally.in_context += usize::from(state == State::InContext);
         }
-        recall
+        retention
     }
 
     /// The facts that a view of these items no longer holds.

@@ -147,7 +147,7 @@ async fn run_custom(
         result = result.followed_by(run_pure(rest, &request, context, Extent::Whole).await?);
     }
     let view = result.transcript;
-    result.transcript = off_task(tokens, move || signature.under(view, known)).await;
+    result.transcript = off_task(tokens, move || signature.under(&view, known)).await;
     Ok(result)
 }
 
@@ -186,7 +186,7 @@ struct Signature {
 
 impl Signature {
     /// The view with this under every block after the first `known` ones that does not say it.
-    fn under(&self, view: View, known: usize) -> View {
+    fn under(&self, view: &View, known: usize) -> View {
         let blocks = view.overlay().blocks();
         let mut overlay = Overlay::default();
         for (index, block) in blocks.iter().enumerate() {

@@ -222,7 +222,7 @@ impl Conversation {
     }
 
     /// Records that parts of visible items were replaced, and nothing hidden.
-    pub(crate) fn clear(&mut self, made: Made, cleared: Vec<Cleared>) {
+    pub(crate) fn clear(&mut self, made: &Made, cleared: Vec<Cleared>) {
         let reason = made.reason();
         let rewrite = |part: Cleared| {
             let item = &self.recorded.get(part.item_index)?.item;
@@ -238,7 +238,7 @@ impl Conversation {
             (part.part_index < item.parts.len()).then_some(Edit::Rewrite(rewrite))
         };
         let edits = cleared.into_iter().filter_map(rewrite).collect();
-        let block = self.imported(&made, edits, Vec::new());
+        let block = self.imported(made, edits, Vec::new());
         self.commit(made.place, made.tokens_before, self.in_force.len(), vec![block.into()]);
     }
 

@@ -41,6 +41,9 @@ pub(crate) struct SoundBlocks {
     reaches: HashMap<i64, i64>,
 }
 
+/// A block, and its splice where another is stored.
+pub(crate) type Looked = (CompactionBlock, Option<Vec<u8>>);
+
 impl SoundBlocks {
     /// Looks at the next block, in the order of their numbers: it can be read, stands on another, and its
     /// splice is what they come to. Answers the block and, where another is stored, its splice.
@@ -50,7 +53,7 @@ impl SoundBlocks {
         place: &str,
         (number, parent, reach): (i64, Option<i64>, i64),
         (data, stored): (&[u8], &[u8]),
-    ) -> Result<Option<(CompactionBlock, Option<Vec<u8>>)>, StoreError> {
+    ) -> Result<Option<Looked>, StoreError> {
         let block = match body::decode_block(data) {
             Ok(block) => block,
             Err(error) => {

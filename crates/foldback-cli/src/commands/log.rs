@@ -102,7 +102,7 @@ impl Entry {
 }
 
 /// Tells entries, the newest first.
-fn tell(shared: &Shared, name: &str, entries: Vec<Entry>) -> Result<(), Failure> {
+fn tell(shared: &Shared, name: &str, entries: &[Entry]) -> Result<(), Failure> {
     if shared.json {
         return entries.iter().rev().try_for_each(output::print_json);
     }
@@ -133,7 +133,7 @@ pub(crate) fn run(shared: &Shared, arguments: &Log) -> Result<Exit, Failure> {
                 entry.in_force = made.is_some_and(|made| in_force.contains(made));
                 entry
             });
-            tell(shared, &opened.path.display().to_string(), entries.collect())?;
+            tell(shared, &opened.path.display().to_string(), &entries.collect::<Vec<_>>())?;
         }
         Ok(Exit::Success)
     })
@@ -150,5 +150,5 @@ pub(crate) async fn of_session(shared: &Shared, store: &Arc<dyn Store>, id: &str
         at: Some(time(stored.stored_at)),
         ..Entry::of(stored.number.0, &stored.block)
     });
-    tell(shared, &id, entries.collect())
+    tell(shared, &id, &entries.collect::<Vec<_>>())
 }

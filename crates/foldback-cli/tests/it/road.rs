@@ -214,7 +214,7 @@ fn session_compact_takes_a_policy_a_target_and_a_model() {
     let told = json(&run(&[&asked[..], &["--policy", "goose", "--backend", &backend]].concat()));
     assert!(told["tokens_after"].as_u64().unwrap() <= 3_000, "{told}");
     assert_eq!(told["loops"], serde_json::json!(["talk-0", "talk-1"]));
-    let shown = text(&run(&["session", "export", "talk", "--store", &store, "--from", "view"]).stdout);
+    let shown = text(&run(&["session", "context", "talk", "--store", &store, "--json"]).stdout);
     assert_eq!(shown.matches("A parser was asked about.").count(), 2, "{shown}");
     let unknown = run(&["session", "compact", "talk", "--store", &store, "--policy", "gose"]);
     assert!(text(&unknown.stderr).contains("did you mean goose?"), "{}", text(&unknown.stderr));

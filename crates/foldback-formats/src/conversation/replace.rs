@@ -28,7 +28,7 @@ impl Conversation {
     /// none hides or puts in anything: what was said stays visible.
     pub(crate) fn replace(&mut self, made: Made, shown: impl IntoIterator<Item = Shown>) {
         if !self.may_look() {
-            return self.leave(made);
+            return self.leave(&made);
         }
         let positions = (0..).zip(&self.visible).map(|(position, &seen)| (seen, position)).collect();
         let mut front = Front { kept: Vec::new(), summary: None };
@@ -41,7 +41,7 @@ impl Conversation {
         for entry in behind.into_iter().chain(shown) {
             copy_count += usize::from(matches!(entry, Shown::Kept(_)));
             if self.copy_count + copy_count > COPY_COUNT_MAX {
-                return self.leave(made);
+                return self.leave(&made);
             }
             rest.push(entry);
         }
@@ -55,9 +55,9 @@ impl Conversation {
         self.left_at.is_none() && self.look_count <= LOOK_COUNT_MAX
     }
 
-    fn leave(&mut self, made: Made) {
+    fn leave(&mut self, made: &Made) {
         self.left_at.get_or_insert(made.place);
-        let block = self.imported(&made, Vec::new(), Vec::new());
+        let block = self.imported(made, Vec::new(), Vec::new());
         self.commit(made.place, made.tokens_before, self.in_force.len(), vec![block.into()]);
     }
 
@@ -128,7 +128,7 @@ impl Conversation {
     /// The transcript indices that something visible stands for: of a summary, those that it hides.
     fn stands_for(&self, seen: Seen) -> Vec<Range<usize>> {
         match seen {
-            Seen::Item(index) => vec![index..index + 1],
+            Seen::Item(index) => std::iter::once(index..index + 1).collect(),
             Seen::Summary(number) => {
                 let range = &self.summaries[number].range;
                 let folds = self.in_force.iter().rev().flat_map(|block| block.folds());

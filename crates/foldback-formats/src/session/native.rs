@@ -220,7 +220,7 @@ mod tests {
         }
         let replacement = Some(Part::text("cleared"));
         let cleared = vec![Cleared { item_index: 1, part_index: 0, replacement }];
-        conversation.clear(Made::by("agent", place), cleared);
+        conversation.clear(&Made::by("agent", place), cleared);
         let summary = found_summary(Item::text("s", ItemKind::Context, "in short"), "agent", 1, Tokens(9));
         let shown = [Shown::Kept(Seen::Item(0)), Shown::New(summary), Shown::Kept(Seen::Item(2))];
         conversation.replace(Made::by("agent", place), shown);

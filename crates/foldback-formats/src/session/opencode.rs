@@ -369,7 +369,7 @@ impl Reader {
         if !cleared.is_empty() {
             let mut made = Made::by("opencode", Place::line(self.cleared_line.unwrap_or(1)));
             made.created_at = cleared_at.map(Timestamp);
-            self.conversation.clear(made, cleared);
+            self.conversation.clear(&made, cleared);
         }
     }
 }

@@ -273,6 +273,6 @@ impl<'b, S: FnMut(usize) -> Vec<Arc<Item>>> Builder<'b, S> {
         let mut made = Made::by(BY, self.place(index));
         made.created_at = self.lines[index].record.created_at;
         made.tokens_before = compact.tokens_before;
-        self.conversation.clear(made, cleared);
+        self.conversation.clear(&made, cleared);
     }
 }

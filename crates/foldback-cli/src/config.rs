@@ -14,7 +14,7 @@ use toml::Spanned;
 
 use crate::args::chat::{Backend, Chat};
 use crate::args::lab::{Eval, Explain, Replay};
-use crate::args::sessions::SessionCompact;
+use crate::args::sessions::HowToCompact;
 use crate::args::{Aim, Compact, CounterName, Shared};
 use crate::backend::Spec;
 use crate::failure::Failure;
@@ -97,6 +97,7 @@ struct CompactConfig {
     backend_window: Option<Tokens>,
     #[serde(deserialize_with = "backend_timeout")]
     backend_timeout: Option<Duration>,
+    backend_candidates: Option<u8>,
 }
 
 impl CompactConfig {
@@ -110,6 +111,7 @@ impl CompactConfig {
                 backend_key_env: flags.backend_key_env.or_else(|| self.backend_key_env.clone()),
                 backend_window: flags.backend_window.or(self.backend_window),
                 backend_timeout: flags.backend_timeout.or(self.backend_timeout),
+                backend_candidates: flags.backend_candidates.or(self.backend_candidates),
             });
         };
         Ok(Backend { backend: Some(backend), ..flags })
@@ -210,9 +212,9 @@ impl Config {
     }
 
     /// As [`under`](Self::under), for `session compact`.
-    pub(crate) fn session_under(&self, compact: SessionCompact) -> Result<SessionCompact, Failure> {
+    pub(crate) fn session_under(&self, compact: HowToCompact) -> Result<HowToCompact, Failure> {
         let (aim, backend) = (self.aim_under(compact.aim)?, self.compact.backend_under(compact.backend)?);
-        Ok(SessionCompact { aim, backend, ..compact })
+        Ok(HowToCompact { aim, backend, ..compact })
     }
 
     fn aim_under(&self, flags: Aim) -> Result<Aim, Failure> {

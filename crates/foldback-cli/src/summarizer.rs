@@ -2,7 +2,6 @@
 //! person is told.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
 use async_trait::async_trait;
 use foldback_core::{Prices, Strategy, Tokens, Usage};
@@ -22,9 +21,6 @@ use crate::terminal::{self, FAINT, say, styled};
 
 /// Failures of the model that are told for one conversation; the rest are more of the same.
 const FAILURES_TOLD_MAX: usize = 3;
-
-/// How many attempts' time a whole compaction may take.
-const DEADLINE_FACTOR: u32 = 3;
 
 /// A model that writes summaries, and what it has said so far.
 pub(crate) struct Summarizer {
@@ -66,7 +62,7 @@ impl Summarizer {
         let backend = served.backend("--backend", &reach)?;
         let notes = Notes { is_shown: !shared.quiet && terminal::stderr_is_terminal(), ..Notes::default() };
         let backend = Metered { backend, notes: notes.clone() }.into();
-        Ok(Some(Self { backend, notes, limits: limits(flags.backend_timeout) }))
+        Ok(Some(Self { backend, notes, limits: flags.limits() }))
     }
 
     /// What a compaction with this model is given.
@@ -90,12 +86,6 @@ impl Summarizer {
     pub(crate) fn account(&self) -> Account {
         self.notes.account().clone()
     }
-}
-
-fn limits(timeout: Option<Duration>) -> SummaryLimits {
-    let limits = SummaryLimits::default();
-    let Some(timeout) = timeout else { return limits };
-    SummaryLimits { timeout, deadline: timeout.saturating_mul(DEADLINE_FACTOR), ..limits }
 }
 
 impl Account {

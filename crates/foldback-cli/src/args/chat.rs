@@ -5,10 +5,17 @@ use std::time::Duration;
 
 use clap::Args;
 use foldback_core::Tokens;
+use foldback_engine::SummaryLimits;
 
 use crate::backend::{Spec, seconds, spec};
 use crate::config::Origin;
 use crate::values::tokens;
+
+/// How many attempts' time a whole compaction may take.
+const DEADLINE_FACTOR: u32 = 3;
+
+/// Summaries that may be asked for at once.
+const CANDIDATES_MAX: i64 = 4;
 
 /// Who writes summaries.
 #[derive(Clone, Debug, Default, Args)]
@@ -30,6 +37,21 @@ pub(crate) struct Backend {
     /// How long one summary may take, in seconds [default: 60]
     #[arg(long, value_name = "SECONDS", value_parser = seconds, allow_negative_numbers = true)]
     pub(crate) backend_timeout: Option<Duration>,
+    /// Ask the model for so many summaries at once and take the one that tells most [default: 1]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=CANDIDATES_MAX))]
+    pub(crate) backend_candidates: Option<u8>,
+}
+
+impl Backend {
+    /// How summaries are asked for.
+    pub(crate) fn limits(&self) -> SummaryLimits {
+        let mut limits = SummaryLimits::default();
+        if let Some(timeout) = self.backend_timeout {
+            (limits.timeout, limits.deadline) = (timeout, timeout.saturating_mul(DEADLINE_FACTOR));
+        }
+        limits.candidates = self.backend_candidates.map_or(limits.candidates, usize::from);
+        limits
+    }
 }
 
 /// What `chat` understands; the model is `--model`.
@@ -53,6 +75,9 @@ pub(crate) struct Chat {
     /// Let file tools leave the working folder
     #[arg(long)]
     pub(crate) allow_outside: bool,
+    /// Prepare compactions before they are due, so that nobody waits for the model
+    #[arg(long)]
+    pub(crate) background: bool,
     /// Give the model no tools
     #[arg(long)]
     pub(crate) no_tools: bool,

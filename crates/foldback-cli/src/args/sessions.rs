@@ -66,6 +66,8 @@ pub(crate) enum SessionCommand {
     /// Without a policy, a target and a backend, older loops become summaries and the newest one keeps its
     /// first and recent turns. With one of them, every loop is compacted as `foldback compact` would do it.
     Compact(SessionCompact),
+    /// Do the compactions that `compact --later` left, in this process
+    Work(HowToCompact),
     /// Go on from an earlier place in a branch of its own
     Fork {
         /// The session
@@ -127,6 +129,16 @@ pub(crate) struct SessionCompact {
     /// The session
     #[arg(value_name = "ID")]
     pub(crate) id: String,
+    /// Leave it to the next `foldback session work`, which says how
+    #[arg(long)]
+    pub(crate) later: bool,
+    #[command(flatten)]
+    pub(crate) how: HowToCompact,
+}
+
+/// How sessions of the store are compacted.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct HowToCompact {
     #[command(flatten)]
     pub(crate) aim: Aim,
     /// Keep to the rules of this provider [default: those that all share]

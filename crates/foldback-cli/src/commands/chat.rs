@@ -11,7 +11,7 @@ use std::io::{BufRead, IsTerminal};
 use std::sync::Arc;
 use std::thread;
 
-use foldback_core::{Budget, Model, Policy, Room, Text, TokenCounter, Tokens};
+use foldback_core::{Budget, Level, Model, Policy, Room, Text, TokenCounter, Tokens};
 use foldback_engine::{DigestBackend, GuardedBackend, StrategyCompactor};
 use foldback_loop::{
     Agent, AgentBuilder, AgentBuilderCompactorExt, AgentLimits, AgentSession, RecallTool, Tool,
@@ -33,6 +33,9 @@ use crate::{counting, policy, terminal};
 
 /// The window where neither the command line nor the model's name says it.
 const WINDOW_DEFAULT: Tokens = Tokens(32_000);
+
+/// How much of the level that compacts must be reached for the next compaction to be prepared.
+const BACKGROUND_PERCENT: u64 = 80;
 
 /// The part of a window that is kept for an answer, and its bounds.
 const ANSWER_DIVISOR: u64 = 8;
@@ -121,10 +124,16 @@ impl<'a> Setup<'a> {
         let (builder, overhead) = self.with_tools(Agent::builder(), consent)?;
         let room = Room::new(self.window).output_max(answer).overhead(overhead);
         let budget = self.budget(room)?;
-        let compactor = StrategyCompactor::builder()
+        let mut compactor = StrategyCompactor::builder()
             .policy(&self.policy, room)
             .backend(self.summarizer(timeout)?)
-            .observer(screen.clone())
+            .limits(self.arguments.backend.limits())
+            .observer(screen.clone());
+        if self.arguments.background {
+            let soft = Tokens(budget.trigger().0 * BACKGROUND_PERCENT / 100);
+            compactor = compactor.background(Level::Tokens(soft));
+        }
+        let compactor = compactor
             .build()
             .map_err(|error| Failure::usage(error.to_string(), "choose another --policy"))?;
         let limits = AgentLimits { answer_tokens_max: Some(answer), ..AgentLimits::default() };

@@ -1,18 +1,18 @@
 //! `foldback session`: sessions in the store, their versions and branches.
 
+mod compact;
 mod export;
 pub(crate) mod import;
 
 use std::sync::Arc;
 
-use foldback_core::{Item, LoopId, Metadata, Model, Repair, Room, SessionId, Transcript};
+use foldback_core::{Item, LoopId, Metadata, Repair, SessionId, Transcript};
+use foldback_engine::Store;
 use foldback_engine::session::{CompactionConfig, SessionContext, StoredSession};
 use foldback_engine::store::{LoopInfo, Origin, Page, SessionInfo};
-use foldback_engine::{CompactionContext, Store, StrategyCompactor};
 use foldback_formats::{Format, Sent, write};
 use serde::Serialize;
 
-use crate::aim::WINDOW_DEFAULT;
 use crate::args::Shared;
 use crate::args::sessions::{SessionArgs, SessionCommand, SessionCompact};
 use crate::commands::log;
@@ -21,12 +21,15 @@ use crate::counting;
 use crate::failure::{Exit, Failure};
 use crate::output;
 use crate::store::{self, time};
-use crate::summarizer::Summarizer;
-use crate::terminal::{FAINT, STRONG, counted, note, number, styled};
+use crate::terminal::{FAINT, STRONG, counted, note, styled};
 
 pub(crate) fn run(config: &Config, shared: &Shared, arguments: SessionArgs) -> Result<Exit, Failure> {
     let command = match arguments.command {
-        SessionCommand::Compact(compact) => SessionCommand::Compact(config.session_under(compact)?),
+        SessionCommand::Compact(compact) => {
+            let how = config.session_under(compact.how)?;
+            SessionCommand::Compact(SessionCompact { how, ..compact })
+        }
+        SessionCommand::Work(how) => SessionCommand::Work(config.session_under(how)?),
         command => command,
     };
     store::block_on(async {
@@ -51,7 +54,11 @@ async fn dispatch(
             let context = session.context(&config, *window).await?;
             print_context(shared, &context, dialect.map(|dialect| dialect.as_str()))?;
         }
-        SessionCommand::Compact(arguments) => compact(shared, store, arguments).await?,
+        SessionCommand::Compact(arguments) if arguments.later => {
+            compact::later(shared, store, arguments).await?
+        }
+        SessionCommand::Compact(arguments) => compact::now(shared, store, arguments).await?,
+        SessionCommand::Work(how) => return compact::work(shared, store, how).await,
         SessionCommand::Fork { id, items, loop_id } => {
             let mut session = store::session(store, id).await?;
             let from = loop_id.as_deref().map_or_else(|| session.current().clone(), LoopId::from);
@@ -217,43 +224,4 @@ fn print_context(shared: &Shared, context: &SessionContext, dialect: Option<&str
     let mut transcript = Transcript::new(counting::counter(shared));
     transcript.extend(context.items.iter().cloned());
     output::print(&transcript.shape())
-}
-
-async fn compact(shared: &Shared, store: &Arc<dyn Store>, arguments: &SessionCompact) -> Result<(), Failure> {
-    let SessionCompact { id, aim, dialect, backend } = arguments;
-    let mut session = counting_session(shared, store, id).await?;
-    let config = CompactionConfig { dialect: *dialect, ..CompactionConfig::default() };
-    let summarizer = Summarizer::new(shared, backend)?;
-    let is_plain = aim.policy.is_none() && aim.target.is_none() && summarizer.is_none();
-    let done = match is_plain {
-        true => session.compact(&config, aim.window.unwrap_or(WINDOW_DEFAULT)).await?,
-        false => {
-            let policy = aim.policy()?;
-            let budget = aim.budget(&policy, shared.model.as_deref().and_then(Model::named))?;
-            let context = summarizer.as_ref().map_or_else(CompactionContext::default, Summarizer::context);
-            let compactor = StrategyCompactor::builder()
-                .policy(&policy, Room::new(budget.window()))
-                .budget(budget)
-                .limits(context.limits)
-                .build()
-                .map_err(|error| Failure::usage(error.to_string(), "look at the policy"))?;
-            let done = session.compact_loops_with(&compactor, &config, budget, &context).await?;
-            if let Some(summarizer) = &summarizer {
-                summarizer.account().warn(id);
-            }
-            done
-        }
-    };
-    if shared.json {
-        return output::print_json(&serde_json::json!({
-            "session": id,
-            "tokens_before": done.tokens_before,
-            "tokens_after": done.tokens_after,
-            "loops": done.loops.iter().map(|each| &each.loop_id).collect::<Vec<_>>(),
-        }));
-    }
-    output::print(&match done.loops.is_empty() {
-        true => format!("{} has nothing to compact: {} tokens\n", id, number(done.tokens_before.0)),
-        false => format!("{} → {} tokens\n", number(done.tokens_before.0), number(done.tokens_after.0)),
-    })
 }

@@ -56,6 +56,21 @@ fn a_model_writes_the_summary_and_the_report_says_what_it_took() {
 }
 
 #[test]
+fn of_several_summaries_one_is_taken_and_all_are_accounted_for() {
+    let (url, requests) = summarizing();
+    let backend = format!("openai:{url}/v1#some-model");
+    let asked = ["compact", SESSION, "--target", "3000", "--dry-run", "--json"];
+    let digest = json(&run(&asked));
+    let folder = folder();
+    let out = at(&folder, "out.jsonl");
+    let flags = ["--backend", &backend, "--backend-candidates", "3", "-o", &out];
+    let report = json(&run(&[&["compact", SESSION, "--target", "3000", "--json"][..], &flags].concat()));
+    assert_eq!(report["conversations"][0]["backend"]["usage"]["calls"], 3, "{report}");
+    assert_eq!(requests.lock().unwrap().len(), 3);
+    assert_eq!(digest["conversations"][0]["tokens_before"], report["conversations"][0]["tokens_before"]);
+}
+
+#[test]
 fn a_model_that_fails_is_a_warning_and_the_digest_writes_the_summary() {
     let url = Server::apart(|request| {
         let sent = request.header("authorization").unwrap_or_default();

@@ -163,6 +163,19 @@ fn window_policy_and_backend_of_a_chat_come_from_the_configuration_file() {
 }
 
 #[test]
+fn a_chat_prepares_its_compactions_before_they_are_due() {
+    let url = Server::apart(move |request: &Request| Spoken::Chat.answer(request, &Said::Text("all right")));
+    let (folder, model) = (folder(), format!("openai:{url}/v1#m"));
+    let arguments =
+        ["--model", &model, "--window", "5k", "--no-tools", "--background", "--backend", "digest"];
+    let (events, exit) = chat(&folder, &arguments, &long_lines(TURNS));
+    assert_eq!(exit, 0, "{events:?}");
+    assert_eq!(of(&events, "answer").len(), TURNS);
+    assert!(!of(&events, "compacted").is_empty(), "{events:?}");
+    assert!(of(&events, "context").iter().all(|context| context["tokens"].as_u64().unwrap() <= 5_000));
+}
+
+#[test]
 fn a_policy_in_the_configuration_file_that_there_is_not_is_named_with_the_file() {
     let folder = folder();
     let config = "model = \"openai:http://127.0.0.1:9/v1#m\"\n[compact]\npolicy = \"nonsense\"\n";

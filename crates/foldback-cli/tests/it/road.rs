@@ -219,3 +219,16 @@ fn session_compact_takes_a_policy_a_target_and_a_model() {
     let unknown = run(&["session", "compact", "talk", "--store", &store, "--policy", "gose"]);
     assert!(text(&unknown.stderr).contains("did you mean goose?"), "{}", text(&unknown.stderr));
 }
+
+#[test]
+fn a_compaction_that_was_left_is_done_by_a_worker_once() {
+    let folder = folder();
+    stored(&folder, async |store| drop(two_loops(store).await));
+    let store = at(&folder, "sessions.db");
+    let later = json(&run(&["session", "compact", "talk", "--later", "--store", &store, "--json"]));
+    assert_eq!(later["waits"], true);
+    let work = ["session", "work", "--store", &store, "--target", "3000", "--json"];
+    let done = json(&run(&work));
+    assert!(done["tokens_after"].as_u64().unwrap() <= 3_000, "{done}");
+    assert_eq!(text(&run(&work).stdout), "", "nothing is left");
+}

@@ -7,7 +7,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use foldback_core::edit::{Edit, Fold};
+use foldback_core::edit::Edit;
 use foldback_core::{CompactionBlock, Item, ItemId, Text, Tokens, View};
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::RawValue;
@@ -150,28 +150,14 @@ impl Place {
 
 /// Whether a block could have been made for so many items.
 fn fits(block: &CompactionBlock, item_count: usize, part_count: impl Fn(usize) -> usize) -> bool {
-    let is_inside = |range: &Range<usize>| range.start < range.end && range.end <= item_count;
-    let edit_fits = |edit: &Edit| match edit {
-        Edit::Drop(drop) => is_inside(&drop.range),
-        Edit::Rewrite(rewrite) => {
-            rewrite.item_index < item_count && rewrite.part_index < part_count(rewrite.item_index)
-        }
-        Edit::Fold(fold) => is_inside(&fold.range) && fold.anchor < item_count && holes_fit(fold),
+    let part_is_there = |edit: &Edit| match edit {
+        Edit::Rewrite(rewrite) => rewrite.part_index < part_count(rewrite.item_index),
+        Edit::Drop(_) | Edit::Fold(_) => true,
     };
-    let fold_count = block.edits.iter().filter(|edit| matches!(edit, Edit::Fold(_))).count();
-    let copies_fit = block.copies.as_ref().is_none_or(|copies| copies.is_empty() || is_inside(copies));
+    let is_inside = |copies: &Range<usize>| copies.is_empty() || copies.end <= item_count;
     block.item_count <= item_count
-        && copies_fit
-        && fold_count == block.summaries.len()
-        && block.edits.iter().all(edit_fits)
+        && block.copies.as_ref().is_none_or(is_inside)
+        && block.check(item_count).is_ok()
+        && block.edits.iter().all(part_is_there)
         && block.summaries.iter().flatten().all(is_summary)
-}
-
-fn holes_fit(fold: &Fold) -> bool {
-    let mut free_from = fold.range.start + 1;
-    fold.holes.iter().all(|hole| {
-        let fits = hole.start >= free_from && hole.start < hole.end && hole.end < fold.range.end;
-        free_from = hole.end;
-        fits
-    })
 }

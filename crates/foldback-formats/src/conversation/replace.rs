@@ -26,9 +26,9 @@ impl Conversation {
     ///
     /// From the first compaction on that goes beyond what is followed ([`left_at`](Self::left_at)),
     /// none hides or puts in anything: what was said stays visible.
-    pub(crate) fn replace(&mut self, made: Made, shown: impl IntoIterator<Item = Shown>) {
+    pub(crate) fn replace(&mut self, made: &Made, shown: impl IntoIterator<Item = Shown>) {
         if !self.may_look() {
-            return self.leave(&made);
+            return self.leave(made);
         }
         let positions = (0..).zip(&self.visible).map(|(position, &seen)| (seen, position)).collect();
         let mut front = Front { kept: Vec::new(), summary: None };
@@ -41,12 +41,12 @@ impl Conversation {
         for entry in behind.into_iter().chain(shown) {
             copy_count += usize::from(matches!(entry, Shown::Kept(_)));
             if self.copy_count + copy_count > COPY_COUNT_MAX {
-                return self.leave(&made);
+                return self.leave(made);
             }
             rest.push(entry);
         }
         self.copy_count += copy_count;
-        self.commit_front(&made, front, rest);
+        self.commit_front(made, front, rest);
     }
 
     /// Counts what is looked at for a compaction, and says whether that is still within bounds.

@@ -22,7 +22,7 @@ fn shown(conversation: &Conversation, items: &[Arc<Item>]) -> Vec<Shown> {
 /// A view of a conversation that shows these items.
 pub(crate) fn view_of(conversation: &Conversation, items: &[Arc<Item>]) -> View {
     let mut changed = conversation.clone();
-    changed.replace(Made::by("foldback", Place::default()), shown(conversation, items));
+    changed.replace(&Made::by("foldback", Place::default()), shown(conversation, items));
     changed.view_of(&changed.transcript(Arc::new(EstimatingCounter), None))
 }
 

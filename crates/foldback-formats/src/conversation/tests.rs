@@ -43,7 +43,7 @@ fn view(conversation: &Conversation) -> View {
 #[test]
 fn a_summary_becomes_a_fold_of_what_it_hides() {
     let mut conversation = said(5);
-    conversation.replace(made(6), [kept(0), Shown::New(summary("s")), kept(3), kept(4)]);
+    conversation.replace(&made(6), [kept(0), Shown::New(summary("s")), kept(3), kept(4)]);
     let seen = view(&conversation);
     assert_eq!(names(&seen), ["m0", "s", "m3", "m4"]);
     let block = &seen.overlay().blocks()[0];
@@ -59,9 +59,9 @@ fn a_summary_becomes_a_fold_of_what_it_hides() {
 #[test]
 fn a_later_summary_takes_in_an_earlier_one() {
     let mut conversation = said(4);
-    conversation.replace(made(5), [Shown::New(summary("s1")), kept(2), kept(3)]);
+    conversation.replace(&made(5), [Shown::New(summary("s1")), kept(2), kept(3)]);
     conversation.push(Item::user("m4", "word"), Place::line(6));
-    conversation.replace(made(7), [Shown::New(summary("s2")), kept(4)]);
+    conversation.replace(&made(7), [Shown::New(summary("s2")), kept(4)]);
     let seen = view(&conversation);
     assert_eq!(names(&seen), ["s2", "m4"]);
     let (before, _) = seen.undo().unwrap();
@@ -73,11 +73,11 @@ fn a_later_summary_takes_in_an_earlier_one() {
 #[test]
 fn a_summary_may_stand_behind_what_stays_and_among_earlier_ones() {
     let mut conversation = said(6);
-    conversation.replace(made(7), [kept(1), kept(3), Shown::New(summary("s1"))]);
+    conversation.replace(&made(7), [kept(1), kept(3), Shown::New(summary("s1"))]);
     assert_eq!(names(&view(&conversation)), ["m1", "m3", "s1"]);
     let s1 = conversation.visible()[2];
     conversation.push(Item::user("m6", "word"), Place::line(8));
-    conversation.replace(made(9), [kept(1), Shown::Kept(s1), Shown::New(summary("s2")), kept(6)]);
+    conversation.replace(&made(9), [kept(1), Shown::Kept(s1), Shown::New(summary("s2")), kept(6)]);
     assert_eq!(names(&view(&conversation)), ["m1", "s1", "s2", "m6"]);
 }
 
@@ -85,7 +85,7 @@ fn a_summary_may_stand_behind_what_stays_and_among_earlier_ones() {
 fn items_in_another_form_are_recorded_for_the_compaction_only() {
     let mut conversation = said(3);
     let shown = [kept(0), Shown::New(Item::user("m1", "in short")), kept(2), Shown::New(summary("s"))];
-    conversation.replace(made(4), shown);
+    conversation.replace(&made(4), shown);
     let seen = view(&conversation);
     assert_eq!(names(&seen), ["m0", "m1", "m2", "s"]);
     assert_eq!(conversation.history().count(), 3);
@@ -97,11 +97,11 @@ fn items_in_another_form_are_recorded_for_the_compaction_only() {
 #[test]
 fn a_summary_of_what_the_file_does_not_have_is_part_of_the_history() {
     let mut conversation = Conversation::new();
-    conversation.replace(made(1), [Shown::New(summary("s"))]);
+    conversation.replace(&made(1), [Shown::New(summary("s"))]);
     conversation.push(Item::user("u", "go on"), Place::line(2));
     assert_eq!(names(&conversation.history_of(&counted(&conversation))), ["s", "u"]);
     let mut copied = said(2);
-    copied.replace(made(3), [Shown::New(summary("s")), kept(0), kept(1)]);
+    copied.replace(&made(3), [Shown::New(summary("s")), kept(0), kept(1)]);
     assert_eq!(names(&view(&copied)), ["s", "m0", "m1"]);
     assert_eq!(names(&copied.history_of(&counted(&copied))), ["m0", "m1"], "copies are not there twice");
 }
@@ -109,7 +109,7 @@ fn a_summary_of_what_the_file_does_not_have_is_part_of_the_history() {
 #[test]
 fn what_was_undone_can_be_redone_until_something_else_is_compacted() {
     let mut conversation = said(3);
-    conversation.replace(made(4), [Shown::New(summary("s")), kept(2)]);
+    conversation.replace(&made(4), [Shown::New(summary("s")), kept(2)]);
     let in_force = conversation.in_force.clone();
     conversation.commit(Place::line(5), None, 0, Vec::new());
     assert_eq!(names(&view(&conversation)), ["m0", "m1", "m2"]);
@@ -127,7 +127,7 @@ fn compactions_that_ask_for_too_many_copies_are_not_followed() {
     for number in 0..5_000 {
         let changed = Item::user(format!("c{number}"), "so far");
         let shown = std::iter::once(Shown::New(changed)).chain((0..5_000).map(kept));
-        conversation.replace(made(7), shown);
+        conversation.replace(&made(7), shown);
     }
     assert_eq!(conversation.left_at(), Some(Place::line(7)));
     assert!(conversation.len() <= 5_000 + COPY_COUNT_MAX + COPY_COUNT_MAX / 5_000);
@@ -138,6 +138,6 @@ fn compactions_that_ask_for_too_many_copies_are_not_followed() {
 #[test]
 fn one_compaction_that_shows_everything_many_times_is_not_followed() {
     let mut conversation = said(10_000);
-    conversation.replace(made(7), (0..10_000).flat_map(|_| (0..10_000).map(kept)));
+    conversation.replace(&made(7), (0..10_000).flat_map(|_| (0..10_000).map(kept)));
     assert_eq!((conversation.len(), view(&conversation).len()), (10_000, 10_000));
 }

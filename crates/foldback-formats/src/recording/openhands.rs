@@ -401,7 +401,7 @@ impl Reader {
         }
         let mut made = Made::by(BY, place);
         made.created_at = timestamp.and_then(time);
-        self.conversation.replace(made, shown);
+        self.conversation.replace(&made, shown);
         self.follow(&from);
     }
 

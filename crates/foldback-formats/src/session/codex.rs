@@ -127,7 +127,7 @@ impl<'a> Rollout<'a> {
                 let mut by = Made::by(BY, Place::line(line));
                 by.created_at = created_at;
                 by.tokens_before = Some(self.context_tokens).filter(|tokens| *tokens > Tokens::ZERO);
-                self.replace(by, made);
+                self.replace(&by, made);
             }
             Content::Session(_) | Content::Other => {}
         }
@@ -155,7 +155,7 @@ impl<'a> Rollout<'a> {
         }
     }
 
-    fn replace(&mut self, by: Made, made: Compacted<'a>) {
+    fn replace(&mut self, by: &Made, made: Compacted<'a>) {
         let Compacted { message, replacement, foldback } = made;
         if !message.is_empty() {
             self.messages.truncate(MESSAGE_COUNT_MAX - 1);

@@ -218,12 +218,12 @@ impl Talk {
             item.created_at = made.created_at;
             Shown::New(item)
         });
-        self.conversation.replace(made, shown);
+        self.conversation.replace(&made, shown);
     }
 
     fn settle(&mut self) {
         if let Some(Pending { made, shown, is_taken: false, .. }) = self.pending.take() {
-            self.conversation.replace(made, shown);
+            self.conversation.replace(&made, shown);
         }
     }
 

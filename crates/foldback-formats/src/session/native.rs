@@ -223,9 +223,9 @@ mod tests {
         conversation.clear(&Made::by("agent", place), cleared);
         let summary = found_summary(Item::text("s", ItemKind::Context, "in short"), "agent", 1, Tokens(9));
         let shown = [Shown::Kept(Seen::Item(0)), Shown::New(summary), Shown::Kept(Seen::Item(2))];
-        conversation.replace(Made::by("agent", place), shown);
+        conversation.replace(&Made::by("agent", place), shown);
         let changed = [Shown::New(Item::user("a2", "a, in short")), Shown::Kept(Seen::Item(2))];
-        conversation.replace(Made::by("agent", place), changed);
+        conversation.replace(&Made::by("agent", place), changed);
         conversation.push(Item::user("d", "d"), place);
         let file = write_compacted(None, &[(&conversation, None)]);
         let session = Session::read_as(Format::Native, file).unwrap();

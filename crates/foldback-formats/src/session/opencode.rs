@@ -340,7 +340,7 @@ impl Reader {
                 shown.push(Shown::New(item));
             }
         }
-        self.conversation.replace(made, shown);
+        self.conversation.replace(&made, shown);
         // What is shown is what is visible now, one for one.
         let visible = self.conversation.visible();
         let placed = copies.into_iter().map(|(id, at)| (id, visible.get(at).unwrap_or_default().to_vec()));

@@ -218,7 +218,7 @@ impl<'b, S: FnMut(usize) -> Vec<Arc<Item>>> Builder<'b, S> {
         let mut made = Made::by(by, place);
         made.created_at = self.lines[index].record.created_at;
         made.tokens_before = compact.tokens_before;
-        self.conversation.replace(made, shown);
+        self.conversation.replace(&made, shown);
         self.end(index, put_in);
     }
 

@@ -264,7 +264,7 @@ fn circles_and_odd_records_are_survived() {
 
 /// What the model sees and what was said, when a compaction to `items` was added and read again.
 fn compacted_again(session: &Session, items: &[Arc<Item>]) -> (Vec<String>, Vec<String>) {
-    let written = compacted(&session, &session.conversations()[0], items);
+    let written = compacted(session, &session.conversations()[0], items);
     let again = Session::read(written.to_bytes()).unwrap();
     let main = &again.conversations()[0];
     (texts(&view(main)), texts(&history(main)))

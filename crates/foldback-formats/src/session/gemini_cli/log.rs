@@ -229,7 +229,7 @@ impl Replay {
         if !is_unchanged {
             let mut made = Made::by(content::BY, place);
             made.created_at = at.and_then(rfc3339::parse);
-            self.conversation.replace(made, shown);
+            self.conversation.replace(&made, shown);
         }
         let mut visible = self.conversation.visible().iter().copied();
         let taken = |(id, count): (Option<String>, usize)| (id, visible.by_ref().take(count).collect());
@@ -243,7 +243,7 @@ impl Replay {
         self.seen.truncate(at);
         let kept: Vec<Shown> =
             self.seen.iter().flat_map(|(_, seen)| seen).map(|&seen| Shown::Kept(seen)).collect();
-        self.conversation.replace(Made::by("gemini-cli rewind", place), kept);
+        self.conversation.replace(&Made::by("gemini-cli rewind", place), kept);
     }
 }
 

@@ -125,7 +125,7 @@ pub(super) fn conversation_along(path: &[&Node<'_>]) -> Conversation {
                 made.created_at = node.entry.timestamp;
                 made.tokens_before = entry.tokens_before;
                 let copies = copies_start..shown.len();
-                conversation.replace(made, shown);
+                conversation.replace(&made, shown);
                 // What is shown is what is visible now, one for one.
                 items.extend(copies.map(|position| conversation.visible().get(position).copied()));
             }

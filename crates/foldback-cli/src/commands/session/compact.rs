@@ -1,0 +1,125 @@
+//! `foldback session compact` and `work`: compactions of sessions in the store, now or by a worker.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use foldback_core::{CompactionReason, Model, Room, SessionId};
+use foldback_engine::session::{CompactionConfig, SessionCompaction};
+use foldback_engine::store::{Job, JobOutcome};
+use foldback_engine::{CompactionContext, Store, StrategyCompactor};
+
+use super::counting_session;
+use crate::aim::WINDOW_DEFAULT;
+use crate::args::Shared;
+use crate::args::sessions::{HowToCompact, SessionCompact};
+use crate::failure::{Exit, Failure};
+use crate::output;
+use crate::summarizer::Summarizer;
+use crate::terminal::number;
+
+/// How long a worker has a job for itself before another may take it.
+const LEASE: Duration = Duration::from_secs(600);
+
+/// Jobs that one call does; those that are left wait for the next.
+const JOBS_MAX: usize = 1_000;
+
+/// Compacts a session.
+pub(super) async fn now(
+    shared: &Shared,
+    store: &Arc<dyn Store>,
+    arguments: &SessionCompact,
+) -> Result<(), Failure> {
+    let done = compacted(shared, store, &arguments.id, &arguments.how).await?;
+    tell(shared, &arguments.id, &done)
+}
+
+/// Leaves a compaction to a worker.
+pub(super) async fn later(
+    shared: &Shared,
+    store: &Arc<dyn Store>,
+    arguments: &SessionCompact,
+) -> Result<(), Failure> {
+    let session = SessionId::from(arguments.id.as_str());
+    let loop_id = store.session(&session).await?.current_loop;
+    store.enqueue(&Job { session, loop_id, reason: CompactionReason::Manual }).await?;
+    match shared.json {
+        true => output::print_json(&serde_json::json!({ "session": arguments.id, "waits": true })),
+        false => output::print(&format!("{} waits for `foldback session work`\n", arguments.id)),
+    }
+}
+
+/// Does the compactions that wait, one after the other. A job that fails is tried again later.
+pub(super) async fn work(
+    shared: &Shared,
+    store: &Arc<dyn Store>,
+    how: &HowToCompact,
+) -> Result<Exit, Failure> {
+    let worker = format!("foldback-{}", std::process::id());
+    let mut failed = Vec::new();
+    for _ in 0..JOBS_MAX {
+        let Some(lease) = store.claim(&worker, LEASE).await? else { break };
+        let id = lease.job.session.to_string();
+        let outcome = match compacted(shared, store, &id, how).await {
+            Ok(done) => {
+                tell(shared, &id, &done)?;
+                JobOutcome::Done
+            }
+            Err(failure) => {
+                let why = failure.what();
+                failed.push(failure);
+                JobOutcome::Retry { why }
+            }
+        };
+        store.finish(&lease, &outcome).await?;
+        if !failed.is_empty() {
+            // What failed would be the next one again.
+            break;
+        }
+    }
+    failed.iter().for_each(Failure::report);
+    Ok(failed.first().map_or(Exit::Success, Failure::exit))
+}
+
+async fn compacted(
+    shared: &Shared,
+    store: &Arc<dyn Store>,
+    id: &str,
+    how: &HowToCompact,
+) -> Result<SessionCompaction, Failure> {
+    let HowToCompact { aim, dialect, backend } = how;
+    let mut session = counting_session(shared, store, id).await?;
+    let config = CompactionConfig { dialect: *dialect, ..CompactionConfig::default() };
+    let summarizer = Summarizer::new(shared, backend)?;
+    if aim.policy.is_none() && aim.target.is_none() && summarizer.is_none() {
+        return Ok(session.compact(&config, aim.window.unwrap_or(WINDOW_DEFAULT)).await?);
+    }
+    let policy = aim.policy()?;
+    let budget = aim.budget(&policy, shared.model.as_deref().and_then(Model::named))?;
+    let context = summarizer.as_ref().map_or_else(CompactionContext::default, Summarizer::context);
+    let compactor = StrategyCompactor::builder()
+        .policy(&policy, Room::new(budget.window()))
+        .budget(budget)
+        .limits(context.limits)
+        .build()
+        .map_err(|error| Failure::usage(error.to_string(), "look at the policy"))?;
+    let done = session.compact_loops_with(&compactor, &config, budget, &context).await?;
+    if let Some(summarizer) = &summarizer {
+        summarizer.account().warn(id);
+    }
+    Ok(done)
+}
+
+fn tell(shared: &Shared, id: &str, done: &SessionCompaction) -> Result<(), Failure> {
+    if shared.json {
+        return output::print_json(&serde_json::json!({
+            "session": id,
+            "tokens_before": done.tokens_before,
+            "tokens_after": done.tokens_after,
+            "loops": done.loops.iter().map(|each| &each.loop_id).collect::<Vec<_>>(),
+        }));
+    }
+    output::print(&match done.loops.is_empty() {
+        true => format!("{} has nothing to compact: {} tokens\n", id, number(done.tokens_before.0)),
+        false => format!("{} → {} tokens\n", number(done.tokens_before.0), number(done.tokens_after.0)),
+    })
+}

@@ -279,7 +279,7 @@ fn rewritten(item: &Item, rewrites: &[Rewrite]) -> Arc<Item> {
 }
 
 /// Sorts ranges and merges those that touch.
-fn unite(ranges: &mut Vec<Range<usize>>) {
+pub fn unite(ranges: &mut Vec<Range<usize>>) {
     ranges.sort_by_key(|range| range.start);
     ranges.dedup_by(|later, earlier| {
         let touches = later.start <= earlier.end;
@@ -291,7 +291,7 @@ fn unite(ranges: &mut Vec<Range<usize>>) {
 }
 
 /// Whether one of `ranges`, which are sorted and disjoint, holds an index.
-pub(crate) fn covers(ranges: &[Range<usize>], index: usize) -> bool {
+pub fn covers(ranges: &[Range<usize>], index: usize) -> bool {
     let candidate = ranges.partition_point(|range| range.end <= index);
     ranges.get(candidate).is_some_and(|range| range.contains(&index))
 }

@@ -14,6 +14,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use foldback_core::edit::{Drop, Edit};
+use foldback_core::splice::{covers, unite};
 use foldback_core::{
     BlockKind, CompactionBlock, Dialect, Handle, Item, ItemKind, Overlay, Part, Reason, Rewrite, Text,
     Timestamp, TokenCounter, Tokens, Transcript, TurnId, View,
@@ -469,21 +470,8 @@ fn is_summary(item: &Item) -> bool {
 
 /// Ranges in order, those that touch as one.
 fn united(mut ranges: Vec<Range<usize>>) -> Vec<Range<usize>> {
-    ranges.sort_by_key(|range| range.start);
-    let mut united: Vec<Range<usize>> = Vec::with_capacity(ranges.len());
-    for range in ranges {
-        match united.last_mut() {
-            Some(last) if range.start <= last.end => last.end = last.end.max(range.end),
-            _ => united.push(range),
-        }
-    }
-    united
-}
-
-/// Whether one of these ranges, which are in order, holds an index.
-fn covers(ranges: &[Range<usize>], index: usize) -> bool {
-    let candidate = ranges.partition_point(|range| range.end <= index);
-    ranges.get(candidate).is_some_and(|range| range.contains(&index))
+    unite(&mut ranges);
+    ranges
 }
 
 #[cfg(test)]

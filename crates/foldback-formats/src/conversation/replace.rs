@@ -240,15 +240,3 @@ fn name_after(items: &mut [Item], fold: &Fold) {
         }
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::super::covers;
-    use super::*;
-
-    #[test]
-    fn ranges_that_touch_are_one() {
-        assert_eq!(united(vec![4..5, 0..2, 2..3, 4..6]), [0..3, 4..6]);
-        assert!(covers(&[0..3, 4..6], 4) && !covers(&[0..3, 4..6], 3));
-    }
-}

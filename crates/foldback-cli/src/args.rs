@@ -80,6 +80,7 @@ pub(crate) enum Command {
     /// Take the newest compaction of a session off again
     ///
     /// Nothing is deleted: the file gets one more record, after which the model sees what it saw before.
+    /// Of a file with several conversations, the first is meant.
     Undo(Undo),
     /// Put the compaction back that was undone last
     Redo(Undo),

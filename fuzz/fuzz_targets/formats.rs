@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use foldback_core::{EstimatingCounter, Item, ItemKind, Part, TokenCounter, Transcript, View};
-use foldback_formats::{Conversation, Format, Sent, Session, WrittenAs, detect, write};
+use foldback_formats::{Conversation, Format, Sent, SessionFile, WrittenAs, detect, write};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|bytes: &[u8]| {
@@ -13,14 +13,14 @@ fuzz_target!(|bytes: &[u8]| {
         assert!(!error.to_string().is_empty() && !error.hint().is_empty());
     }
     for &format in Format::ALL {
-        match Session::read_as(format, bytes.to_vec()) {
+        match SessionFile::read_as(format, bytes.to_vec()) {
             Ok(session) => look_at(&session, bytes),
             Err(error) => assert!(!error.to_string().is_empty()),
         }
     }
 });
 
-fn look_at(session: &Session, bytes: &[u8]) {
+fn look_at(session: &SessionFile, bytes: &[u8]) {
     assert_eq!(session.bytes(), bytes);
     for problem in session.problems() {
         assert!(problem.line > 0 && !problem.to_string().is_empty());
@@ -42,13 +42,13 @@ fn look_at(session: &Session, bytes: &[u8]) {
 
 /// Keeps every second item, which is enough of a compaction for a writer. What was said is all
 /// there when the file is read again, and the model sees what was kept.
-fn write_back(session: &Session, conversation: &Conversation) {
+fn write_back(session: &SessionFile, conversation: &Conversation) {
     let view = conversation.view_of(&transcript(conversation));
     let hidden: Vec<_> = view.iter().skip(1).step_by(2).map(|entry| entry.span()).collect();
     let kept = view.hiding(&hidden).expect("what is seen is there");
     let written = session.compacted(&session.committed(conversation, &kept, conversation.block_count()));
     if let WrittenAs::Appended(format) = written.written_as {
-        let again = Session::read_as(format, written.to_bytes()).expect("what foldback writes, it reads");
+        let again = SessionFile::read_as(format, written.to_bytes()).expect("what foldback writes, it reads");
         let main = again.conversations().first().expect("what was compacted is there");
         let (said, seen) = (history(main), main.view_of(&transcript(main)));
         assert_eq!(parts(said.items()), parts(history(conversation).items()), "what was said");

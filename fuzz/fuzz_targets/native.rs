@@ -5,11 +5,11 @@
 use std::sync::Arc;
 
 use foldback_core::{Dialect, EstimatingCounter, Item, Transcript, TurnMap};
-use foldback_formats::{Conversation, Format, Session, write};
+use foldback_formats::{Conversation, Format, SessionFile, write};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|bytes: &[u8]| {
-    let session = match Session::read_as(Format::Native, bytes.to_vec()) {
+    let session = match SessionFile::read_as(Format::Native, bytes.to_vec()) {
         Ok(session) => session,
         Err(error) => {
             assert!(!error.to_string().is_empty());
@@ -18,7 +18,7 @@ fuzz_target!(|bytes: &[u8]| {
     };
     let items = items(&session);
     let written = write(Format::Native, &items, None).expect("a native file holds every item");
-    let read = Session::read_as(Format::Native, written.to_bytes()).expect("what foldback writes, it reads");
+    let read = SessionFile::read_as(Format::Native, written.to_bytes()).expect("what foldback writes, it reads");
     assert_eq!(self::items(&read), items);
 
     let turns = TurnMap::from_messages(&items);
@@ -28,7 +28,7 @@ fuzz_target!(|bytes: &[u8]| {
     }
 });
 
-fn items(session: &Session) -> Vec<Arc<Item>> {
+fn items(session: &SessionFile) -> Vec<Arc<Item>> {
     let recorded = session.conversations().iter().flat_map(Conversation::recorded);
     recorded.map(|recorded| Arc::clone(&recorded.item)).collect()
 }

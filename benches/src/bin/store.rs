@@ -21,7 +21,7 @@ use foldback_core::{
 };
 use foldback_engine::store::{At, NewLoop, NewSession, Origin, Retention, SearchQuery, Version};
 use foldback_engine::{Store, StoreError};
-use foldback_formats::Session;
+use foldback_formats::SessionFile;
 use foldback_store::{PostgresOptions, PostgresStore, SqliteStore};
 
 /// Rounds of each comparison; the sides take turns.
@@ -310,7 +310,7 @@ async fn measure_size(folder: &Path, sessions: &Path) -> Outcome<()> {
     let store = SqliteStore::open(folder.join("sessions.db")).await?;
     let (mut file_count, mut file_bytes, mut item_count) = (0, 0, 0);
     for path in files(sessions)? {
-        let Ok(read) = Session::read(std::fs::read(&path)?) else { continue };
+        let Ok(read) = SessionFile::read(std::fs::read(&path)?) else { continue };
         let (session, loop_id): (SessionId, LoopId) = (path.display().to_string().into(), "0".into());
         let mut version = store.create(&NewSession::new(session.clone(), loop_id.clone())).await?;
         let at = At { session: &session, loop_id: &loop_id, version };

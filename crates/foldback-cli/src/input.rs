@@ -8,7 +8,7 @@ use std::io::{self, IsTerminal, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use foldback_formats::{Contents, Fault, FormatError, Session};
+use foldback_formats::{Contents, Fault, FormatError, SessionFile};
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::args::{Inputs, Shared};
@@ -383,8 +383,8 @@ fn parse(
     bytes: Vec<u8>,
 ) -> Result<Opened, Failure> {
     let read = match shared.format {
-        Some(format) => Session::read_as(format, bytes),
-        None => Session::read(bytes),
+        Some(format) => SessionFile::read_as(format, bytes),
+        None => SessionFile::read(bytes),
     };
     let session = read.map_err(|error| Failure::Format { path: path.clone(), error })?;
     let (contents, bytes) = session.into_parts();

@@ -43,7 +43,7 @@ pub(crate) enum Destination {
 
 /// Where a session went.
 #[derive(Debug)]
-pub(crate) struct Place {
+pub(crate) struct OutputPlace {
     pub(crate) path: PathBuf,
     pub(crate) backup: Option<PathBuf>,
 }
@@ -106,7 +106,7 @@ impl Destination {
         opened: &Opened,
         changed: Option<&Written<'_>>,
         begun: Option<Begun<'_>>,
-    ) -> Result<Option<Place>, Failure> {
+    ) -> Result<Option<OutputPlace>, Failure> {
         let content = match changed {
             None => Content { session: Some(opened), added: &[] },
             Some(written) => {
@@ -156,10 +156,10 @@ impl Destination {
                     (None, Some(_)) => None,
                     (Some(_), Some(stamp)) => Some(in_place(&path, stamp, &content, begun)?),
                 };
-                return Ok(Some(Place { path, backup }));
+                return Ok(Some(OutputPlace { path, backup }));
             }
         };
-        Ok(Some(Place { path, backup: None }))
+        Ok(Some(OutputPlace { path, backup: None }))
     }
 }
 

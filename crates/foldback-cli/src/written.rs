@@ -4,7 +4,7 @@ use foldback_formats::{Contents, Format, Written, WrittenAs};
 use serde::Serialize;
 
 use crate::input::Opened;
-use crate::output::Place;
+use crate::output::OutputPlace;
 use crate::terminal::{STRONG, counted, say, styled};
 
 /// Losses and repairs that are told one by one; the rest are counted.
@@ -43,7 +43,7 @@ pub(crate) enum Fresh {
 
 impl WrittenReport {
     pub(crate) fn new(
-        place: &Place,
+        place: &OutputPlace,
         opened: &Opened,
         written: Option<&Written<'_>>,
         losses: Vec<String>,

@@ -8,7 +8,7 @@ use memchr::memmem;
 
 use crate::edit::Edit;
 use crate::handle::Handle;
-use crate::ledger::{Detail, Fact, FactIndex, FactKind, Ledger, Place, names};
+use crate::ledger::{Detail, Fact, FactIndex, FactKind, Ledger, Mention, names};
 use crate::reading::text_of;
 use crate::sequence::Sequence;
 use crate::view::{Fate, View};
@@ -178,7 +178,7 @@ impl Ledger {
     fn tells(&self, item_index: usize, part_index: u32, index: FactIndex) -> bool {
         let fact = self.fact(index);
         let is_here =
-            |place: &Place| (place.item_index, place.part_index) == (item_index, part_index as usize);
+            |place: &Mention| (place.item_index, place.part_index) == (item_index, part_index as usize);
         !fact.is_a_state() || fact.mentions.last().is_some_and(is_here)
     }
 

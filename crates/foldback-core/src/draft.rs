@@ -83,7 +83,7 @@ struct PendingFold {
 
 /// A part of an item, and what it costs in the view, whatever this draft did to it.
 #[derive(Clone, Copy, Debug)]
-struct Place {
+struct PartPlace {
     position: usize,
     part_index: usize,
     view_tokens: u32,
@@ -382,9 +382,9 @@ impl<'v> Draft<'v> {
         self.slots[position] = slot;
     }
 
-    fn place(&self, position: usize, part_index: usize) -> Place {
+    fn place(&self, position: usize, part_index: usize) -> PartPlace {
         let tokens = self.view.get(position).and_then(|entry| entry.tokens().parts.get(part_index));
-        Place { position, part_index, view_tokens: tokens.copied().unwrap_or(0) }
+        PartPlace { position, part_index, view_tokens: tokens.copied().unwrap_or(0) }
     }
 
     fn changes(&self, position: usize) -> &[PartChange] {
@@ -423,8 +423,8 @@ impl<'v> Draft<'v> {
         (0..part_count).all(|part_index| self.is_removed(position, part_index))
     }
 
-    fn change(&mut self, place: Place, tokens: u32, replacement: Option<Part>, reason: u32) {
-        let Place { position, part_index, view_tokens } = place;
+    fn change(&mut self, place: PartPlace, tokens: u32, replacement: Option<Part>, reason: u32) {
+        let PartPlace { position, part_index, view_tokens } = place;
         self.change_count += 1;
         let mut changes = self.changes(position).iter();
         let changed = changes.find(|change| change.part_index as usize == part_index);

@@ -24,7 +24,7 @@ pub(crate) use calls::{command_text, error_line};
 pub use constraint::{is_constraint, sentences};
 pub(crate) use fact::test_clause;
 pub use fact::{
-    CommandHistory, CommandRun, Detail, ErrorState, Fact, Operation, PathHistory, Place, TestHistory,
+    CommandHistory, CommandRun, Detail, ErrorState, Fact, Mention, Operation, PathHistory, TestHistory,
 };
 pub(crate) use names::names;
 pub(crate) use own::{RULES_BYTES_MAX, SENTENCE_BYTES_MAX, own_words};

@@ -7,7 +7,7 @@ use crate::tokens::{Calibration, ItemTokens, Precision, TokenBounds};
 
 /// The newest report that still describes the context.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Report {
+struct UsageReport {
     item_index: usize,
     usage: Usage,
 }
@@ -16,7 +16,7 @@ struct Report {
 #[derive(Clone, Debug, Default)]
 pub struct ContextTracker {
     calibration: Calibration,
-    newest: Option<Report>,
+    newest: Option<UsageReport>,
     seen_count: usize,
     counted: Tokens,
 }
@@ -44,7 +44,7 @@ impl ContextTracker {
     pub fn on_push(&mut self, index: usize, item: &Item, tokens: &ItemTokens) {
         if let Some(usage) = item.usage.filter(|usage| usage.prompt_tokens() > Tokens::ZERO) {
             self.calibration.observe(self.counted, &usage);
-            self.newest = Some(Report { item_index: index, usage });
+            self.newest = Some(UsageReport { item_index: index, usage });
         }
         self.seen_count = index + 1;
         self.counted += tokens.total;

@@ -28,7 +28,9 @@ pub use records::{
     At, BlockNumber, Head, LoopInfo, NewLoop, NewSession, Origin, Page, Revision, SessionInfo, StackPoint,
     StoredBlock, Version,
 };
-pub use search::{Place, SearchAnswer, SearchCursor, SearchCursorError, SearchHit, SearchLeft, SearchQuery};
+pub use search::{
+    HandleTarget, SearchAnswer, SearchCursor, SearchCursorError, SearchHit, SearchLeft, SearchQuery,
+};
 pub use stack::{UNDONE_NOTE, redo, undo};
 
 /// Items that are looked at, at first, to find the end of a unit.
@@ -117,7 +119,7 @@ pub trait Store: fmt::Debug + Send + Sync {
         session: &SessionId,
         loop_id: &LoopId,
         handle: &Handle,
-    ) -> Result<Place, StoreError>;
+    ) -> Result<HandleTarget, StoreError>;
 
     /// Adds bytes of the file that the loop was read from. `offset` is how many are there.
     async fn append_original(&self, at: &At<'_>, offset: u64, bytes: &[u8]) -> Result<Version, StoreError>;
@@ -184,20 +186,22 @@ pub async fn recall(
     handle: &Handle,
 ) -> Result<Recalled, StoreError> {
     match store.locate(session, loop_id, handle).await? {
-        Place::Ranges(ranges) => {
+        HandleTarget::Ranges(ranges) => {
             let mut items = Vec::new();
             for range in ranges {
                 items.extend(store.items(session, loop_id, range).await?);
             }
             Ok(Recalled::Items(items))
         }
-        Place::Part { item_index, part_index } => {
+        HandleTarget::Part { item_index, part_index } => {
             let items = store.items(session, loop_id, item_index..item_index + 1).await?;
             let part = items.first().and_then(|item| item.parts.get(part_index));
             let missing = || StoreError::NotFound { what: "part behind", id: handle.to_string() };
             part.cloned().map(Recalled::Part).ok_or_else(missing)
         }
-        Place::Unit { item_index } => unit_at(store, session, loop_id, item_index).await.map(Recalled::Items),
+        HandleTarget::Unit { item_index } => {
+            unit_at(store, session, loop_id, item_index).await.map(Recalled::Items)
+        }
     }
 }
 

@@ -25,12 +25,12 @@ pub use sent::Sent;
 
 /// Where something stands in a file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Place {
+pub struct FilePlace {
     /// The line of its first record, counted from 1.
     pub line: usize,
 }
 
-impl Place {
+impl FilePlace {
     /// On this line.
     pub fn line(line: usize) -> Self {
         Self { line }
@@ -43,14 +43,14 @@ pub struct Recorded {
     /// The item.
     pub item: Arc<Item>,
     /// Where the file has it.
-    pub place: Place,
+    pub place: FilePlace,
 }
 
 /// A change of what the model sees, found in a file.
 #[derive(Clone, Debug)]
 pub struct Step {
     /// Where the file has it.
-    pub place: Place,
+    pub place: FilePlace,
     /// What it does.
     pub action: StepAction,
     /// The blocks that it puts in force; for an undo, those that it takes off, the newest first.
@@ -93,7 +93,7 @@ pub enum StepAction {
 #[derive(Clone, Debug)]
 pub(crate) struct Made {
     pub(crate) by: Text,
-    pub(crate) place: Place,
+    pub(crate) place: FilePlace,
     pub(crate) created_at: Option<Timestamp>,
     /// What the agent says the context held before.
     pub(crate) tokens_before: Option<Tokens>,
@@ -101,7 +101,7 @@ pub(crate) struct Made {
 
 impl Made {
     /// Made by `by`, recorded at `place`.
-    pub(crate) fn by(by: impl Into<Text>, place: Place) -> Self {
+    pub(crate) fn by(by: impl Into<Text>, place: FilePlace) -> Self {
         Self { by: by.into(), place, created_at: None, tokens_before: None }
     }
 }
@@ -167,7 +167,7 @@ pub struct Conversation {
     copy_count: usize,
     look_count: usize,
     /// The first compaction that was too much to follow.
-    left_at: Option<Place>,
+    left_at: Option<FilePlace>,
 }
 
 impl Conversation {
@@ -190,7 +190,7 @@ impl Conversation {
 
     /// Appends an item and gives its index. A user item begins a turn; items without a turn of their
     /// own belong to the one that is running.
-    pub fn push(&mut self, item: impl Into<Arc<Item>>, place: Place) -> usize {
+    pub fn push(&mut self, item: impl Into<Arc<Item>>, place: FilePlace) -> usize {
         let mut item = item.into();
         if item.kind == ItemKind::User {
             self.turn_count += 1;
@@ -202,7 +202,7 @@ impl Conversation {
         self.record(item, place)
     }
 
-    fn record(&mut self, item: Arc<Item>, place: Place) -> usize {
+    fn record(&mut self, item: Arc<Item>, place: FilePlace) -> usize {
         self.visible.push(Seen::Item(self.recorded.len()));
         self.recorded.push(Recorded { item, place });
         self.recorded.len() - 1
@@ -259,7 +259,7 @@ impl Conversation {
     /// Puts blocks in force on top of the first `keeps` that are.
     fn commit(
         &mut self,
-        place: Place,
+        place: FilePlace,
         tokens_before: Option<Tokens>,
         keeps: usize,
         added: Vec<Arc<CompactionBlock>>,
@@ -346,7 +346,7 @@ impl Conversation {
 
     /// The first compaction that is recorded and not followed, because a file asked for more than
     /// any session does. A reader need not work out what later ones show.
-    pub(crate) fn left_at(&self) -> Option<Place> {
+    pub(crate) fn left_at(&self) -> Option<FilePlace> {
         self.left_at
     }
 

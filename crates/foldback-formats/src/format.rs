@@ -1,4 +1,4 @@
-//! The list of formats, and what each can do: [`Format`], [`Session`], and the seam between them.
+//! The list of formats, and what each can do: [`Format`], [`SessionFile`], and the seam between them.
 
 use std::fmt;
 use std::ops::{Deref, Range};
@@ -168,7 +168,7 @@ pub(crate) trait Codec: Sync {
 
     /// A fresh file of these items. Where `like` is a session of the same format, everything in it
     /// that is not the conversation stays as it is.
-    fn write(&self, _sent: &[Sent], _like: Option<&Session>) -> Option<(Vec<u8>, Vec<Loss>)> {
+    fn write(&self, _sent: &[Sent], _like: Option<&SessionFile>) -> Option<(Vec<u8>, Vec<Loss>)> {
         None
     }
 
@@ -179,7 +179,7 @@ pub(crate) trait Codec: Sync {
 
     /// The record of a compaction, with what the agent needs to resume and foldback's note. `None` where
     /// the format has no such record.
-    fn append(&self, _session: &Session, _committed: &Committed<'_>) -> Option<Added> {
+    fn append(&self, _session: &SessionFile, _committed: &Committed<'_>) -> Option<Added> {
         None
     }
 
@@ -259,7 +259,7 @@ pub struct SubAgentOf {
 
 /// A file or request, read: its bytes and what they mean. Both are shared.
 #[derive(Clone, Debug)]
-pub struct Session {
+pub struct SessionFile {
     bytes: Arc<Vec<u8>>,
     contents: Arc<Contents>,
 }
@@ -271,7 +271,7 @@ pub struct Contents {
     reading: Reading,
 }
 
-impl Deref for Session {
+impl Deref for SessionFile {
     type Target = Contents;
     fn deref(&self) -> &Contents {
         &self.contents
@@ -291,7 +291,7 @@ impl Contents {
     }
 
     /// Reads a long file without holding its bytes, in the format that is given or that its beginning
-    /// shows. None where that is not possible, or failed: [`Session::read`] of all bytes then says why.
+    /// shows. None where that is not possible, or failed: [`SessionFile::read`] of all bytes then says why.
     pub fn read_from(source: &dyn Source, format: Option<Format>) -> Option<Self> {
         let format = match format {
             Some(format) => format,
@@ -369,7 +369,7 @@ impl Contents {
 
     /// A long file with a compaction, of which only the end and what is attached to the items are read:
     /// what is added goes behind it. `None` where the format cannot say from that what to add, or
-    /// the file cannot be read; [`Session::compacted`] works on all of its bytes.
+    /// the file cannot be read; [`SessionFile::compacted`] works on all of its bytes.
     pub fn compacted_behind(
         &self,
         source: &dyn Source,
@@ -387,7 +387,7 @@ impl Contents {
     }
 }
 
-impl Session {
+impl SessionFile {
     /// Reads it in the format that its content shows.
     pub fn read(bytes: Vec<u8>) -> Result<Self, FormatError> {
         Self::read_as(detect(&bytes)?, bytes)
@@ -443,7 +443,11 @@ impl Session {
 }
 
 /// A fresh file of these items.
-pub fn write(format: Format, sent: &[Sent], like: Option<&Session>) -> Result<Written<'static>, FormatError> {
+pub fn write(
+    format: Format,
+    sent: &[Sent],
+    like: Option<&SessionFile>,
+) -> Result<Written<'static>, FormatError> {
     let like = like.filter(|session| session.format == format);
     let (file, losses) = format
         .codec()

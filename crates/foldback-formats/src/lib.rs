@@ -1,15 +1,15 @@
 //! Requests and recorded sessions of agents, to and from foldback's transcripts.
 //!
-//! A [`Session`] keeps the bytes it was read from. What is not changed is written back by writing
+//! A [`SessionFile`] keeps the bytes it was read from. What is not changed is written back by writing
 //! those bytes; a compaction is written as records added to them, in the agent's own form. So
 //! nothing that a reader did not understand can be lost on the way.
 //!
 //! ```
-//! use foldback_formats::{Format, Session};
+//! use foldback_formats::{Format, SessionFile};
 //!
 //! let body = br#"[{"role":"user","content":"hi"},{"role":"assistant","content":null,
 //!   "tool_calls":[{"id":"c1","type":"function","function":{"name":"ls","arguments":"{}"}}]}]"#;
-//! let session = Session::read(body.to_vec())?;
+//! let session = SessionFile::read(body.to_vec())?;
 //! assert_eq!(session.format(), Format::OpenaiChat);
 //! assert_eq!(session.conversations()[0].len(), 2);
 //! assert_eq!(session.bytes(), body);
@@ -39,9 +39,9 @@ mod recording;
 mod rfc3339;
 mod session;
 
-pub use conversation::{Conversation, Place, Recorded, Sent, Step, StepAction};
+pub use conversation::{Conversation, FilePlace, Recorded, Sent, Step, StepAction};
 pub use detect::detect;
 pub use error::{Fault, FormatError, Problem};
-pub use format::{Committed, Contents, Format, Loss, Session, SubAgentOf, Written, WrittenAs, write};
+pub use format::{Committed, Contents, Format, Loss, SessionFile, SubAgentOf, Written, WrittenAs, write};
 pub use pieces::Source;
 pub use session::native::native_file;

@@ -17,7 +17,7 @@ mod tests {
 
     use serde_json::{Value, json};
 
-    use crate::Session;
+    use crate::SessionFile;
     use crate::format::Format;
 
     /// The fixtures of every format that is only read.
@@ -62,7 +62,7 @@ mod tests {
                 if let Some(value) = changed.pointer_mut(place) {
                     *value = other.clone();
                 }
-                let read = Session::read_as(format, changed.to_string().into_bytes());
+                let read = SessionFile::read_as(format, changed.to_string().into_bytes());
                 assert!(
                     read.is_ok() || place.matches('/').count() <= 2,
                     "{format} {place} {other}: {read:?}"
@@ -76,7 +76,7 @@ mod tests {
         for (format, bytes) in fixtures() {
             let end = bytes.trim_ascii_end().len();
             for length in (0..end).step_by(97) {
-                let error = Session::read_as(format, bytes[..length].to_vec()).unwrap_err();
+                let error = SessionFile::read_as(format, bytes[..length].to_vec()).unwrap_err();
                 assert!(error.problem().is_some(), "{format} cut at {length}: {error}");
             }
         }

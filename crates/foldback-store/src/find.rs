@@ -10,7 +10,7 @@ use foldback_core::reading::text_of;
 use foldback_core::{Edit, FactKind, Handle, Item, Ledger, Text, Timestamp};
 use foldback_engine::StoreError;
 use foldback_engine::recall::{excerpt, first_place, relevance, words_in};
-use foldback_engine::store::{Place, SearchAnswer, SearchHit, SearchQuery};
+use foldback_engine::store::{HandleTarget, SearchAnswer, SearchHit, SearchQuery};
 use regex::{Regex, RegexBuilder};
 
 use crate::walk::Walk;
@@ -53,11 +53,11 @@ const HITS_MAX: usize = 1_000;
 const REGEX_BYTES_MAX: usize = 1 << 20;
 
 /// Where the edit with this handle has its content from.
-pub(crate) fn place_in(edits: &[Edit], handle: &Handle) -> Option<Place> {
+pub(crate) fn place_in(edits: &[Edit], handle: &Handle) -> Option<HandleTarget> {
     edits.iter().rev().find_map(|edit| match edit {
-        Edit::Fold(fold) if fold.handle == *handle => Some(Place::Ranges(fold.folded().collect())),
+        Edit::Fold(fold) if fold.handle == *handle => Some(HandleTarget::Ranges(fold.folded().collect())),
         Edit::Rewrite(rewrite) if rewrite.handle == *handle => {
-            Some(Place::Part { item_index: rewrite.item_index, part_index: rewrite.part_index })
+            Some(HandleTarget::Part { item_index: rewrite.item_index, part_index: rewrite.part_index })
         }
         Edit::Fold(_) | Edit::Rewrite(_) | Edit::Drop(_) => None,
     })

@@ -30,7 +30,7 @@ use async_trait::async_trait;
 use deadpool_postgres::{Manager, ManagerConfig, Object, Pool, RecyclingMethod, Runtime, Transaction};
 use foldback_core::{CompactionBlock, Handle, Item, LoopId, Metadata, SessionId};
 use foldback_engine::store::{
-    At, GcReport, Head, Job, JobOutcome, Lease, LoopInfo, NewLoop, NewSession, Page, Place, QueuedJob,
+    At, GcReport, HandleTarget, Head, Job, JobOutcome, Lease, LoopInfo, NewLoop, NewSession, Page, QueuedJob,
     Repairs, Retention, Revision, SearchAnswer, SearchQuery, SessionInfo, StackPoint, StoreSize, StoredBlock,
     VerifyReport, Version,
 };
@@ -337,7 +337,7 @@ impl Store for PostgresStore {
         session: &SessionId,
         loop_id: &LoopId,
         handle: &Handle,
-    ) -> Result<Place, StoreError> {
+    ) -> Result<HandleTarget, StoreError> {
         self.read("looking up a handle", async |db| find::locate(db, session, loop_id, handle).await).await
     }
 

@@ -31,7 +31,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use foldback_core::{CompactionBlock, Handle, Item, LoopId, Metadata, SessionId, Timestamp};
 use foldback_engine::store::{
-    At, GcReport, Head, Job, JobOutcome, Lease, LoopInfo, NewLoop, NewSession, Page, Place, QueuedJob,
+    At, GcReport, HandleTarget, Head, Job, JobOutcome, Lease, LoopInfo, NewLoop, NewSession, Page, QueuedJob,
     Repairs, Retention, Revision, SearchAnswer, SearchQuery, SessionInfo, StackPoint, StoreSize, StoredBlock,
     VerifyReport, Version,
 };
@@ -371,7 +371,7 @@ impl Store for SqliteStore {
         session: &SessionId,
         loop_id: &LoopId,
         handle: &Handle,
-    ) -> Result<Place, StoreError> {
+    ) -> Result<HandleTarget, StoreError> {
         let (session, loop_id, handle) = (session.clone(), loop_id.clone(), handle.clone());
         self.read("looking up a handle", move |db| find::locate(db, &session, &loop_id, &handle)).await
     }

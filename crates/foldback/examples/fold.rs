@@ -11,7 +11,7 @@ use std::io::{self, ErrorKind, IsTerminal, Write};
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use foldback::formats::{Conversation, Format, Session};
+use foldback::formats::{Conversation, Format, SessionFile};
 use foldback::{
     Budget, BudgetTrigger, Calibration, CompactionBlock, Dialect, Edit, Fate, Handle, Item, LadderStrategy,
     MutationPoint, Part, Recalled, Sequence, TokenCounter, Tokens, Transcript, Trigger, TriggerContext, View,
@@ -57,7 +57,7 @@ fn fold(out: &mut dyn Write, target: Tokens, path: Option<&str>) -> Result<(), B
         None => SESSION.to_vec(),
     };
     let name = path.unwrap_or("session.jsonl");
-    let session = Session::read_as(Format::Native, bytes)
+    let session = SessionFile::read_as(Format::Native, bytes)
         .map_err(|error| format!("{name}: {error}\nhint: {}", error.hint()))?;
     if let Some(problem) = session.problems().first() {
         return Err(format!("{name}: {problem}\nhint: {}", problem.fault.hint()).into());

@@ -8,7 +8,7 @@ use serde::Serialize;
 use crate::args::{Check, Shared};
 use crate::failure::{Exit, Failure};
 use crate::input::{self, Opened};
-use crate::output::{self, Destination, Place};
+use crate::output::{self, Destination, OutputPlace};
 use crate::places::Places;
 use crate::scene::Scene;
 use crate::terminal::{GREEN, RED, STRONG, counted, say, styled};
@@ -21,11 +21,11 @@ pub(crate) fn run(shared: &Shared, arguments: &Check) -> Result<Exit, Failure> {
         false => Destination::Nowhere,
     };
     input::for_each(shared, &arguments.inputs, |opened| {
-        let report = Report::new(opened, arguments);
+        let report = CheckReport::new(opened, arguments);
         let report = match arguments.fix {
             true => {
                 let (repairs, written) = fix(opened, arguments, &destination)?;
-                Report { repairs: Some(repairs), written, ..report }
+                CheckReport { repairs: Some(repairs), written, ..report }
             }
             false => report,
         };
@@ -40,7 +40,7 @@ pub(crate) fn run(shared: &Shared, arguments: &Check) -> Result<Exit, Failure> {
 }
 
 #[derive(Serialize)]
-struct Report {
+struct CheckReport {
     file: String,
     format: &'static str,
     valid: bool,
@@ -77,7 +77,7 @@ struct Mended {
     repair: Repair,
 }
 
-impl Report {
+impl CheckReport {
     fn new(opened: &Opened, arguments: &Check) -> Self {
         let session = &opened.session;
         let dialects = match arguments.dialect.or(session.dialect()) {
@@ -187,7 +187,8 @@ fn fix(
         }
     };
     let place = destination.write(opened, written.as_ref(), None)?;
-    let report =
-        |place: Place| WrittenReport::new(&place, opened, written.as_ref(), Vec::new(), Fresh::WhereNeeded);
+    let report = |place: OutputPlace| {
+        WrittenReport::new(&place, opened, written.as_ref(), Vec::new(), Fresh::WhereNeeded)
+    };
     Ok((repairs, place.map(report)))
 }

@@ -11,11 +11,11 @@ use foldback_core::{
     Budget, CompactionReason, Dialect, Item, Model, Policy, TokenCounter, Transcript, check,
 };
 use foldback_engine::{CompactionRequest, Outcome, Refusal, compact};
-use foldback_formats::{Committed, Contents, Conversation, Format, Loss, Session, Written, write};
+use foldback_formats::{Committed, Contents, Conversation, Format, Loss, SessionFile, Written, write};
 use regex::RegexSet;
 use tokio::runtime::Runtime;
 
-use self::report::{FailedReport, FoldedReport, Report};
+use self::report::{CompactReport, FailedReport, FoldedReport};
 use crate::args::{Compact, Extent, Shared};
 use crate::failure::{Exit, Failure};
 use crate::input::{self, Opened};
@@ -252,7 +252,7 @@ impl Done<'_> {
     fn written<'s>(
         &self,
         job: &Job<'_>,
-        whole: &'s mut Option<Session>,
+        whole: &'s mut Option<SessionFile>,
     ) -> Result<Option<Written<'s>>, Failure> {
         let session = job.session();
         let ([folded], []) = (&self.folded[..], &self.failed[..]) else {
@@ -311,9 +311,9 @@ impl Done<'_> {
         losses.iter().map(|loss| format!("{}: {}", places.of(&loss.item_id), places.loss(loss))).collect()
     }
 
-    fn report(&self, job: &Job<'_>, written: Option<WrittenReport>) -> Report {
+    fn report(&self, job: &Job<'_>, written: Option<WrittenReport>) -> CompactReport {
         let session = job.session();
-        Report {
+        CompactReport {
             file: job.opened.path.display().to_string(),
             format: session.format().as_str(),
             dialect: self.dialect.map(Dialect::as_str),

@@ -31,7 +31,7 @@ pub(crate) fn run(shared: &Shared, arguments: &Convert) -> Result<Exit, Failure>
             false => destination.write(opened, Some(&written), None)?,
         };
         if shared.json {
-            output::print_json(&Report {
+            output::print_json(&ConvertReport {
                 file: opened.path.display().to_string(),
                 from: opened.session.format().as_str(),
                 to: arguments.to.as_str(),
@@ -52,7 +52,7 @@ pub(crate) fn run(shared: &Shared, arguments: &Convert) -> Result<Exit, Failure>
 }
 
 #[derive(Serialize)]
-struct Report {
+struct ConvertReport {
     file: String,
     from: &'static str,
     to: &'static str,

@@ -31,7 +31,7 @@ pub(crate) fn run(shared: &Shared, arguments: &Diff) -> Result<Exit, Failure> {
     let changes = changes(&old, &new);
     let is_same = changes.iter().all(|change| matches!(change, Change::Kept { .. }));
     match shared.json {
-        true => output::print_json(&Report {
+        true => output::print_json(&DiffReport {
             tokens_before: old.tokens().0,
             tokens_after: new.tokens().0,
             changes,
@@ -57,7 +57,7 @@ fn view(opened: &Opened, counter: &Arc<dyn TokenCounter>, from: Extent) -> Resul
 }
 
 #[derive(Serialize)]
-struct Report {
+struct DiffReport {
     tokens_before: u64,
     tokens_after: u64,
     changes: Vec<Change>,

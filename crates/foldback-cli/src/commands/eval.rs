@@ -11,7 +11,7 @@ use crate::lab::policies::Chosen;
 use crate::{output, terminal};
 
 #[derive(Serialize)]
-struct Report {
+struct EvalReport {
     passed: bool,
     min_retention: f64,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -38,7 +38,7 @@ pub(crate) fn run(shared: &Shared, arguments: &Eval) -> Result<Exit, Failure> {
     }
     if shared.json {
         let (min_retention, min_in_context) = (arguments.min_retention, arguments.min_in_context);
-        output::print_json(&Report { passed, min_retention, min_in_context, mean, sessions })?;
+        output::print_json(&EvalReport { passed, min_retention, min_in_context, mean, sessions })?;
     } else {
         output::print(&cuts::table(&sessions, mean.as_slice()))?;
         below.iter().for_each(|what| terminal::error(what));

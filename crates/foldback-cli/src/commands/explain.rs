@@ -38,7 +38,7 @@ pub(crate) fn run(shared: &Shared, arguments: &Explain) -> Result<Exit, Failure>
         Some(number) => recorded(conversation, &scene.transcript, number)?,
         None => planned(shared, arguments, &opened, &scene)?,
     };
-    let report = Report::new(&opened, conversation, &change);
+    let report = ExplainReport::new(&opened, conversation, &change);
     match shared.json {
         true => output::print_json(&report)?,
         false => output::print(&report.text())?,
@@ -114,7 +114,7 @@ fn recorded(conversation: &Conversation, transcript: &Transcript, number: usize)
 
 /// What happened, for scripts.
 #[derive(Serialize)]
-struct Report {
+struct ExplainReport {
     file: String,
     by: String,
     tokens_before: u64,
@@ -162,7 +162,7 @@ enum What {
     Dropped,
 }
 
-impl Report {
+impl ExplainReport {
     fn new(opened: &Opened, conversation: &Conversation, change: &Change) -> Self {
         let (before, after) = (&change.before, &change.after);
         let ledger = Ledger::of(after.transcript());

@@ -9,7 +9,7 @@ use crate::args::lab::Replay;
 use crate::failure::{Exit, Failure};
 use crate::lab::cuts::{self, Asked, Cut, Mean};
 use crate::lab::policies::{ALL, Chosen};
-use crate::lab::runs::{self, Session, Total};
+use crate::lab::runs::{self, ReplayedSession, Total};
 use crate::lab::{page, recordings, room, window};
 use crate::values::no_such;
 use crate::{counting, input, output};
@@ -62,11 +62,11 @@ fn run_cuts(shared: &Shared, arguments: &Replay) -> Result<Exit, Failure> {
 }
 
 #[derive(Serialize)]
-struct Report<'a> {
+struct ReplayReport<'a> {
     counter: &'a str,
     prices: PricesReport,
     totals: Vec<Total>,
-    sessions: Vec<Session>,
+    sessions: Vec<ReplayedSession>,
 }
 
 #[derive(Serialize)]
@@ -89,16 +89,20 @@ fn run_calls(shared: &Shared, arguments: &Replay) -> Result<Exit, Failure> {
         let window = window(shared, arguments.window, opened);
         let policies = chosen.at(room(shared, window, opened).prices(prices))?;
         let all = recordings(opened, &counter);
-        Ok(all.map(|recording| Session::of(&recording, &policies, prices, window)).collect::<Vec<_>>())
+        Ok(all
+            .map(|recording| ReplayedSession::of(&recording, &policies, prices, window))
+            .collect::<Vec<_>>())
     })?;
-    let sessions: Vec<Session> = sessions.into_iter().flatten().collect();
+    let sessions: Vec<ReplayedSession> = sessions.into_iter().flatten().collect();
     let totals = runs::totals(&sessions);
     if let Some(path) = &arguments.html {
         output::to_file(path, page::draw(&sessions, &totals, prices).as_bytes())?;
     }
     let priced = PricesReport { name: prices.name, dated: prices.dated, source: prices.source };
     match shared.json {
-        true => output::print_json(&Report { counter: counter.name(), prices: priced, totals, sessions })?,
+        true => {
+            output::print_json(&ReplayReport { counter: counter.name(), prices: priced, totals, sessions })?
+        }
         false => output::print(&runs::table(&sessions, &totals, prices))?,
     }
     Ok(exit)

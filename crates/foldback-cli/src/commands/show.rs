@@ -100,7 +100,7 @@ struct Page<'a> {
 }
 
 #[derive(Serialize)]
-struct Report<'a> {
+struct ShowReport<'a> {
     file: String,
     conversation: Option<&'a str>,
     tokens: u64,
@@ -125,12 +125,12 @@ impl<'a> Page<'a> {
             .filter_map(move |(position, (entry, turn))| is_wanted(entry).then_some((position, *turn, entry)))
     }
 
-    fn report(&self, file: String) -> Report<'a> {
+    fn report(&self, file: String) -> ShowReport<'a> {
         let shown = |(position, turn, entry): (usize, Option<usize>, &'a Entry)| {
             let (line, tokens) = (self.scene.line(entry.anchor()), entry.tokens().total.0);
             Shown { position, line, turn, tokens, item: entry.item() }
         };
-        Report {
+        ShowReport {
             file,
             conversation: self.scene.conversation.name(),
             tokens: self.view.tokens().0,

@@ -41,7 +41,7 @@ pub(crate) fn run(shared: &Shared, arguments: &Arguments) -> Result<Exit, Failur
         let conversations: Vec<Stats> = opened.session.conversations().iter().map(of).collect();
         let sub_agents =
             opened.sub_agents.iter().map(|path| SubAgent::read(shared, path, &of_session(&counter)));
-        let report = Report::new(opened, counter.name(), conversations, sub_agents.collect());
+        let report = StatsReport::new(opened, counter.name(), conversations, sub_agents.collect());
         if let Some(path) = &arguments.svg {
             let title = format!("{} ({})", report.file, report.format);
             let drawn =
@@ -73,7 +73,7 @@ fn of_session(
 }
 
 #[derive(Serialize)]
-struct Report {
+struct StatsReport {
     file: String,
     format: &'static str,
     counter: String,
@@ -118,7 +118,7 @@ impl SubAgent {
     }
 }
 
-impl Report {
+impl StatsReport {
     fn new(opened: &Opened, counter: &str, conversations: Vec<Stats>, sub_agents: Vec<SubAgent>) -> Self {
         let session = &opened.session;
         let branches = session.branches().iter().map(|branch| Branch {

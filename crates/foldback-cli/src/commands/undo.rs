@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use foldback_core::{CompactionBlock, View};
-use foldback_formats::{Conversation, Session, Written};
+use foldback_formats::{Conversation, SessionFile, Written};
 use serde::Serialize;
 
 use crate::args::{Shared, Undo};
@@ -34,7 +34,7 @@ impl Way {
 }
 
 #[derive(Serialize)]
-struct Report {
+struct UndoReport {
     file: String,
     /// Who made what was undone or redone.
     by: String,
@@ -62,7 +62,7 @@ pub(crate) fn run(shared: &Shared, arguments: &Undo, way: Way) -> Result<Exit, F
     })
 }
 
-impl Report {
+impl UndoReport {
     fn tell(&self, way: Way) {
         let (before, after) = (number(self.tokens_before), number(self.tokens_after));
         let items = counted(self.items, "item");
@@ -78,9 +78,9 @@ impl Report {
 fn changed<'s>(
     shared: &Shared,
     opened: &Opened,
-    session: &'s Session,
+    session: &'s SessionFile,
     way: Way,
-) -> Result<(Report, Written<'s>), Failure> {
+) -> Result<(UndoReport, Written<'s>), Failure> {
     let nothing = || {
         let hint = match way {
             Way::Undo => "`foldback log` lists the compactions of a session",
@@ -98,7 +98,7 @@ fn changed<'s>(
     .ok_or_else(nothing)?;
     let keeps = kept(&before, &after);
     let written = session.compacted(&session.committed(conversation, &after, keeps));
-    let report = Report {
+    let report = UndoReport {
         file: opened.path.display().to_string(),
         by: block.strategy.to_string(),
         tokens_before: before.tokens().0,

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use std::time::SystemTime;
 
-use foldback_formats::{Contents, Session, Source};
+use foldback_formats::{Contents, SessionFile, Source};
 
 use super::pieces;
 use crate::failure::Failure;
@@ -103,8 +103,8 @@ impl Opened {
     }
 
     /// All of it.
-    pub(crate) fn whole(&self) -> Result<Session, Failure> {
-        Ok(Session::of(Arc::clone(&self.session), Arc::clone(self.bytes()?)))
+    pub(crate) fn whole(&self) -> Result<SessionFile, Failure> {
+        Ok(SessionFile::of(Arc::clone(&self.session), Arc::clone(self.bytes()?)))
     }
 }
 

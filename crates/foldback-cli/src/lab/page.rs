@@ -7,7 +7,7 @@ use std::fmt::Write;
 
 use foldback_core::Prices;
 
-use super::runs::{Compaction, Fate, Policy, Session, Total, dollars, share};
+use super::runs::{Compaction, Fate, Policy, ReplayedSession, Total, dollars, share};
 use crate::terminal::{counted, number};
 
 /// Sessions that are drawn; the rest are in the totals.
@@ -26,7 +26,7 @@ const ROW: f64 = 26.0;
 const NAMES: f64 = 130.0;
 
 /// The page.
-pub(crate) fn draw(sessions: &[Session], totals: &[Total], prices: &Prices) -> String {
+pub(crate) fn draw(sessions: &[ReplayedSession], totals: &[Total], prices: &Prices) -> String {
     let names: Vec<&str> = totals.iter().map(|total| total.policy.as_str()).collect();
     let mut page = String::from(style::HEAD);
     heading(&mut page, sessions, prices);
@@ -46,7 +46,7 @@ pub(crate) fn draw(sessions: &[Session], totals: &[Total], prices: &Prices) -> S
     page
 }
 
-fn heading(page: &mut String, sessions: &[Session], prices: &Prices) {
+fn heading(page: &mut String, sessions: &[ReplayedSession], prices: &Prices) {
     let tokens = sessions.iter().map(|session| session.tokens).sum();
     let _ = writeln!(
         page,
@@ -172,7 +172,7 @@ fn kinds(page: &mut String, totals: &[Total]) {
     page.push_str("</tbody></table></div>\n");
 }
 
-fn section(page: &mut String, index: usize, session: &Session, names: &[&str]) {
+fn section(page: &mut String, index: usize, session: &ReplayedSession, names: &[&str]) {
     let _ = writeln!(
         page,
         "<section aria-labelledby=\"session-{index}\"><h3 id=\"session-{index}\">{}</h3>\n\
@@ -279,7 +279,7 @@ mod tests {
 
     #[test]
     fn nothing_in_a_name_becomes_markup() {
-        let session = Session {
+        let session = ReplayedSession {
             file: "<script>\"&".to_owned(),
             format: "native",
             window: 1,
@@ -346,7 +346,7 @@ mod tests {
             compactions: Vec::new(),
             curve: Vec::new(),
         };
-        let mut session = Session {
+        let mut session = ReplayedSession {
             file: "f".to_owned(),
             format: "native",
             window: 950,
@@ -354,7 +354,7 @@ mod tests {
             items: 0,
             policies: vec![policy],
         };
-        let drawn = |session: &Session| {
+        let drawn = |session: &ReplayedSession| {
             let mut page = String::new();
             section(&mut page, 0, session, &["still"]);
             page

@@ -14,7 +14,7 @@ use crate::terminal::{FAINT, STRONG, counted, number, styled};
 
 /// One conversation under every policy.
 #[derive(Debug, Serialize)]
-pub(crate) struct Session {
+pub(crate) struct ReplayedSession {
     pub(crate) file: String,
     pub(crate) format: &'static str,
     pub(crate) window: u64,
@@ -98,7 +98,7 @@ pub(crate) struct Fate {
     pub(crate) lost: usize,
 }
 
-impl Session {
+impl ReplayedSession {
     pub(crate) fn of(
         recording: &Recording,
         policies: &[ReplayPolicy],
@@ -230,7 +230,7 @@ pub(crate) struct Total {
 }
 
 /// The policies in their order, each over all sessions.
-pub(crate) fn totals(sessions: &[Session]) -> Vec<Total> {
+pub(crate) fn totals(sessions: &[ReplayedSession]) -> Vec<Total> {
     let mut totals: Vec<Total> = Vec::new();
     for name in sessions.iter().flat_map(|session| &session.policies).map(|policy| &policy.policy) {
         if totals.iter().all(|total| total.policy != *name) {
@@ -241,7 +241,7 @@ pub(crate) fn totals(sessions: &[Session]) -> Vec<Total> {
 }
 
 impl Total {
-    fn of(sessions: &[Session], name: &str) -> Self {
+    fn of(sessions: &[ReplayedSession], name: &str) -> Self {
         let all = sessions.iter().flat_map(|session| &session.policies);
         let policies: Vec<&Policy> = all.filter(|policy| policy.policy == name).collect();
         let mean = |figure: &dyn Fn(&Policy) -> Option<f64>| {
@@ -285,7 +285,7 @@ impl Total {
 }
 
 /// What came of every policy, over all sessions.
-pub(crate) fn table(sessions: &[Session], totals: &[Total], prices: &Prices) -> String {
+pub(crate) fn table(sessions: &[ReplayedSession], totals: &[Total], prices: &Prices) -> String {
     let mut text = String::new();
     let tokens = sessions.iter().map(|session| session.tokens).sum();
     let _ = writeln!(

@@ -10,7 +10,7 @@ use foldback_engine::{
     CompactionContext, CompactionEvent, CompactionEventKind, CompactionObserver, CompactionRequest, Outcome,
     Store, StrategyCompactor, compact,
 };
-use foldback_formats::Session;
+use foldback_formats::SessionFile;
 use foldback_store::SqliteStore;
 use foldback_testkit::server::{Answer, Said, Server, Spoken, required};
 
@@ -61,7 +61,7 @@ fn a_model_that_always_fails_a_dry_run_and_no_model_report_the_same_compaction()
 
 /// What the library commits for the example session.
 fn committed(policy: &Policy, target: u64) -> Option<Outcome> {
-    let session = Session::read(std::fs::read(SESSION).unwrap()).unwrap();
+    let session = SessionFile::read(std::fs::read(SESSION).unwrap()).unwrap();
     let conversation = &session.conversations()[0];
     let mut transcript = match session.dialect() {
         Some(dialect) => Transcript::for_dialect(Arc::new(EstimatingCounter), dialect),

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::demands::{Demands, Lowered};
 use super::media::MediaTally;
-use super::pairing::{Home, Pairing, Place};
+use super::pairing::{CallPlace, Home, Pairing};
 use super::{Dialect, Rule, Violation};
 use crate::item::{Item, ItemKind};
 use crate::part::Part;
@@ -38,7 +38,7 @@ pub(super) enum Waiting {
 
 /// The check itself, for callers that hold the items in a slice.
 pub(super) fn inspect(items: &[&Item], demands: &'static Demands, waiting: Waiting) -> Vec<Violation> {
-    let mut report = Report { items, violations: Vec::new() };
+    let mut report = Violations { items, violations: Vec::new() };
     let mut pairing = Pairing::with_capacity(demands, items.len());
     let mut media = MediaTally::new(&demands.media);
     let mut reasoning = Unfollowed { demands, places: Vec::new() };
@@ -47,7 +47,7 @@ pub(super) fn inspect(items: &[&Item], demands: &'static Demands, waiting: Waiti
     for (item_index, &item) in items.iter().enumerate() {
         let lowered = demands.lower(item);
         for (part_index, part) in item.parts.iter().enumerate() {
-            let place = Place { item_index, part_index };
+            let place = CallPlace { item_index, part_index };
             check_part(&mut report, demands, place, part);
             media.push(place, item.kind, part);
         }
@@ -75,7 +75,7 @@ pub(super) fn inspect(items: &[&Item], demands: &'static Demands, waiting: Waiti
 }
 
 /// What is wrong with a part wherever in the conversation it stands.
-fn check_part(report: &mut Report<'_>, demands: &Demands, place: Place, part: &Part) {
+fn check_part(report: &mut Violations<'_>, demands: &Demands, place: CallPlace, part: &Part) {
     let kind = report.items[place.item_index].kind;
     match part {
         Part::Text(text) => {
@@ -98,7 +98,7 @@ fn check_part(report: &mut Report<'_>, demands: &Demands, place: Place, part: &P
 }
 
 /// Judges the first message; false while there is none yet.
-fn check_first(report: &mut Report<'_>, item_index: usize, lowered: Lowered) -> bool {
+fn check_first(report: &mut Violations<'_>, item_index: usize, lowered: Lowered) -> bool {
     match lowered {
         Lowered::Nothing | Lowered::Apart => false,
         Lowered::User | Lowered::Aside => true,
@@ -110,7 +110,7 @@ fn check_first(report: &mut Report<'_>, item_index: usize, lowered: Lowered) -> 
     }
 }
 
-fn report_pairing(report: &mut Report<'_>, pairing: &Pairing<'_>, waiting: Waiting) {
+fn report_pairing(report: &mut Violations<'_>, pairing: &Pairing<'_>, waiting: Waiting) {
     for stray in &pairing.strays {
         let detail = match stray.rule {
             Rule::DuplicateResult => format!("call {} has been answered before", stray.id),
@@ -151,16 +151,16 @@ fn report_pairing(report: &mut Report<'_>, pairing: &Pairing<'_>, waiting: Waiti
 /// Sealed reasoning of the current message that nothing has followed yet.
 struct Unfollowed {
     demands: &'static Demands,
-    places: Vec<Place>,
+    places: Vec<CallPlace>,
 }
 
 impl Unfollowed {
-    fn push(&mut self, report: &mut Report<'_>, item_index: usize, lowered: Lowered) {
+    fn push(&mut self, report: &mut Violations<'_>, item_index: usize, lowered: Lowered) {
         match lowered {
             Lowered::Nothing | Lowered::Apart => {}
             Lowered::Assistant if self.demands.reasoning_followed => {
                 for (part_index, part) in report.items[item_index].parts.iter().enumerate() {
-                    self.push_part(Place { item_index, part_index }, part);
+                    self.push_part(CallPlace { item_index, part_index }, part);
                 }
             }
             Lowered::Assistant => {}
@@ -168,7 +168,7 @@ impl Unfollowed {
         }
     }
 
-    fn push_part(&mut self, place: Place, part: &Part) {
+    fn push_part(&mut self, place: CallPlace, part: &Part) {
         match part {
             Part::Reasoning(reasoning) if reasoning.is_sealed() => self.places.push(place),
             Part::Reasoning(_) => {}
@@ -183,7 +183,7 @@ impl Unfollowed {
         }
     }
 
-    fn flush(&mut self, report: &mut Report<'_>) {
+    fn flush(&mut self, report: &mut Violations<'_>) {
         for place in self.places.drain(..) {
             let detail = "nothing follows this sealed reasoning in its message".to_owned();
             report.add(place, Rule::ReasoningLast, detail);
@@ -192,17 +192,17 @@ impl Unfollowed {
 }
 
 /// Violations found so far.
-struct Report<'a> {
+struct Violations<'a> {
     items: &'a [&'a Item],
     violations: Vec<Violation>,
 }
 
-impl Report<'_> {
-    fn add(&mut self, place: Place, rule: Rule, detail: String) {
+impl Violations<'_> {
+    fn add(&mut self, place: CallPlace, rule: Rule, detail: String) {
         self.add_content(place, None, rule, detail);
     }
 
-    fn add_content(&mut self, place: Place, content_index: Option<usize>, rule: Rule, detail: String) {
+    fn add_content(&mut self, place: CallPlace, content_index: Option<usize>, rule: Rule, detail: String) {
         self.violations.push(Violation {
             item_index: place.item_index,
             item_id: self.items[place.item_index].id.clone(),

@@ -2,7 +2,7 @@
 
 use super::Rule;
 use super::demands::MediaDemands;
-use super::pairing::Place;
+use super::pairing::CallPlace;
 use crate::ids::Text;
 use crate::item::{Item, ItemKind};
 use crate::part::{Blob, File, Media, Part, ResultPart};
@@ -10,7 +10,7 @@ use crate::part::{Blob, File, Media, Part, ResultPart};
 /// A media or file part that may not be sent, and why.
 #[derive(Clone, Debug)]
 pub(super) struct MediaFault {
-    pub place: Place,
+    pub place: CallPlace,
     /// Where it is in a tool result's content.
     pub content_index: Option<usize>,
     pub rule: Rule,
@@ -22,7 +22,7 @@ pub(super) struct MediaFault {
 /// One that may be sent as far as it alone is concerned.
 #[derive(Debug)]
 struct Counted {
-    place: Place,
+    place: CallPlace,
     content_index: Option<usize>,
     label: Text,
     is_image: bool,
@@ -47,14 +47,14 @@ impl MediaTally {
         let mut tally = Self::new(demands);
         for (item_index, item) in items.iter().enumerate() {
             for (part_index, part) in item.parts.iter().enumerate() {
-                tally.push(Place { item_index, part_index }, item.kind, part);
+                tally.push(CallPlace { item_index, part_index }, item.kind, part);
             }
         }
         tally.finish()
     }
 
     /// Looks at one part.
-    pub(super) fn push(&mut self, place: Place, kind: ItemKind, part: &Part) {
+    pub(super) fn push(&mut self, place: CallPlace, kind: ItemKind, part: &Part) {
         match part {
             Part::Media(media) => self.count(place, None, kind, &Piece::of_media(media)),
             Part::File(file) => self.count(place, None, kind, &Piece::of_file(file)),
@@ -76,7 +76,7 @@ impl MediaTally {
         }
     }
 
-    fn count(&mut self, place: Place, content_index: Option<usize>, kind: ItemKind, piece: &Piece<'_>) {
+    fn count(&mut self, place: CallPlace, content_index: Option<usize>, kind: ItemKind, piece: &Piece<'_>) {
         let label = piece.label.clone();
         match self.fault_of(content_index, kind, piece) {
             Some((rule, reason)) => {

@@ -14,7 +14,7 @@ use crate::item::Item;
 
 /// One part of one item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Place {
+pub(super) struct CallPlace {
     pub item_index: usize,
     pub part_index: usize,
 }
@@ -23,7 +23,7 @@ pub(super) struct Place {
 #[derive(Debug)]
 pub(super) struct Call<'a> {
     pub id: &'a CallId,
-    pub place: Place,
+    pub place: CallPlace,
     pub answer: Option<Answer>,
     /// It shares its id with an earlier call in a way that the dialect rejects.
     pub is_repeat: bool,
@@ -35,7 +35,7 @@ pub(super) struct Call<'a> {
 /// The result of a call.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Answer {
-    pub place: Place,
+    pub place: CallPlace,
     pub is_adjacent: bool,
 }
 
@@ -52,7 +52,7 @@ struct Message {
 #[derive(Debug)]
 pub(super) struct Stray<'a> {
     pub id: &'a CallId,
-    pub place: Place,
+    pub place: CallPlace,
     pub rule: Rule,
 }
 
@@ -65,7 +65,7 @@ pub(super) enum Home {
         item_index: usize,
     },
     /// Inside a tool item, before this part, because the order of results demands it.
-    Before(Place),
+    Before(CallPlace),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -134,12 +134,12 @@ impl<'a> Pairing<'a> {
         match lowered {
             Lowered::Assistant => {
                 for (part_index, call) in item.calls() {
-                    self.open_call(Place { item_index, part_index }, &call.id);
+                    self.open_call(CallPlace { item_index, part_index }, &call.id);
                 }
             }
             Lowered::Results => {
                 for (part_index, result) in item.results() {
-                    self.answer_call(Place { item_index, part_index }, &result.call_id);
+                    self.answer_call(CallPlace { item_index, part_index }, &result.call_id);
                 }
             }
             Lowered::Nothing | Lowered::Apart | Lowered::Instruction | Lowered::User | Lowered::Aside => {}
@@ -194,7 +194,7 @@ impl<'a> Pairing<'a> {
         }
     }
 
-    fn open_call(&mut self, place: Place, id: &'a CallId) {
+    fn open_call(&mut self, place: CallPlace, id: &'a CallId) {
         let call_index = self.calls.len();
         let earlier = self.open.insert(id.as_str(), Some(call_index));
         let open_below = earlier.flatten();
@@ -206,7 +206,7 @@ impl<'a> Pairing<'a> {
         self.calls.push(Call { id, place, answer: None, is_repeat, message_index, open_below });
     }
 
-    fn answer_call(&mut self, place: Place, id: &'a CallId) {
+    fn answer_call(&mut self, place: CallPlace, id: &'a CallId) {
         let Some(newest_open) = self.open.get_mut(id.as_str()) else {
             self.strays.push(Stray { id, place, rule: Rule::ResultWithoutCall });
             return;
@@ -310,7 +310,7 @@ impl<'a> Pairing<'a> {
         &self.answers[self.messages[message_index].answers_start..end]
     }
 
-    fn answer_place(&self, call_index: usize) -> Place {
+    fn answer_place(&self, call_index: usize) -> CallPlace {
         let call = &self.calls[call_index];
         call.answer.map_or(call.place, |answer| answer.place)
     }
@@ -320,6 +320,6 @@ impl<'a> Pairing<'a> {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Displaced {
     pub message_index: usize,
-    pub found: Place,
-    pub wanted: Place,
+    pub found: CallPlace,
+    pub wanted: CallPlace,
 }

@@ -2,7 +2,7 @@
 
 use smallvec::SmallVec;
 
-use super::{Draft, EmptyItems, Place, Slot};
+use super::{Draft, EmptyItems, PartPlace, Slot};
 use crate::edit::Reason;
 use crate::holds::Holds;
 use crate::ids::Tokens;
@@ -57,15 +57,15 @@ impl Draft<'_> {
     ) -> bool {
         let Some(call) = failure.call() else { return false };
         let (position, part_index) = failure.result();
-        let call = Place { position: call.0, part_index: call.1, view_tokens: failure.call_tokens };
-        let result = Place { position, part_index, view_tokens: failure.result_tokens };
+        let call = PartPlace { position: call.0, part_index: call.1, view_tokens: failure.call_tokens };
+        let result = PartPlace { position, part_index, view_tokens: failure.result_tokens };
         self.remove_places(call, result, empty_items, reason)
     }
 
     fn remove_places(
         &mut self,
-        call: Place,
-        result: Place,
+        call: PartPlace,
+        result: PartPlace,
         empty_items: EmptyItems,
         reason: &Reason,
     ) -> bool {
@@ -110,7 +110,7 @@ impl Draft<'_> {
 
     /// Whether thinking that stays, recorded as an item of its own, led to this call and nothing else
     /// in its item: without the call a provider would reject it.
-    fn strands_thinking(&self, call: Place) -> bool {
+    fn strands_thinking(&self, call: PartPlace) -> bool {
         let mut next = call.position;
         if self.view.unit_start(next) == next || !self.is_little_else(call) {
             return false;
@@ -130,7 +130,7 @@ impl Draft<'_> {
     }
 
     /// Whether an item is this part and at most thinking that led to it.
-    fn is_little_else(&self, Place { position, part_index, .. }: Place) -> bool {
+    fn is_little_else(&self, PartPlace { position, part_index, .. }: PartPlace) -> bool {
         match self.slots[position] {
             Slot::Live | Slot::Thoughtless(_) => {
                 self.view.mark(position).is_some_and(Mark::is_half_of_a_pair)

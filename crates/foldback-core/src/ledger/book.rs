@@ -5,7 +5,7 @@ use std::collections::hash_map::DefaultHasher;
 use std::hash::BuildHasherDefault;
 
 use super::calls::OpenCall;
-use super::fact::{Detail, Fact, PathHistory, Place};
+use super::fact::{Detail, Fact, Mention, PathHistory};
 use super::jobs::OpenJob;
 use super::names::names;
 use super::{FactKind, said};
@@ -136,7 +136,7 @@ impl Ledger {
         &mut self,
         kind: FactKind,
         text: &str,
-        place: Place,
+        place: Mention,
         detail: impl FnOnce() -> Detail,
     ) -> Option<FactIndex> {
         let index = match self.find(kind, text) {
@@ -212,12 +212,12 @@ pub(super) struct Spot<'t> {
 }
 
 impl Spot<'_> {
-    pub(super) fn place(&self, span: std::ops::Range<usize>) -> Place {
-        Place { item_index: self.item_index, part_index: self.part_index, span }
+    pub(super) fn place(&self, span: std::ops::Range<usize>) -> Mention {
+        Mention { item_index: self.item_index, part_index: self.part_index, span }
     }
 
     /// The place of something that may be written here in other words.
-    pub(super) fn place_of(&self, words: &str) -> Place {
+    pub(super) fn place_of(&self, words: &str) -> Mention {
         let span = self.text.find(words).map(|start| start..start + words.len());
         self.place(span.unwrap_or(0..self.text.len()))
     }

@@ -6,7 +6,7 @@ use xxhash_rust::xxh3::xxh3_64;
 use super::FactKind;
 use super::book::{FactIndex, Ledger, Spot};
 use super::fact::{
-    CommandHistory, CommandRun, Detail, ErrorState, Operation, PathHistory, Place, TestHistory,
+    CommandHistory, CommandRun, Detail, ErrorState, Mention, Operation, PathHistory, TestHistory,
 };
 use crate::part::{ToolCall, ToolResult};
 use crate::reading::clipped;
@@ -177,7 +177,7 @@ impl Ledger {
     }
 }
 
-fn whole(at: &Spot<'_>) -> Place {
+fn whole(at: &Spot<'_>) -> Mention {
     at.place(0..at.text.len())
 }
 

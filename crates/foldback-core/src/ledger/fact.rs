@@ -15,7 +15,7 @@ const RUNS_MAX: usize = 16;
 
 /// Where a fact stands.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct Mention {
     /// The item's transcript index.
     pub item_index: usize,
     /// The part's index in the item.
@@ -34,7 +34,7 @@ pub struct Fact {
     /// command that ran the tests.
     pub text: Text,
     /// Where it stands, at most one place in each part: the first ones and the newest.
-    pub mentions: Vec<Place>,
+    pub mentions: Vec<Mention>,
     /// In how many parts it stands.
     pub mention_count: usize,
     /// What is known beyond the text.
@@ -47,7 +47,7 @@ impl Fact {
     }
 
     /// Takes a place in. False where the fact was found in this part before.
-    pub(super) fn mention(&mut self, place: Place) -> bool {
+    pub(super) fn mention(&mut self, place: Mention) -> bool {
         let is_known = self
             .mentions
             .last()

@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 use super::FactKind;
 use super::book::{FactIndex, Ledger, Spot};
 use super::constraint::{Cues, find_cue, is_constraint, sentences};
-use super::fact::{Detail, Place};
+use super::fact::{Detail, Mention};
 use super::own::{RULES_BYTES_MAX, SENTENCE_BYTES_MAX, outside_code, own_words};
 use crate::ids::Text;
 use crate::item::ItemKind;
@@ -99,7 +99,7 @@ pub(super) fn push_summary(ledger: &mut Ledger, at: &Spot<'_>) {
 }
 
 /// The sentence at a span, of a long one the beginning, and where that stands.
-fn sentence<'t>(at: &Spot<'t>, span: &Range<usize>) -> (&'t str, Place) {
+fn sentence<'t>(at: &Spot<'t>, span: &Range<usize>) -> (&'t str, Mention) {
     let sentence = clipped(&at.text[span.clone()], SENTENCE_BYTES_MAX);
     (sentence, at.place(span.start..span.start + sentence.len()))
 }
@@ -193,7 +193,7 @@ fn todo_in(line: &str) -> Option<(Range<usize>, TodoState)> {
 
 impl Ledger {
     /// Notes something to do, and how far it is now.
-    pub(super) fn note_todo(&mut self, place: Place, text: &str, state: TodoState) -> Option<FactIndex> {
+    pub(super) fn note_todo(&mut self, place: Mention, text: &str, state: TodoState) -> Option<FactIndex> {
         let index = self.note(FactKind::Todo, text, place, || Detail::Todo(state))?;
         self.fact_mut(index).detail = Detail::Todo(state);
         Some(index)

@@ -8,7 +8,7 @@ use foldback_core::{FactKind, Handle, ItemId, ItemKind, LoopId, SessionId, Text,
 
 /// Where content stands.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum HandleTarget {
     /// The items in these ranges: what a fold hides.
     Ranges(Vec<Range<usize>>),
     /// One part of an item.

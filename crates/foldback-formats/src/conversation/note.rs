@@ -12,7 +12,7 @@ use foldback_core::{CompactionBlock, Item, ItemId, Text, Tokens, View};
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::RawValue;
 
-use super::{Conversation, Place, Step, is_summary};
+use super::{Conversation, FilePlace, Step, is_summary};
 use crate::error::{Fault, Problem};
 use crate::jsonl;
 
@@ -98,7 +98,7 @@ impl Conversation {
     /// Takes in a compaction that foldback noted. Returns whether it did: not where the note belongs
     /// to other items, as in a file that was cut or forked; then the copies beside it say what the model
     /// sees.
-    pub(crate) fn take(&mut self, note: Note, tokens_before: Option<Tokens>, place: Place) -> bool {
+    pub(crate) fn take(&mut self, note: Note, tokens_before: Option<Tokens>, place: FilePlace) -> bool {
         let last = self.recorded.last().map(|recorded| &recorded.item.id);
         let is_ours = note.item_count == self.len()
             && note.last.as_ref() == last
@@ -140,7 +140,7 @@ impl Conversation {
     }
 }
 
-impl Place {
+impl FilePlace {
     /// The problem that a compaction at this place belongs to other items.
     pub(crate) fn other_items(self) -> Problem {
         let reason = "a compaction of other items than stand before it".to_owned();

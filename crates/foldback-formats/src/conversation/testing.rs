@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use foldback_core::{EstimatingCounter, Item, View};
 
-use super::{Conversation, Made, Place, Seen, Sent, Shown};
-use crate::format::{Session, Written};
+use super::{Conversation, FilePlace, Made, Seen, Sent, Shown};
+use crate::format::{SessionFile, Written};
 
 /// The items of a conversation that are these, by address; the others are new.
 fn shown(conversation: &Conversation, items: &[Arc<Item>]) -> Vec<Shown> {
@@ -22,13 +22,13 @@ fn shown(conversation: &Conversation, items: &[Arc<Item>]) -> Vec<Shown> {
 /// A view of a conversation that shows these items.
 pub(crate) fn view_of(conversation: &Conversation, items: &[Arc<Item>]) -> View {
     let mut changed = conversation.clone();
-    changed.replace(&Made::by("foldback", Place::default()), shown(conversation, items));
+    changed.replace(&Made::by("foldback", FilePlace::default()), shown(conversation, items));
     changed.view_of(&changed.transcript(Arc::new(EstimatingCounter), None))
 }
 
 /// The session with a compaction after which the model sees these items.
 pub(crate) fn compacted<'s>(
-    session: &'s Session,
+    session: &'s SessionFile,
     conversation: &Conversation,
     items: &[Arc<Item>],
 ) -> Written<'s> {
@@ -37,7 +37,7 @@ pub(crate) fn compacted<'s>(
 }
 
 /// These items, each with its place in a session that has them.
-pub(crate) fn sent(items: &[Arc<Item>], like: Option<&Session>) -> Vec<Sent> {
+pub(crate) fn sent(items: &[Arc<Item>], like: Option<&SessionFile>) -> Vec<Sent> {
     let recorded = like.and_then(|like| like.conversations().first()).map_or(&[][..], |main| main.recorded());
     let mut sent = Sent::new(items.iter().cloned());
     for one in &mut sent {

@@ -7,7 +7,7 @@ use crate::lowering::found_summary;
 fn said(item_count: usize) -> Conversation {
     let mut conversation = Conversation::new();
     for number in 0..item_count {
-        conversation.push(Item::user(format!("m{number}"), "word"), Place::line(number + 1));
+        conversation.push(Item::user(format!("m{number}"), "word"), FilePlace::line(number + 1));
     }
     conversation
 }
@@ -21,7 +21,7 @@ fn kept(index: usize) -> Shown {
 }
 
 fn made(line: usize) -> Made {
-    Made::by("test", Place::line(line))
+    Made::by("test", FilePlace::line(line))
 }
 
 fn names(view: &View) -> Vec<&str> {
@@ -60,7 +60,7 @@ fn a_summary_becomes_a_fold_of_what_it_hides() {
 fn a_later_summary_takes_in_an_earlier_one() {
     let mut conversation = said(4);
     conversation.replace(&made(5), [Shown::New(summary("s1")), kept(2), kept(3)]);
-    conversation.push(Item::user("m4", "word"), Place::line(6));
+    conversation.push(Item::user("m4", "word"), FilePlace::line(6));
     conversation.replace(&made(7), [Shown::New(summary("s2")), kept(4)]);
     let seen = view(&conversation);
     assert_eq!(names(&seen), ["s2", "m4"]);
@@ -76,7 +76,7 @@ fn a_summary_may_stand_behind_what_stays_and_among_earlier_ones() {
     conversation.replace(&made(7), [kept(1), kept(3), Shown::New(summary("s1"))]);
     assert_eq!(names(&view(&conversation)), ["m1", "m3", "s1"]);
     let s1 = conversation.visible()[2];
-    conversation.push(Item::user("m6", "word"), Place::line(8));
+    conversation.push(Item::user("m6", "word"), FilePlace::line(8));
     conversation.replace(&made(9), [kept(1), Shown::Kept(s1), Shown::New(summary("s2")), kept(6)]);
     assert_eq!(names(&view(&conversation)), ["m1", "s1", "s2", "m6"]);
 }
@@ -98,7 +98,7 @@ fn items_in_another_form_are_recorded_for_the_compaction_only() {
 fn a_summary_of_what_the_file_does_not_have_is_part_of_the_history() {
     let mut conversation = Conversation::new();
     conversation.replace(&made(1), [Shown::New(summary("s"))]);
-    conversation.push(Item::user("u", "go on"), Place::line(2));
+    conversation.push(Item::user("u", "go on"), FilePlace::line(2));
     assert_eq!(names(&conversation.history_of(&counted(&conversation))), ["s", "u"]);
     let mut copied = said(2);
     copied.replace(&made(3), [Shown::New(summary("s")), kept(0), kept(1)]);
@@ -111,10 +111,10 @@ fn what_was_undone_can_be_redone_until_something_else_is_compacted() {
     let mut conversation = said(3);
     conversation.replace(&made(4), [Shown::New(summary("s")), kept(2)]);
     let in_force = conversation.in_force.clone();
-    conversation.commit(Place::line(5), None, 0, Vec::new());
+    conversation.commit(FilePlace::line(5), None, 0, Vec::new());
     assert_eq!(names(&view(&conversation)), ["m0", "m1", "m2"]);
     assert_eq!(conversation.redo().unwrap().blocks(), in_force);
-    conversation.commit(Place::line(6), None, 0, in_force);
+    conversation.commit(FilePlace::line(6), None, 0, in_force);
     assert_eq!(names(&view(&conversation)), ["s", "m2"]);
     let actions: Vec<StepAction> = conversation.steps().iter().map(|step| step.action).collect();
     assert_eq!(actions, [StepAction::Compact, StepAction::Undo, StepAction::Redo]);
@@ -129,7 +129,7 @@ fn compactions_that_ask_for_too_many_copies_are_not_followed() {
         let shown = std::iter::once(Shown::New(changed)).chain((0..5_000).map(kept));
         conversation.replace(&made(7), shown);
     }
-    assert_eq!(conversation.left_at(), Some(Place::line(7)));
+    assert_eq!(conversation.left_at(), Some(FilePlace::line(7)));
     assert!(conversation.len() <= 5_000 + COPY_COUNT_MAX + COPY_COUNT_MAX / 5_000);
     assert_eq!(conversation.history().count(), 5_000);
     assert_eq!(view(&conversation).len(), 5_001, "what was visible then still is");

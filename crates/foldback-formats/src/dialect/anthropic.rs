@@ -12,11 +12,11 @@ use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use crate::conversation::{Conversation, Place, Sent};
+use crate::conversation::{Conversation, FilePlace, Sent};
 use crate::detect::{Fit, Probe};
 use crate::document::Document;
 use crate::error::FormatError;
-use crate::format::{Codec, Format, Loss, Reading, Session};
+use crate::format::{Codec, Format, Loss, Reading, SessionFile};
 use crate::lowering::{self, Tag};
 use crate::recording::cline::is_marked as is_of_cline;
 use blocks::{Content, Str};
@@ -97,7 +97,7 @@ impl Codec for Anthropic {
         true
     }
 
-    fn write(&self, items: &[Sent], like: Option<&Session>) -> Option<(Vec<u8>, Vec<Loss>)> {
+    fn write(&self, items: &[Sent], like: Option<&SessionFile>) -> Option<(Vec<u8>, Vec<Loss>)> {
         Some(write::write(items, like))
     }
 
@@ -213,12 +213,12 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn place_of(&mut self, piece: &RawValue) -> Place {
+    fn place_of(&mut self, piece: &RawValue) -> FilePlace {
         let start = self.document.range_of(piece).start;
         let (from, line) = if start >= self.counted.0 { self.counted } else { (0, 1) };
         let between = self.bytes.get(from..start).unwrap_or(&[]);
         self.counted = (start, line + memchr::memchr_iter(b'\n', between).count());
-        Place::line(self.counted.1)
+        FilePlace::line(self.counted.1)
     }
 
     fn push_system(&mut self, system: &'a RawValue) -> Result<(), FormatError> {
@@ -261,7 +261,7 @@ impl<'a> Reader<'a> {
     }
 
     /// A message of the user or the assistant: its results first, then the rest.
-    fn push_said(&mut self, id: &str, kind: ItemKind, mut content: Content, place: Place) {
+    fn push_said(&mut self, id: &str, kind: ItemKind, mut content: Content, place: FilePlace) {
         let cache_control = content.cache_control.take();
         let (results, others): (Vec<Part>, Vec<Part>) =
             content.parts.into_iter().partition(|part| matches!(part, Part::ToolResult(_)));
@@ -285,7 +285,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn push(&mut self, id: &str, kind: ItemKind, content: Content, place: Place) {
+    fn push(&mut self, id: &str, kind: ItemKind, content: Content, place: FilePlace) {
         let mut item = Item::new(id, kind, content.parts);
         mark_cached(&mut item, content.cache_control.as_ref());
         self.conversation.push(item, place);

@@ -15,11 +15,11 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use crate::conversation::{Conversation, Place, Sent};
+use crate::conversation::{Conversation, FilePlace, Sent};
 use crate::detect::{Fit, Probe};
 use crate::document::Document;
 use crate::error::{FormatError, Problem};
-use crate::format::{Codec, Format, Loss, Reading, Session};
+use crate::format::{Codec, Format, Loss, Reading, SessionFile};
 
 use content::{Messages, Role};
 use part::Piece;
@@ -85,7 +85,7 @@ impl Codec for Gemini {
         if let Some(system) = layout.system {
             match read_system(&document, system) {
                 Ok(parts) => {
-                    let place = Place::line(document.line_of(system));
+                    let place = FilePlace::line(document.line_of(system));
                     conversation.push(Item::new("system", ItemKind::System, parts), place);
                 }
                 Err(problem) => problems.push(problem),
@@ -93,7 +93,7 @@ impl Codec for Gemini {
         }
         let elements: Vec<&RawValue> = document.parse_piece(layout.contents)?;
         for (index, element) in elements.into_iter().enumerate() {
-            let place = Place::line(document.line_of(element));
+            let place = FilePlace::line(document.line_of(element));
             let read = document.read_piece::<Content<'_>>(element).and_then(|content| {
                 Ok((Role::named(content.role.as_deref()), pieces(&document, content.parts)?))
             });
@@ -115,7 +115,7 @@ impl Codec for Gemini {
         true
     }
 
-    fn write(&self, items: &[Sent], like: Option<&Session>) -> Option<(Vec<u8>, Vec<Loss>)> {
+    fn write(&self, items: &[Sent], like: Option<&SessionFile>) -> Option<(Vec<u8>, Vec<Loss>)> {
         let items = arrange(items.to_vec());
         let mut losses = Vec::new();
         let messages = write_messages(&items, &mut losses);
@@ -304,11 +304,11 @@ mod tests {
     use foldback_core::{EstimatingCounter, ToolInput};
     use std::sync::Arc;
 
-    fn read(body: &str) -> Session {
-        Session::read_as(Format::Gemini, body.as_bytes().to_vec()).unwrap()
+    fn read(body: &str) -> SessionFile {
+        SessionFile::read_as(Format::Gemini, body.as_bytes().to_vec()).unwrap()
     }
 
-    fn items(session: &Session) -> Vec<Arc<Item>> {
+    fn items(session: &SessionFile) -> Vec<Arc<Item>> {
         session.conversations()[0].recorded().iter().map(|recorded| Arc::clone(&recorded.item)).collect()
     }
 
@@ -374,7 +374,7 @@ mod tests {
         );
         assert_eq!(session.problems().iter().map(|problem| problem.line).collect::<Vec<_>>(), [4]);
         assert_eq!(session.conversations()[0].len(), 2);
-        let broken = Session::read_as(Format::Gemini, b"{\"contents\":\n7}".to_vec()).unwrap_err();
+        let broken = SessionFile::read_as(Format::Gemini, b"{\"contents\":\n7}".to_vec()).unwrap_err();
         assert_eq!(broken.problem().map(|problem| problem.line), Some(2));
     }
 

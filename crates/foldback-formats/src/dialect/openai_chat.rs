@@ -15,11 +15,11 @@ use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use crate::conversation::{Conversation, Place, Sent};
+use crate::conversation::{Conversation, FilePlace, Sent};
 use crate::detect::{Fit, Probe};
 use crate::document::Document;
 use crate::error::{Fault, FormatError, Problem};
-use crate::format::{Codec, Format, Loss, Reading, Session};
+use crate::format::{Codec, Format, Loss, Reading, SessionFile};
 
 use content::{file_at, image_at, tool_input, untagged};
 
@@ -84,7 +84,7 @@ impl Codec for OpenaiChat {
         let mut problems = Vec::new();
         for (raw, read) in body.messages(&document)? {
             match read {
-                Ok(item) => drop(conversation.push(item, Place::line(document.line_of(raw)))),
+                Ok(item) => drop(conversation.push(item, FilePlace::line(document.line_of(raw)))),
                 Err(problem) => problems.push(problem),
             }
         }
@@ -95,7 +95,7 @@ impl Codec for OpenaiChat {
         true
     }
 
-    fn write(&self, items: &[Sent], like: Option<&Session>) -> Option<(Vec<u8>, Vec<Loss>)> {
+    fn write(&self, items: &[Sent], like: Option<&SessionFile>) -> Option<(Vec<u8>, Vec<Loss>)> {
         Some(write::write(items, like))
     }
 }
@@ -387,12 +387,12 @@ mod tests {
     use crate::format::write;
     use std::sync::Arc;
 
-    fn items_of(session: &Session) -> Vec<Arc<Item>> {
+    fn items_of(session: &SessionFile) -> Vec<Arc<Item>> {
         session.conversations()[0].recorded().iter().map(|recorded| Arc::clone(&recorded.item)).collect()
     }
 
-    fn read(body: &str) -> Session {
-        Session::read_as(Format::OpenaiChat, body.as_bytes().to_vec()).unwrap()
+    fn read(body: &str) -> SessionFile {
+        SessionFile::read_as(Format::OpenaiChat, body.as_bytes().to_vec()).unwrap()
     }
 
     #[test]
@@ -452,7 +452,7 @@ mod tests {
         let lines: Vec<usize> = session.problems().iter().map(|problem| problem.line).collect();
         assert_eq!(lines, [3, 4]);
         assert!(matches!(items_of(&session)[1].parts[..], [Part::Opaque(_)]));
-        let broken = Session::read_as(Format::OpenaiChat, b"{\"messages\":7}".to_vec());
+        let broken = SessionFile::read_as(Format::OpenaiChat, b"{\"messages\":7}".to_vec());
         assert!(matches!(broken, Err(FormatError::Broken { .. })));
     }
 }

@@ -14,13 +14,13 @@ use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use crate::conversation::{Conversation, Place, Sent};
+use crate::conversation::{Conversation, FilePlace, Sent};
 use crate::detect::{Fit, Probe};
 use crate::dialect::openai_chat::content::{array, array_like, object, quoted};
 use crate::dialect::openai_chat::opaque;
 use crate::document::Document;
 use crate::error::{FormatError, Problem};
-use crate::format::{Codec, Format, Loss, Reading, Session};
+use crate::format::{Codec, Format, Loss, Reading, SessionFile};
 use crate::lowering::Tag;
 
 use items::{ITEM_SOURCE, read_item};
@@ -75,7 +75,7 @@ impl Codec for OpenaiResponses {
         let mut problems = Vec::new();
         for (raw, read) in body.items(&document)? {
             match read {
-                Ok(item) => drop(conversation.push(item, Place::line(document.line_of(raw)))),
+                Ok(item) => drop(conversation.push(item, FilePlace::line(document.line_of(raw)))),
                 Err(problem) => problems.push(problem),
             }
         }
@@ -86,7 +86,7 @@ impl Codec for OpenaiResponses {
         true
     }
 
-    fn write(&self, items: &[Sent], like: Option<&Session>) -> Option<(Vec<u8>, Vec<Loss>)> {
+    fn write(&self, items: &[Sent], like: Option<&SessionFile>) -> Option<(Vec<u8>, Vec<Loss>)> {
         let written = like.and_then(|like| write_like(items, like));
         Some(written.unwrap_or_else(|| write_fresh(items)))
     }
@@ -195,7 +195,7 @@ fn write_fresh(items: &[Sent]) -> (Vec<u8>, Vec<Loss>) {
 }
 
 /// The body of `like` with other input; nothing where it has no input to replace.
-fn write_like(items: &[Sent], like: &Session) -> Option<(Vec<u8>, Vec<Loss>)> {
+fn write_like(items: &[Sent], like: &SessionFile) -> Option<(Vec<u8>, Vec<Loss>)> {
     let document = Document::new(like.bytes(), Format::OpenaiResponses).ok()?;
     let body = Body::of(&document).ok()?;
     let input = body.input?;
@@ -238,11 +238,11 @@ mod tests {
     use crate::format::write;
     use std::sync::Arc;
 
-    fn read(body: &str) -> Session {
-        Session::read_as(Format::OpenaiResponses, body.as_bytes().to_vec()).unwrap()
+    fn read(body: &str) -> SessionFile {
+        SessionFile::read_as(Format::OpenaiResponses, body.as_bytes().to_vec()).unwrap()
     }
 
-    fn items_of(session: &Session) -> Vec<Arc<Item>> {
+    fn items_of(session: &SessionFile) -> Vec<Arc<Item>> {
         session.conversations()[0].recorded().iter().map(|recorded| Arc::clone(&recorded.item)).collect()
     }
 
@@ -286,7 +286,7 @@ mod tests {
         ];
         let written = write(Format::OpenaiResponses, &sent(&items, None), None).unwrap();
         assert_eq!(written.losses, []);
-        let again = Session::read(written.to_bytes()).unwrap();
+        let again = SessionFile::read(written.to_bytes()).unwrap();
         assert_eq!(items_of(&again)[1].parts, items[1].parts);
     }
 
@@ -304,7 +304,7 @@ mod tests {
         let written =
             write(Format::OpenaiResponses, &sent(&items_of(&session), Some(&session)), Some(&session))
                 .unwrap();
-        assert_eq!(items_of(&Session::read(written.to_bytes()).unwrap())[0].parts, [Part::text("hello")]);
+        assert_eq!(items_of(&SessionFile::read(written.to_bytes()).unwrap())[0].parts, [Part::text("hello")]);
     }
 
     #[test]

@@ -17,7 +17,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::pieces::{Places, if_understood, input_of, json_of, on_one_line, time};
-use crate::conversation::{Conversation, Place};
+use crate::conversation::{Conversation, FilePlace};
 use crate::detect::{Fit, Probe};
 use crate::document::Document;
 use crate::error::{FormatError, Problem};
@@ -190,7 +190,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-fn push_step(conversation: &mut Conversation, index: usize, step: Step<'_>, place: Place) {
+fn push_step(conversation: &mut Conversation, index: usize, step: Step<'_>, place: FilePlace) {
     let id = format!("step-{}", index + 1);
     let created_at = step.timestamp.as_deref().and_then(time);
     let kind = match step.source.as_str() {

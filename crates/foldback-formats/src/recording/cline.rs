@@ -15,7 +15,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::pieces::{Places, if_understood, items_of_blocks, on_one_line, time_of_millis};
-use crate::conversation::{Conversation, Place};
+use crate::conversation::{Conversation, FilePlace};
 use crate::detect::{Fit, Probe};
 use crate::dialect::anthropic::blocks::read_blocks;
 use crate::document::Document;
@@ -125,7 +125,7 @@ impl Codec for Cline {
         };
         let mut reader = Reader::new(document.clone(), bytes);
         if let Some(prompt) = file.system_prompt.filter(|prompt| !prompt.is_empty()) {
-            reader.push(Item::text("system", ItemKind::System, prompt), Place::line(1));
+            reader.push(Item::text("system", ItemKind::System, prompt), FilePlace::line(1));
         }
         for (index, piece) in file.messages.into_iter().enumerate() {
             let place = reader.places.of(piece);
@@ -184,11 +184,11 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn push(&mut self, item: Item, place: Place) {
+    fn push(&mut self, item: Item, place: FilePlace) {
         self.conversation.push(on_one_line(item), place);
     }
 
-    fn message(&mut self, index: usize, message: Message<'a>, place: Place) {
+    fn message(&mut self, index: usize, message: Message<'a>, place: FilePlace) {
         let mut parts = match read_blocks(message.content) {
             Ok(content) => content.parts,
             Err(_) => {
@@ -222,7 +222,7 @@ impl<'a> Reader<'a> {
     }
 
     /// Something that a compaction put in, for a past that the file does not have.
-    fn put_in(&mut self, item: Item, metadata: &Metadata, place: Place) {
+    fn put_in(&mut self, item: Item, metadata: &Metadata, place: FilePlace) {
         let tokens_before = metadata.tokens_before.map(Tokens).unwrap_or_default();
         let mut summary = found_summary(item, BY, metadata.messages_removed.unwrap_or(0), tokens_before);
         summary.created_at = summary.created_at.or(metadata.generated_at.map(time_of_millis));

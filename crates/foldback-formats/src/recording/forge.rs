@@ -14,7 +14,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::pieces::{Places, if_understood, input_of, json_of, on_one_line, text_part};
-use crate::conversation::{Conversation, Place};
+use crate::conversation::{Conversation, FilePlace};
 use crate::detect::{Fit, Probe};
 use crate::dialect::openai_chat::content::image_at;
 use crate::document::Document;
@@ -168,7 +168,7 @@ struct Reader {
 }
 
 impl Reader {
-    fn message(&mut self, index: usize, message: Message<'_>, piece: &RawValue, place: Place) {
+    fn message(&mut self, index: usize, message: Message<'_>, piece: &RawValue, place: FilePlace) {
         let id = format!("m{index}");
         match message {
             Message { text: Some(text), .. } => self.text(id, text, place),
@@ -188,7 +188,7 @@ impl Reader {
         }
     }
 
-    fn text(&mut self, id: String, message: TextMessage<'_>, place: Place) {
+    fn text(&mut self, id: String, message: TextMessage<'_>, place: FilePlace) {
         let kind = match message.role.to_ascii_lowercase().as_str() {
             "system" => ItemKind::System,
             "assistant" => ItemKind::Assistant,

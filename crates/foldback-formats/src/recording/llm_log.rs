@@ -10,7 +10,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::pieces::{Places, ReportedUsage, if_understood, on_one_line, time_of_seconds};
-use crate::conversation::{Conversation, Place};
+use crate::conversation::{Conversation, FilePlace};
 use crate::detect::{Fit, Probe};
 use crate::dialect::openai_chat::read_message;
 use crate::dialect::openai_responses::items::read_item;
@@ -77,7 +77,7 @@ impl Codec for LlmLog {
         };
         if let Some(instructions) = file.instructions.filter(|text| !text.is_empty()) {
             let item = Item::text("instructions", ItemKind::System, instructions);
-            reader.conversation.push(item, Place::line(1));
+            reader.conversation.push(item, FilePlace::line(1));
         }
         let messages = file.raw_messages.filter(|raw| !raw.is_empty()).or(file.messages).unwrap_or_default();
         let is_chat = file.input.is_none();

@@ -111,7 +111,7 @@ impl Codec for Moatless {
         let prompt = file.agent.and_then(|agent| agent.system_prompt).filter(|prompt| !prompt.is_empty());
         if let Some(prompt) = prompt {
             let item = Item::text("system", ItemKind::System, prompt);
-            reader.conversation.push(item, crate::conversation::Place::line(1));
+            reader.conversation.push(item, crate::conversation::FilePlace::line(1));
         }
         let last = file.nodes.into_iter().rev().find_map(|node| reader.completion(node));
         let model = last.as_ref().and_then(|completion| completion.model.clone());

@@ -19,7 +19,7 @@ use serde_json::value::RawValue;
 use super::pieces::{
     Places, ReportedUsage, ThinkingBlock, if_understood, json_of, on_one_line, text_part, time,
 };
-use crate::conversation::{Conversation, Made, Place, Seen, Shown};
+use crate::conversation::{Conversation, FilePlace, Made, Seen, Shown};
 use crate::detect::{Fit, Probe};
 use crate::dialect::openai_chat::content::{image_at, tool_input};
 use crate::dialect::openai_chat::{part_of, read_content};
@@ -231,7 +231,7 @@ struct Reader {
 }
 
 impl Reader {
-    fn event(&mut self, index: usize, event: &Event<'_>, place: Place) {
+    fn event(&mut self, index: usize, event: &Event<'_>, place: FilePlace) {
         let event_id = event.id.unwrap_or_else(|| i64::try_from(index).unwrap_or(i64::MAX));
         if let Some(action) = &event.action {
             self.action(event_id, action, event, place);
@@ -240,7 +240,7 @@ impl Reader {
         }
     }
 
-    fn action(&mut self, event_id: i64, action: &str, event: &Event<'_>, place: Place) {
+    fn action(&mut self, event_id: i64, action: &str, event: &Event<'_>, place: FilePlace) {
         let args: Args<'_> = piece(event.args);
         let is_agent = event.source.as_deref() == Some("agent");
         match action {
@@ -274,7 +274,7 @@ impl Reader {
         kind: ItemKind,
         parts: impl IntoIterator<Item = Part>,
         event: &Event<'_>,
-        place: Place,
+        place: FilePlace,
     ) {
         let parts: Vec<Part> = parts.into_iter().collect();
         if parts.is_empty() {
@@ -286,7 +286,7 @@ impl Reader {
         self.events.insert(Seen::Item(index), vec![event_id]);
     }
 
-    fn call(&mut self, event_id: i64, action: &str, args: Args<'_>, event: &Event<'_>, place: Place) {
+    fn call(&mut self, event_id: i64, action: &str, args: Args<'_>, event: &Event<'_>, place: FilePlace) {
         let metadata: CallMetadata = piece(event.tool_call_metadata);
         let call_id = metadata.tool_call_id.unwrap_or_else(|| format!("event-{event_id}").into());
         let response = metadata.model_response.unwrap_or_default();
@@ -330,7 +330,7 @@ impl Reader {
         }
     }
 
-    fn observation(&mut self, event_id: i64, observation: &str, event: &Event<'_>, place: Place) {
+    fn observation(&mut self, event_id: i64, observation: &str, event: &Event<'_>, place: FilePlace) {
         let call_id = event.cause.and_then(|cause| self.calls.get(&cause).cloned());
         if call_id.is_none() && observation == "recall" {
             let knowledge = event.extras.map(|extras| Part::Structured(json_of(extras)));
@@ -362,7 +362,7 @@ impl Reader {
         self.events.insert(Seen::Item(index), vec![event_id]);
     }
 
-    fn condensation(&mut self, event_id: i64, args: Args<'_>, timestamp: Option<&str>, place: Place) {
+    fn condensation(&mut self, event_id: i64, args: Args<'_>, timestamp: Option<&str>, place: FilePlace) {
         let listed: HashSet<i64> = args.forgotten_event_ids.into_iter().flatten().collect();
         let range = args.forgotten_events_start_id.zip(args.forgotten_events_end_id);
         let is_forgotten = |event: &i64| {

@@ -7,7 +7,7 @@ use foldback_core::{
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
-use crate::conversation::Place;
+use crate::conversation::FilePlace;
 use crate::dialect::openai_chat::read_arguments;
 use crate::document::Document;
 use crate::rfc3339;
@@ -26,14 +26,14 @@ impl<'a> Places<'a> {
     }
 
     /// Where a piece begins.
-    pub(crate) fn of(&mut self, piece: &RawValue) -> Place {
+    pub(crate) fn of(&mut self, piece: &RawValue) -> FilePlace {
         let start = self.document.range_of(piece).start.min(self.bytes.len());
         if start < self.offset {
-            return Place::line(self.document.line_of(piece));
+            return FilePlace::line(self.document.line_of(piece));
         }
         self.line += memchr::memchr_iter(b'\n', &self.bytes[self.offset..start]).count();
         self.offset = start;
-        Place::line(self.line)
+        FilePlace::line(self.line)
     }
 }
 

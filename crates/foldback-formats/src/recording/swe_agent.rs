@@ -12,7 +12,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::pieces::{Places, ThinkingBlock, if_understood, on_one_line};
-use crate::conversation::{Conversation, Place};
+use crate::conversation::{Conversation, FilePlace};
 use crate::detect::{Fit, Probe};
 use crate::dialect::openai_chat::{read_content, read_message};
 use crate::document::Document;
@@ -95,7 +95,7 @@ struct Reader {
 }
 
 impl Reader {
-    fn message(&mut self, id: String, message: Message<'_>, piece: &RawValue, place: Place) {
+    fn message(&mut self, id: String, message: Message<'_>, piece: &RawValue, place: FilePlace) {
         let Message { role, content, thought, tool_call_ids, thinking_blocks, is_demo } = message;
         let call_ids = tool_call_ids.unwrap_or_default();
         if &*role == "tool" && !call_ids.is_empty() {

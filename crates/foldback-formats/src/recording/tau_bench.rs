@@ -13,7 +13,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::pieces::{Places, ReportedUsage, if_understood, input_of, json_of, on_one_line, text_part, time};
-use crate::conversation::{Conversation, Place};
+use crate::conversation::{Conversation, FilePlace};
 use crate::detect::{Fit, Probe};
 use crate::dialect::openai_chat::read_message;
 use crate::document::Document;
@@ -125,7 +125,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-fn push_all(conversation: &mut Conversation, items: Vec<Item>, place: Place) {
+fn push_all(conversation: &mut Conversation, items: Vec<Item>, place: FilePlace) {
     for item in items {
         conversation.push(on_one_line(item), place);
     }

@@ -26,7 +26,7 @@ use crate::conversation::{Conversation, Sent};
 use crate::detect::{Fit, Probe};
 use crate::error::{FormatError, Problem};
 use crate::file_end::FileEnd;
-use crate::format::{Added, Codec, Committed, Contents, End, Format, Loss, Reading, Session, SubAgentOf};
+use crate::format::{Added, Codec, Committed, Contents, End, Format, Loss, Reading, SessionFile, SubAgentOf};
 use crate::pieces::{self, Line, Lines, Source};
 use name::{Key, Name};
 use record::Record;
@@ -56,11 +56,11 @@ impl Codec for ClaudeCode {
         true
     }
 
-    fn write(&self, sent: &[Sent], like: Option<&Session>) -> Option<(Vec<u8>, Vec<Loss>)> {
+    fn write(&self, sent: &[Sent], like: Option<&SessionFile>) -> Option<(Vec<u8>, Vec<Loss>)> {
         Some(append::write(sent, like))
     }
 
-    fn append(&self, session: &Session, committed: &Committed<'_>) -> Option<Added> {
+    fn append(&self, session: &SessionFile, committed: &Committed<'_>) -> Option<Added> {
         let end = FileEnd::whole(session.bytes());
         self.append_behind(session, &end, committed).map(Added::Behind)
     }

@@ -13,10 +13,10 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 
 use foldback_core::{Dialect, Item, ItemKind, Part, ResultPart, Text, Tokens};
 
-use crate::conversation::{Conversation, Made, Place, Seen, Sent, Shown};
+use crate::conversation::{Conversation, FilePlace, Made, Seen, Sent, Shown};
 use crate::detect::{Fit, Probe};
 use crate::error::{FormatError, Problem};
-use crate::format::{Added, Codec, Committed, Format, Loss, Reading, Session, SubAgentOf};
+use crate::format::{Added, Codec, Committed, Format, Loss, Reading, SessionFile, SubAgentOf};
 use crate::jsonl;
 use crate::lowering::found_summary;
 
@@ -57,11 +57,11 @@ impl Codec for Codex {
         true
     }
 
-    fn write(&self, sent: &[Sent], like: Option<&Session>) -> Option<(Vec<u8>, Vec<Loss>)> {
+    fn write(&self, sent: &[Sent], like: Option<&SessionFile>) -> Option<(Vec<u8>, Vec<Loss>)> {
         Some(write::write(sent, like))
     }
 
-    fn append(&self, session: &Session, committed: &Committed<'_>) -> Option<Added> {
+    fn append(&self, session: &SessionFile, committed: &Committed<'_>) -> Option<Added> {
         Some(Added::Behind(write::append(session, committed)))
     }
 }
@@ -112,7 +112,7 @@ impl<'a> Rollout<'a> {
                 let mut item = self.understood(read.item, format!("m{line}"));
                 item.created_at = created_at;
                 let is_answer = item.kind == ItemKind::Assistant;
-                let index = self.conversation.push(item, Place::line(line));
+                let index = self.conversation.push(item, FilePlace::line(line));
                 self.texts.push(Some(read.text));
                 self.know(Seen::Item(index));
                 self.newest_answer = if is_answer { Some(index) } else { self.newest_answer };
@@ -124,7 +124,7 @@ impl<'a> Rollout<'a> {
                 }
             }
             Content::Compacted(made) => {
-                let mut by = Made::by(BY, Place::line(line));
+                let mut by = Made::by(BY, FilePlace::line(line));
                 by.created_at = created_at;
                 by.tokens_before = Some(self.context_tokens).filter(|tokens| *tokens > Tokens::ZERO);
                 self.replace(&by, made);
@@ -286,11 +286,11 @@ mod tests {
     const OLDER: &[u8] = include_bytes!("../../fixtures/codex/older-fork.jsonl");
     const NUMBERED: &[u8] = include_bytes!("../../fixtures/codex/numbered.jsonl");
 
-    fn read(bytes: &[u8]) -> Session {
-        Session::read(bytes.to_vec()).unwrap()
+    fn read(bytes: &[u8]) -> SessionFile {
+        SessionFile::read(bytes.to_vec()).unwrap()
     }
 
-    fn view(session: &Session) -> Vec<Arc<Item>> {
+    fn view(session: &SessionFile) -> Vec<Arc<Item>> {
         let conversation = &session.conversations()[0];
         let transcript = conversation.transcript(Arc::new(EstimatingCounter), session.dialect());
         conversation.view_of(&transcript).items().cloned().collect()
@@ -464,9 +464,9 @@ mod tests {
     #[test]
     fn lines_that_are_no_records_leave_the_others() {
         let text = "{\"type\":\"response_item\",\"payload\":7}\n{\"type\":\"compacted\",\"payload\":{}}\n{\"type\":\"response_item\",\"payload\":{\"type\":\"message\",\"role\":\"user\",\"content\":\"a\"}}\n";
-        let session = Session::read_as(Format::Codex, text.as_bytes().to_vec()).unwrap();
+        let session = SessionFile::read_as(Format::Codex, text.as_bytes().to_vec()).unwrap();
         assert_eq!(session.problems().len(), 1);
         assert_eq!(view(&session).last().unwrap().parts, [Part::text("a")]);
-        assert!(Session::read_as(Format::Codex, b"{\"type\":7}\n".to_vec()).is_err());
+        assert!(SessionFile::read_as(Format::Codex, b"{\"type\":7}\n".to_vec()).is_err());
     }
 }

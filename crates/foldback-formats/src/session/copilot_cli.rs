@@ -20,10 +20,10 @@ use std::collections::{BTreeMap, HashSet};
 use foldback_core::{Dialect, Item, ItemKind, Text, Tokens};
 use serde_json::Value;
 
-use crate::conversation::{Conversation, Made, Place, Seen, Sent, Shown};
+use crate::conversation::{Conversation, FilePlace, Made, Seen, Sent, Shown};
 use crate::detect::{Fit, Probe};
 use crate::error::FormatError;
-use crate::format::{Added, Codec, Committed, Format, Loss, Reading, Session};
+use crate::format::{Added, Codec, Committed, Format, Loss, Reading, SessionFile};
 use crate::jsonl;
 use crate::lowering::found_summary;
 use crate::rfc3339;
@@ -58,7 +58,7 @@ impl Codec for CopilotCli {
         let (mut main, mut agents) = (Talk::default(), BTreeMap::<Text, Talk>::new());
         let (mut model, mut session_id) = (None, None);
         for line in lines {
-            let place = Place::line(line.number);
+            let place = FilePlace::line(line.number);
             let meaning = match line.record.meaning(place) {
                 Ok(meaning) => meaning,
                 Err(problem) => {
@@ -96,7 +96,7 @@ impl Codec for CopilotCli {
         true
     }
 
-    fn write(&self, items: &[Sent], like: Option<&Session>) -> Option<(Vec<u8>, Vec<Loss>)> {
+    fn write(&self, items: &[Sent], like: Option<&SessionFile>) -> Option<(Vec<u8>, Vec<Loss>)> {
         Some(write::file(items, like))
     }
 
@@ -111,7 +111,7 @@ impl Codec for CopilotCli {
         arranged
     }
 
-    fn append(&self, session: &Session, committed: &Committed<'_>) -> Option<Added> {
+    fn append(&self, session: &SessionFile, committed: &Committed<'_>) -> Option<Added> {
         // Only the main conversation has no name: sub-agents share its file.
         if committed.conversation.name().is_some() {
             return None;
@@ -146,7 +146,7 @@ struct Pending {
 }
 
 impl Talk {
-    fn say(&mut self, item: Item, place: Place, id: Option<&str>) {
+    fn say(&mut self, item: Item, place: FilePlace, id: Option<&str>) {
         if let Some(pending) = &mut self.pending
             && id.is_some_and(|id| pending.copies.remove(id))
         {
@@ -167,7 +167,7 @@ impl Talk {
         self.conversation.push(item, place);
     }
 
-    fn compact(&mut self, made: Compacted, place: Place, at: Option<&str>, id: Option<&str>) {
+    fn compact(&mut self, made: Compacted, place: FilePlace, at: Option<&str>, id: Option<&str>) {
         self.settle();
         let started_at = self.started_at.take().unwrap_or(self.conversation.len());
         let mut by = Made::by(BY, place);
@@ -209,7 +209,7 @@ impl Talk {
         self.pending = Some(Pending { made: by, shown, copies, is_taken: false });
     }
 
-    fn clear(&mut self, initial: Option<Item>, place: Place, at: Option<&str>) {
+    fn clear(&mut self, initial: Option<Item>, place: FilePlace, at: Option<&str>) {
         self.settle();
         self.started_at = None;
         let mut made = Made::by(BY, place);
@@ -246,13 +246,13 @@ mod tests {
         )
     }
 
-    fn read(events: &[(&str, &str)]) -> Session {
+    fn read(events: &[(&str, &str)]) -> SessionFile {
         let lines: Vec<String> =
             events.iter().enumerate().map(|(number, (kind, data))| event(number, kind, data)).collect();
-        Session::read(lines.join("\n").into_bytes()).unwrap()
+        SessionFile::read(lines.join("\n").into_bytes()).unwrap()
     }
 
-    fn view(session: &Session) -> Vec<Arc<Item>> {
+    fn view(session: &SessionFile) -> Vec<Arc<Item>> {
         let conversation = &session.conversations()[0];
         let transcript = conversation.transcript(Arc::new(EstimatingCounter), session.dialect());
         conversation.view_of(&transcript).items().cloned().collect()
@@ -323,7 +323,7 @@ mod tests {
         assert!(bytes.starts_with(session.bytes()));
         assert_eq!(compacted(&session, conversation, &items).to_bytes(), bytes);
         bytes.extend_from_slice(event(99, "user.message", r#"{"content":"new"}"#).as_bytes());
-        let again = Session::read(bytes).unwrap();
+        let again = SessionFile::read(bytes).unwrap();
         let parts = |items: &[Arc<Item>]| -> Vec<(ItemKind, Part)> {
             items.iter().flat_map(|item| item.parts.iter().map(|part| (item.kind, part.clone()))).collect()
         };
@@ -373,7 +373,7 @@ mod tests {
         assert!(!events[2]["data"]["summaryContent"].as_str().unwrap().is_empty());
         let is_chain = |pair: &[Value]| pair[1]["parentId"] == pair[0]["id"];
         assert!(events.windows(2).all(is_chain), "{added}");
-        assert_eq!(texts(&view(&Session::read(written).unwrap())), texts(&items[..2]));
+        assert_eq!(texts(&view(&SessionFile::read(written).unwrap())), texts(&items[..2]));
     }
 
     #[test]
@@ -409,10 +409,10 @@ mod tests {
         assert!(losses.is_empty());
         let start: Value = serde_json::from_slice(jsonl::lines(&bytes).next().unwrap()).unwrap();
         assert!(start["data"]["copilotVersion"].is_string(), "the agent refuses a file that names none");
-        let again = Session::read(bytes.clone()).unwrap();
+        let again = SessionFile::read(bytes.clone()).unwrap();
         assert_eq!(texts(&view(&again)), texts(&items));
         let (like, _) = CopilotCli.write(&sent(&items[..1], Some(&again)), Some(&again)).unwrap();
         assert_eq!(jsonl::lines(&like).next(), jsonl::lines(&bytes).next(), "it is the same session");
-        assert_eq!(texts(&view(&Session::read(like).unwrap())), texts(&items[..1]));
+        assert_eq!(texts(&view(&SessionFile::read(like).unwrap())), texts(&items[..1]));
     }
 }

@@ -17,12 +17,12 @@ use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use crate::conversation::{Conversation, Place, Sent};
+use crate::conversation::{Conversation, FilePlace, Sent};
 use crate::detect::{Fit, Probe};
 use crate::dialect::gemini::{arrange, content};
 use crate::document::Document;
 use crate::error::FormatError;
-use crate::format::{Added, Codec, Committed, Format, Loss, Reading, Session};
+use crate::format::{Added, Codec, Committed, Format, Loss, Reading, SessionFile};
 use crate::jsonl;
 
 use message::{Message, Reader};
@@ -83,9 +83,9 @@ impl Codec for GeminiCli {
         true
     }
 
-    fn write(&self, items: &[Sent], like: Option<&Session>) -> Option<(Vec<u8>, Vec<Loss>)> {
+    fn write(&self, items: &[Sent], like: Option<&SessionFile>) -> Option<(Vec<u8>, Vec<Loss>)> {
         let (messages, losses) = write::messages(&arrange(items.to_vec()));
-        let bytes = match like.map(Session::bytes) {
+        let bytes = match like.map(SessionFile::bytes) {
             None => write::file(&messages, items),
             Some(log) if is_log(log) => log::with_messages(log, messages),
             Some(file) => {
@@ -101,7 +101,7 @@ impl Codec for GeminiCli {
         arrange(items)
     }
 
-    fn append(&self, session: &Session, committed: &Committed<'_>) -> Option<Added> {
+    fn append(&self, session: &SessionFile, committed: &Committed<'_>) -> Option<Added> {
         if !is_log(session.bytes()) {
             return None;
         }
@@ -117,7 +117,7 @@ fn read_file(bytes: &[u8]) -> Result<Reading, FormatError> {
     let (mut conversation, mut problems, mut model) = (Conversation::new(), Vec::new(), None);
     let mut reader = Reader::default();
     for (index, element) in elements.into_iter().enumerate() {
-        let place = Place::line(document.line_of(element));
+        let place = FilePlace::line(document.line_of(element));
         let read = document.read_piece::<Message<'_>>(element).and_then(|message| {
             model = message.model.clone().or_else(|| model.take());
             reader.items(&message, index).map_err(|error| message::problem(&error, place))
@@ -148,17 +148,17 @@ fn reading(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Place;
+    use crate::FilePlace;
     use crate::conversation::testing::sent;
     use foldback_core::Item;
     use foldback_core::{EstimatingCounter, ItemKind, Part};
     use std::sync::Arc;
 
-    fn read(text: &str) -> Session {
-        Session::read(text.as_bytes().to_vec()).unwrap()
+    fn read(text: &str) -> SessionFile {
+        SessionFile::read(text.as_bytes().to_vec()).unwrap()
     }
 
-    fn view(session: &Session) -> Vec<Arc<Item>> {
+    fn view(session: &SessionFile) -> Vec<Arc<Item>> {
         let conversation = &session.conversations()[0];
         let transcript = conversation.transcript(Arc::new(EstimatingCounter), session.dialect());
         conversation.view_of(&transcript).items().cloned().collect()
@@ -175,7 +175,7 @@ mod tests {
     const ANSWERED: &str = r#"{"id":"b","type":"gemini","content":"","toolCalls":[{"id":"c1","name":"ls","args":{},
         "status":"success","result":[{"functionResponse":{"id":"c1","name":"ls","response":{"output":"x"}}}]}]}"#;
 
-    fn log(lines: &[&str]) -> Session {
+    fn log(lines: &[&str]) -> SessionFile {
         let lines: Vec<String> = lines.iter().map(|line| line.replace('\n', "")).collect();
         read(&format!("{METADATA}\n{}\n", lines.join("\n")))
     }
@@ -224,7 +224,7 @@ mod tests {
         let conversation = &session.conversations()[0];
         assert_eq!(shape(&view(&session)), ["context 1", "assistant 1", "tool 1", "assistant 1"]);
         assert_eq!(conversation.history().count(), 4);
-        assert_eq!(conversation.steps()[0].place, Place::line(4));
+        assert_eq!(conversation.steps()[0].place, FilePlace::line(4));
         assert!(view(&session)[0].summary.is_some());
     }
 
@@ -240,7 +240,7 @@ mod tests {
         .to_vec();
         let (bytes, losses) = GeminiCli.write(&sent(&items, None), None).unwrap();
         assert!(losses.is_empty());
-        let again = view(&Session::read(bytes).unwrap());
+        let again = view(&SessionFile::read(bytes).unwrap());
         let same =
             |(again, item): (&Arc<Item>, &Arc<Item>)| (again.kind, &again.parts) == (item.kind, &item.parts);
         assert!(again.iter().zip(&items).all(same));

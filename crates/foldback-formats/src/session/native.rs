@@ -8,10 +8,10 @@ use std::sync::Arc;
 use foldback_core::{Dialect, Item, Text, Tokens, View};
 use serde::{Deserialize, Serialize};
 
-use crate::conversation::{Conversation, Note, Place, Sent};
+use crate::conversation::{Conversation, FilePlace, Note, Sent};
 use crate::detect::{Fit, Probe};
 use crate::error::FormatError;
-use crate::format::{Added, Codec, Committed, Format, Loss, Reading, Session};
+use crate::format::{Added, Codec, Committed, Format, Loss, Reading, SessionFile};
 use crate::jsonl;
 
 pub(crate) struct Native;
@@ -94,7 +94,7 @@ impl Codec for Native {
         let mut conversations = vec![Conversation::new()];
         let mut dialect = None;
         for line in lines {
-            let place = Place::line(line.number);
+            let place = FilePlace::line(line.number);
             match line.record {
                 Record::Item(item) => {
                     conversations.last_mut().map(|conversation| conversation.push(item, place));
@@ -133,11 +133,11 @@ impl Codec for Native {
         true
     }
 
-    fn write(&self, sent: &[Sent], _like: Option<&Session>) -> Option<(Vec<u8>, Vec<Loss>)> {
+    fn write(&self, sent: &[Sent], _like: Option<&SessionFile>) -> Option<(Vec<u8>, Vec<Loss>)> {
         Some((jsonl::added(b"", sent.iter().map(|item| line(&***item))), Vec::new()))
     }
 
-    fn append(&self, session: &Session, committed: &Committed<'_>) -> Option<Added> {
+    fn append(&self, session: &SessionFile, committed: &Committed<'_>) -> Option<Added> {
         let same = |other: &Conversation| std::ptr::eq(other, committed.conversation);
         let index = session.conversations().iter().position(same).unwrap_or(0);
         let line = compaction_line(index, session.dialect(), None, committed.note.clone());
@@ -167,7 +167,7 @@ pub(crate) fn write_compacted(
 pub fn native_file(view: &View) -> Vec<u8> {
     let mut conversation = Conversation::new();
     for item in view.transcript().items() {
-        conversation.push(Arc::clone(item), Place::default());
+        conversation.push(Arc::clone(item), FilePlace::default());
     }
     let made = Note::of(&conversation, view, 0);
     let lines = view.transcript().items().map(|item| line(&**item));
@@ -213,7 +213,7 @@ mod tests {
 
     #[test]
     fn a_conversation_of_another_format_keeps_its_history_and_its_view() {
-        let place = Place::line(1);
+        let place = FilePlace::line(1);
         let mut conversation = Conversation::new();
         for name in ["a", "b", "c"] {
             conversation.push(Item::user(name, name), place);
@@ -228,7 +228,7 @@ mod tests {
         conversation.replace(&Made::by("agent", place), changed);
         conversation.push(Item::user("d", "d"), place);
         let file = write_compacted(None, &[(&conversation, None)]);
-        let session = Session::read_as(Format::Native, file).unwrap();
+        let session = SessionFile::read_as(Format::Native, file).unwrap();
         assert!(session.problems().is_empty());
         let again = &session.conversations()[0];
         let names = |conversation: &Conversation| {

@@ -24,11 +24,11 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use self::part::{Said, of_assistant, of_user};
-use crate::conversation::{Cleared, Conversation, Extension, Made, Place, Seen, Sent, Shown};
+use crate::conversation::{Cleared, Conversation, Extension, FilePlace, Made, Seen, Sent, Shown};
 use crate::detect::{Fit, Probe};
 use crate::document::Document;
 use crate::error::FormatError;
-use crate::format::{Added, Codec, Committed, Format, Loss, Reading, Session};
+use crate::format::{Added, Codec, Committed, Format, Loss, Reading, SessionFile};
 use crate::lowering::found_summary;
 
 pub(crate) struct Opencode;
@@ -273,7 +273,7 @@ impl Reader {
             self.cleared_line.get_or_insert(line);
         }
         self.cleared.extend(read.cleared);
-        let place = Place::line(line);
+        let place = FilePlace::line(line);
         let seen = read.items.into_iter().map(|item| Seen::Item(self.conversation.push(item, place)));
         let seen = seen.collect();
         self.placed.push((message.info.id.to_string(), seen));
@@ -296,7 +296,7 @@ impl Reader {
             self.prune();
         }
         if let Some(note) = own.note.clone()
-            && self.conversation.take(note, None, Place::line(line))
+            && self.conversation.take(note, None, FilePlace::line(line))
         {
             while let Some((_, copy)) = following.pop_front_if(|(_, message)| is_copy(message)) {
                 let positions = own.copies.iter().filter(|(id, _)| **id == *copy.info.id);
@@ -323,7 +323,7 @@ impl Reader {
         let texts = said.filter(|part| matches!(part, Part::Text(text) if !text.is_empty()));
         let mut item = Item::new(&*summary.info.id, ItemKind::Context, texts.collect());
         item.created_at = lenient::<Time>(summary.info.time).and_then(|time| time.created).map(Timestamp);
-        let mut made = Made::by(by, Place::line(line));
+        let mut made = Made::by(by, FilePlace::line(line));
         (made.created_at, made.tokens_before) = (item.created_at, tokens_before);
         if !item.parts.is_empty() {
             shown.push(Shown::New(found_summary(item, by, folded_count, tokens_before.unwrap_or_default())));
@@ -367,7 +367,7 @@ impl Reader {
             }));
         }
         if !cleared.is_empty() {
-            let mut made = Made::by("opencode", Place::line(self.cleared_line.unwrap_or(1)));
+            let mut made = Made::by("opencode", FilePlace::line(self.cleared_line.unwrap_or(1)));
             made.created_at = cleared_at.map(Timestamp);
             self.conversation.clear(&made, cleared);
         }
@@ -422,7 +422,7 @@ impl Codec for Opencode {
         true
     }
 
-    fn write(&self, items: &[Sent], like: Option<&Session>) -> Option<(Vec<u8>, Vec<Loss>)> {
+    fn write(&self, items: &[Sent], like: Option<&SessionFile>) -> Option<(Vec<u8>, Vec<Loss>)> {
         write::fresh(items, like)
     }
 
@@ -433,7 +433,7 @@ impl Codec for Opencode {
         items
     }
 
-    fn append(&self, session: &Session, committed: &Committed<'_>) -> Option<Added> {
+    fn append(&self, session: &SessionFile, committed: &Committed<'_>) -> Option<Added> {
         write::append(session, committed).map(Added::Within)
     }
 }

@@ -25,7 +25,7 @@ use crate::conversation::{Extension, Sent};
 use crate::detect::{Fit, Probe};
 use crate::error::FormatError;
 use crate::fields::Fields;
-use crate::format::{Added, Codec, Committed, Format, Loss, Reading, Session};
+use crate::format::{Added, Codec, Committed, Format, Loss, Reading, SessionFile};
 use crate::lowering::found_summary;
 use crate::{jsonl, rfc3339};
 
@@ -430,7 +430,7 @@ impl Codec for Pi {
         true
     }
 
-    fn write(&self, items: &[Sent], like: Option<&Session>) -> Option<(Vec<u8>, Vec<Loss>)> {
+    fn write(&self, items: &[Sent], like: Option<&SessionFile>) -> Option<(Vec<u8>, Vec<Loss>)> {
         Some(write::fresh(items, like))
     }
 
@@ -441,7 +441,7 @@ impl Codec for Pi {
         items
     }
 
-    fn append(&self, session: &Session, committed: &Committed<'_>) -> Option<Added> {
+    fn append(&self, session: &SessionFile, committed: &Committed<'_>) -> Option<Added> {
         Some(Added::Behind(write::append(session, committed)))
     }
 }

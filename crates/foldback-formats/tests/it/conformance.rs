@@ -12,7 +12,7 @@ use foldback_core::{
     Budget, CompactionBlock, Edit, EstimatingCounter, Handle, Item, LadderStrategy, Part, PlanError, Tokens,
     View, check, mend, plan,
 };
-use foldback_formats::{Committed, Conversation, Format, Session, WrittenAs};
+use foldback_formats::{Committed, Conversation, Format, SessionFile, WrittenAs};
 use foldback_testkit::needs::session_files;
 
 /// Shares of a session's tokens that it is compacted to, in percent.
@@ -22,13 +22,14 @@ fn fixtures() -> Vec<PathBuf> {
     session_files(&Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures"))
 }
 
-fn read(path: &Path) -> Session {
+fn read(path: &Path) -> SessionFile {
     let bytes = std::fs::read(path).unwrap();
-    Session::read(bytes).unwrap_or_else(|error| panic!("{}: {error}\nhint: {}", path.display(), error.hint()))
+    SessionFile::read(bytes)
+        .unwrap_or_else(|error| panic!("{}: {error}\nhint: {}", path.display(), error.hint()))
 }
 
 /// The view in its dialect, valid: real sessions were interrupted, edited and repaired by hand.
-fn valid_view(session: &Session, conversation: &Conversation) -> View {
+fn valid_view(session: &SessionFile, conversation: &Conversation) -> View {
     let dialect = session.dialect();
     let transcript = conversation.transcript(Arc::new(EstimatingCounter), dialect);
     mend(&conversation.view_of(&transcript), dialect).view
@@ -65,13 +66,13 @@ fn assert_compacts(path: &Path) {
 
 /// "Could resume": what the model saw last, read from the written file, is what was committed; and so
 /// is the record of it.
-fn assert_written_back(name: &str, session: &Session, committed: &Committed<'_>, compacted: &View) {
+fn assert_written_back(name: &str, session: &SessionFile, committed: &Committed<'_>, compacted: &View) {
     let conversation = committed.conversation;
     let written = session.compacted(committed);
     let is_longer = written.begins_with_session();
     assert!(!is_longer || session.format().grows_at_its_end(), "{name}: it was said to stay short");
     let bytes = written.to_bytes();
-    let again = Session::read(bytes.clone()).unwrap_or_else(|error| panic!("{name}: {error}"));
+    let again = SessionFile::read(bytes.clone()).unwrap_or_else(|error| panic!("{name}: {error}"));
     let WrittenAs::Appended(format) = written.written_as else {
         assert_shown(name, &again, committed);
         return;
@@ -86,16 +87,16 @@ fn assert_written_back(name: &str, session: &Session, committed: &Committed<'_>,
     // An agent looks at the copies only.
     let copies = String::from_utf8(bytes).unwrap().replace("{\"note\":{", "{\"not\":{");
     if format != Format::Native {
-        assert_shown(name, &Session::read(copies.into_bytes()).unwrap(), committed);
+        assert_shown(name, &SessionFile::read(copies.into_bytes()).unwrap(), committed);
     }
 }
 
-fn view_of(session: &Session, conversation: &Conversation) -> View {
+fn view_of(session: &SessionFile, conversation: &Conversation) -> View {
     conversation.view_of(&conversation.transcript(Arc::new(EstimatingCounter), session.dialect()))
 }
 
 /// The first conversation of a session shows what was committed.
-fn assert_shown(name: &str, session: &Session, committed: &Committed<'_>) {
+fn assert_shown(name: &str, session: &SessionFile, committed: &Committed<'_>) {
     let [main, ..] = session.conversations() else { panic!("{name}: nothing to read") };
     let seen = view_of(session, main);
     // What opencode does not know is copied with ids of its own.

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use foldback_core::{Dialect, Item, ItemKind, Part, ResultPart, repair};
-use foldback_formats::{Format, Sent, Session, write};
+use foldback_formats::{Format, Sent, SessionFile, write};
 use foldback_testkit::needs::session_files;
 use foldback_testkit::recipe;
 use proptest::prelude::*;
@@ -14,7 +14,7 @@ fn through(format: Format, items: &[Arc<Item>]) -> (Vec<Arc<Item>>, Vec<String>)
     let written = write(format, &Sent::new(items.iter().cloned()), None).unwrap();
     let text = String::from_utf8_lossy(&written.to_bytes()).into_owned();
     let session =
-        Session::read_as(format, written.to_bytes()).unwrap_or_else(|error| panic!("{error}: {text}"));
+        SessionFile::read_as(format, written.to_bytes()).unwrap_or_else(|error| panic!("{error}: {text}"));
     assert_eq!(session.problems(), [], "{text}");
     let [conversation] = session.conversations() else { panic!("{format}: one conversation") };
     let read = conversation.recorded().iter().map(|recorded| Arc::clone(&recorded.item)).collect();
@@ -92,17 +92,17 @@ fn items_of_a_body_that_are_written_anew_read_as_they_were() {
     });
     for (format, path) in bodies {
         let name = path.display();
-        let items_of = |session: &Session| -> Vec<Arc<Item>> {
+        let items_of = |session: &SessionFile| -> Vec<Arc<Item>> {
             let recorded = session.conversations()[0].recorded().iter();
             recorded.map(|recorded| Arc::new(Item::clone(&recorded.item))).collect()
         };
-        let session = Session::read(std::fs::read(&path).unwrap()).unwrap();
+        let session = SessionFile::read(std::fs::read(&path).unwrap()).unwrap();
         assert_eq!(session.format(), format, "{name}");
         // Copies are not known to be what stands in the body.
         let items = items_of(&session);
         let written = write(format, &Sent::new(items.iter().cloned()), Some(&session)).unwrap();
         assert_eq!(written.losses, [], "{name}");
-        let again = items_of(&Session::read(written.to_bytes()).unwrap());
+        let again = items_of(&SessionFile::read(written.to_bytes()).unwrap());
         let parts = |items: &[Arc<Item>]| -> Vec<(ItemKind, Part)> {
             items.iter().flat_map(|item| item.parts.iter().map(|part| (item.kind, part.clone()))).collect()
         };

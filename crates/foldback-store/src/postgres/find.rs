@@ -6,7 +6,7 @@ use std::ops::Range;
 use deadpool_postgres::Transaction;
 use foldback_core::{Handle, Item, LoopId, SessionId, Splice, Text};
 use foldback_engine::StoreError;
-use foldback_engine::store::{Place, SearchAnswer, SearchHit, SearchQuery};
+use foldback_engine::store::{HandleTarget, SearchAnswer, SearchHit, SearchQuery};
 use tokio_postgres::Row;
 
 use super::error::Fault;
@@ -56,7 +56,7 @@ pub(super) async fn locate(
     session: &SessionId,
     loop_id: &LoopId,
     handle: &Handle,
-) -> Result<Place, Fault> {
+) -> Result<HandleTarget, Fault> {
     let opened = open(db, session, loop_id).await?;
     let own = chain(&all_blocks(db, &opened.session).await?.parents, opened.row.tip)?;
     let sql = "SELECT b.number, b.loop, b.data FROM handles h
@@ -79,7 +79,7 @@ pub(super) async fn locate(
             None => tail::locate(db, holder, &part, handle).await?,
         };
         if let Some(position) = position {
-            return Ok(Place::Unit { item_index: as_index(position) });
+            return Ok(HandleTarget::Unit { item_index: as_index(position) });
         }
     }
     Err(StoreError::NotFound { what: "content behind handle", id: handle.to_string() }.into())

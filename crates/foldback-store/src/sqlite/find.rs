@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use foldback_core::{Handle, LoopId, SessionId, Splice};
 use foldback_engine::StoreError;
-use foldback_engine::store::{Place, SearchAnswer, SearchQuery};
+use foldback_engine::store::{HandleTarget, SearchAnswer, SearchQuery};
 use rusqlite::{Connection, OptionalExtension, TransactionBehavior, params};
 
 use super::error::Fault;
@@ -23,7 +23,7 @@ pub(super) fn locate(
     session: &SessionId,
     loop_id: &LoopId,
     handle: &Handle,
-) -> Result<Place, Fault> {
+) -> Result<HandleTarget, Fault> {
     let read = db.transaction()?;
     let opened = open(&read, session, loop_id)?;
     let own = chain(&all_blocks(&read, &opened.session)?.parents, opened.row.tip)?;
@@ -56,7 +56,7 @@ pub(super) fn locate(
             None => tail::locate(&read, holder, &part, handle)?,
         };
         if let Some(position) = position {
-            return Ok(Place::Unit { item_index: as_index(position) });
+            return Ok(HandleTarget::Unit { item_index: as_index(position) });
         }
     }
     Err(StoreError::NotFound { what: "content behind handle", id: handle.to_string() }.into())

@@ -13,15 +13,15 @@ use serde_json::json;
 
 const WINDOW: Tokens = Tokens(20_000);
 
-struct Place {
+struct HandleTarget {
     _folder: tempfile::TempDir,
     store: Arc<dyn Store>,
 }
 
-async fn place() -> Place {
+async fn place() -> HandleTarget {
     let folder = tempfile::tempdir().unwrap();
     let store: Arc<dyn Store> = Arc::new(SqliteStore::open(folder.path().join("s.db")).await.unwrap());
-    Place { _folder: folder, store }
+    HandleTarget { _folder: folder, store }
 }
 
 fn turn(number: usize, lines: usize) -> Vec<Arc<Item>> {
@@ -38,7 +38,7 @@ fn turn(number: usize, lines: usize) -> Vec<Arc<Item>> {
     items.into_iter().map(Arc::new).collect()
 }
 
-async fn session(place: &Place, turns: usize) -> StoredSession {
+async fn session(place: &HandleTarget, turns: usize) -> StoredSession {
     let store = Arc::clone(&place.store);
     let mut session = StoredSession::create(store, "s", Metadata::new()).await.unwrap();
     let system = Item::text("system", ItemKind::System, "You are careful.");

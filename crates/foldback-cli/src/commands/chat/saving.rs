@@ -26,7 +26,7 @@ mod tests {
     use super::*;
     use foldback_core::{Budget, Item, LadderStrategy, Tokens, Transcript};
     use foldback_engine::{Execution, compact};
-    use foldback_formats::Session;
+    use foldback_formats::SessionFile;
 
     #[test]
     fn a_saved_conversation_holds_everything_and_says_what_the_model_sees() {
@@ -44,7 +44,7 @@ mod tests {
         let path = folder.path().join("chat.jsonl");
         for view in [&before, &after] {
             save(&path, view).unwrap();
-            let session = Session::read(std::fs::read(&path).unwrap()).unwrap();
+            let session = SessionFile::read(std::fs::read(&path).unwrap()).unwrap();
             let conversation = &session.conversations()[0];
             let of_file = crate::scene::recorded(conversation);
             let counted = of_file.iter().map(Arc::clone).collect::<Transcript>();

@@ -19,7 +19,7 @@ const CONVERSATIONS_TOLD_MAX: usize = 3;
 
 /// What happened, for scripts.
 #[derive(Serialize)]
-pub(super) struct Report {
+pub(super) struct CompactReport {
     pub(super) file: String,
     pub(super) format: &'static str,
     pub(super) dialect: Option<&'static str>,
@@ -156,7 +156,7 @@ pub(super) fn tell_what_is_ignored(shared: &Shared, arguments: &Compact, policy:
 }
 
 /// What happened, for people.
-pub(super) fn tell(done: &Done, report: &Report) {
+pub(super) fn tell(done: &Done, report: &CompactReport) {
     let is_alone = done.folded.len() == 1;
     let changed = || {
         let all = done.folded.iter().zip(&report.conversations);

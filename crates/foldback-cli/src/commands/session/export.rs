@@ -6,7 +6,7 @@ use std::sync::Arc;
 use foldback_core::{Tokens, View};
 use foldback_engine::Store;
 use foldback_engine::session::{CompactionConfig, StoredSession};
-use foldback_formats::{Format, Sent, Session, native_file, write};
+use foldback_formats::{Format, Sent, SessionFile, native_file, write};
 
 use super::counting_session;
 use crate::args::{Extent, Shared};
@@ -54,7 +54,7 @@ async fn original(store: &Arc<dyn Store>, session: &StoredSession) -> Result<Vec
 /// A file with what the store has beyond it: compactions, and what was recorded for them. None where
 /// something was said since, which no agent's file is written for.
 fn exported(original: Vec<u8>, view: &View) -> Option<Vec<u8>> {
-    let file = Session::read(original).ok()?;
+    let file = SessionFile::read(original).ok()?;
     let conversation = file.conversations().first()?;
     let beginning = conversation.recorded().iter().map(|recorded| &recorded.item);
     if !beginning.eq(view.transcript().items().take(conversation.len())) {

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::super::runs::{Policy, Session};
+use super::super::runs::{Policy, ReplayedSession};
 use super::{escaped, style};
 use crate::axis;
 use crate::terminal::number;
@@ -36,7 +36,7 @@ impl Scale {
     }
 }
 
-pub(super) fn draw(page: &mut String, index: usize, session: &Session, names: &[&str]) {
+pub(super) fn draw(page: &mut String, index: usize, session: &ReplayedSession, names: &[&str]) {
     let peak = session.policies.iter().map(|policy| policy.peak).max().unwrap_or(0).max(1);
     let calls = session.policies.iter().map(|policy| policy.calls).max().unwrap_or(0);
     let marks = axis::marks(peak);
@@ -72,7 +72,7 @@ fn colour_of(policy: &Policy, names: &[&str]) -> &'static str {
 }
 
 /// Which colour is which policy; those that never compact are in no list below.
-fn legend(page: &mut String, session: &Session, names: &[&str]) {
+fn legend(page: &mut String, session: &ReplayedSession, names: &[&str]) {
     page.push_str("<p class=\"legend\">");
     for policy in &session.policies {
         let colour = colour_of(policy, names);

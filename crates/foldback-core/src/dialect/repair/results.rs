@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::super::Rule;
-use super::super::pairing::{Call, Displaced, Home, Place};
+use super::super::pairing::{Call, CallPlace, Displaced, Home};
 use super::bench::Bench;
 use crate::ids::CallId;
 use crate::item::ItemKind;
@@ -14,7 +14,7 @@ const NO_RESULT: &str = "no result was recorded for this call";
 
 /// Gives a repeated call id a number, in the call and in its result.
 pub(super) fn rename_repeats(bench: &mut Bench) {
-    let repeats: Vec<(CallId, Place, Option<Place>)> = bench.with_pairing(|pairing| {
+    let repeats: Vec<(CallId, CallPlace, Option<CallPlace>)> = bench.with_pairing(|pairing| {
         let repeats = pairing.calls.iter().filter(|call| pairing.needs_other_id(call));
         repeats.map(|call| (call.id.clone(), call.place, call.answer.map(|answer| answer.place))).collect()
     });
@@ -40,8 +40,8 @@ pub(super) fn rename_repeats(bench: &mut Bench) {
 /// A result that is missing or stands too far from its call.
 struct Homeless {
     call_id: CallId,
-    call_place: Place,
-    found: Option<Place>,
+    call_place: CallPlace,
+    found: Option<CallPlace>,
     home: Home,
 }
 
@@ -164,8 +164,8 @@ pub(super) fn put_in_order(bench: &mut Bench) {
             }
             continue;
         }
-        let part_at = |place: Place| bench.item(place.item_index).parts[place.part_index].clone();
-        let parts: Vec<(Place, Part)> =
+        let part_at = |place: CallPlace| bench.item(place.item_index).parts[place.part_index].clone();
+        let parts: Vec<(CallPlace, Part)> =
             of_message.iter().map(|one| (one.found, part_at(one.wanted))).collect();
         for (place, part) in parts {
             let detail = "put its results in the order of the calls".to_owned();

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use foldback_core::{Item, ItemKind, Part, Tokens, ToolCall, ToolInput, ToolResult};
 use serde_json::{Value, json};
 
-use crate::Session;
+use crate::SessionFile;
 use crate::answer::{Asked, Caching, Delivery, Protocol, ToolSpec, request_body};
 use crate::format::Format;
 
@@ -55,7 +55,7 @@ fn body_of(
 fn a_body_holds_the_conversation_as_the_dialect_writes_it() {
     for protocol in Protocol::ALL {
         let body = body(protocol, "some-model", |_| {}).to_string();
-        let session = Session::read_as(Format::from(protocol.dialect()), body.into_bytes()).unwrap();
+        let session = SessionFile::read_as(Format::from(protocol.dialect()), body.into_bytes()).unwrap();
         assert_eq!(session.problems(), []);
         assert_eq!(session.model(), Some("some-model"), "{protocol}");
         let parts =

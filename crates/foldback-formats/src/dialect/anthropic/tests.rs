@@ -4,15 +4,15 @@ use crate::detect::detect;
 use crate::error::Fault;
 use std::sync::Arc;
 
-fn kinds(session: &Session) -> Vec<ItemKind> {
+fn kinds(session: &SessionFile) -> Vec<ItemKind> {
     session.conversations()[0].recorded().iter().map(|recorded| recorded.item.kind).collect()
 }
 
-fn read(body: &str) -> Session {
-    Session::read_as(Format::Anthropic, body.as_bytes().to_vec()).unwrap()
+fn read(body: &str) -> SessionFile {
+    SessionFile::read_as(Format::Anthropic, body.as_bytes().to_vec()).unwrap()
 }
 
-fn items(session: &Session) -> Vec<Arc<Item>> {
+fn items(session: &SessionFile) -> Vec<Arc<Item>> {
     session.conversations()[0].recorded().iter().map(|recorded| Arc::clone(&recorded.item)).collect()
 }
 
@@ -126,6 +126,6 @@ fn a_message_that_is_none_is_a_problem_on_its_line() {
     assert_eq!(lines, [3, 4, 5]);
     assert!(session.problems().iter().all(|problem| matches!(problem.fault, Fault::NotUnderstood { .. })));
     assert_eq!(kinds(&session), [ItemKind::User]);
-    let broken = Session::read_as(Format::Anthropic, b"{\n\"messages\":[\n{]}".to_vec()).unwrap_err();
+    let broken = SessionFile::read_as(Format::Anthropic, b"{\n\"messages\":[\n{]}".to_vec()).unwrap_err();
     assert_eq!(broken.problem().map(|problem| problem.line), Some(3));
 }

@@ -9,7 +9,7 @@ use super::blocks::{WrittenBlock, json_text, write_block};
 use super::{Body, CACHE_CONTROL, CACHE_CONTROL_PLAIN, Reader, body_of};
 use crate::conversation::Sent;
 use crate::document::Document;
-use crate::format::{Format, Loss, Session};
+use crate::format::{Format, Loss, SessionFile};
 use crate::lowering::Tag;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,7 +42,7 @@ pub(super) fn arrange(items: Vec<Sent>) -> Vec<Sent> {
     arranged
 }
 
-pub(super) fn write(items: &[Sent], like: Option<&Session>) -> (Vec<u8>, Vec<Loss>) {
+pub(super) fn write(items: &[Sent], like: Option<&SessionFile>) -> (Vec<u8>, Vec<Loss>) {
     let mut losses = Vec::new();
     let arranged = arrange(items.iter().filter(|item| !item.parts.is_empty()).cloned().collect());
     let instructions = arranged.iter().take_while(|item| Role::of(item.kind) == Role::System).count();
@@ -73,7 +73,7 @@ pub(super) fn write(items: &[Sent], like: Option<&Session>) -> (Vec<u8>, Vec<Los
 
 /// The body with other messages, and another system prompt if that changed.
 fn written_like(
-    like: &Session,
+    like: &SessionFile,
     instructions: &[Sent],
     system: Option<&str>,
     messages: &str,

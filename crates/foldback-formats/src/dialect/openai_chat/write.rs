@@ -12,11 +12,11 @@ use super::content::{address_of, array, array_like, lost_of_file, lost_of_image,
 use super::{Body, CALL_SOURCE, CONTENT_SOURCE, MESSAGE_SOURCE};
 use crate::conversation::Sent;
 use crate::document::Document;
-use crate::format::{Format, Loss, Session};
+use crate::format::{Format, Loss, SessionFile};
 use crate::lowering::Tag;
 
 /// A body of these items; everything but the messages is as in `like`.
-pub(super) fn write(items: &[Sent], like: Option<&Session>) -> (Vec<u8>, Vec<Loss>) {
+pub(super) fn write(items: &[Sent], like: Option<&SessionFile>) -> (Vec<u8>, Vec<Loss>) {
     let mut writer = Writer { losses: Vec::new(), messages: Vec::new(), original: HashMap::new() };
     let document = like.and_then(|like| Document::new(like.bytes(), Format::OpenaiChat).ok());
     let body = document.as_ref().and_then(|document| Some((document, Body::of(document).ok()?)));

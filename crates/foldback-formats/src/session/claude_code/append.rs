@@ -18,7 +18,7 @@ use super::record::ATTACHMENT_SOURCE;
 use crate::conversation::{Extension, Sent};
 use crate::dialect::anthropic::blocks::{Str, json_text, write_block};
 use crate::file_end::FileEnd;
-use crate::format::{Committed, Contents, End, Loss, Session};
+use crate::format::{Committed, Contents, End, Loss, SessionFile};
 use crate::jsonl;
 use crate::lowering::Tag;
 use crate::new_ids::NewIds;
@@ -146,7 +146,7 @@ pub(super) fn append(contents: &Contents, file: &FileEnd<'_>, committed: &Commit
 }
 
 /// A fresh session of these items.
-pub(super) fn write(items: &[Sent], like: Option<&Session>) -> (Vec<u8>, Vec<Loss>) {
+pub(super) fn write(items: &[Sent], like: Option<&SessionFile>) -> (Vec<u8>, Vec<Loss>) {
     let file = like.map(|like| FileEnd::whole(like.bytes()));
     let end = like.zip(file.as_ref()).and_then(|(like, file)| Ending::of(file, like.end()?));
     let mut seed = Vec::new();

@@ -10,7 +10,7 @@ use smallvec::SmallVec;
 
 use super::name::Key;
 use super::record::{Compact, Kind, Parent, Record};
-use crate::conversation::{Cleared, Conversation, Made, Place, Seen, Shown};
+use crate::conversation::{Cleared, Conversation, FilePlace, Made, Seen, Shown};
 use crate::lowering;
 use crate::pieces::Line;
 
@@ -79,8 +79,8 @@ impl<'b, S: FnMut(usize) -> Vec<Arc<Item>>> Builder<'b, S> {
         by_uuid.get(&uuid).copied()
     }
 
-    fn place(&self, index: usize) -> Place {
-        Place::line(self.lines[index].number)
+    fn place(&self, index: usize) -> FilePlace {
+        FilePlace::line(self.lines[index].number)
     }
 
     fn push(&mut self, index: usize) {

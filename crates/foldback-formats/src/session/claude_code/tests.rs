@@ -12,14 +12,14 @@ use crate::jsonl;
 use crate::lowering;
 use crate::pieces::tests::Elsewhere;
 
-fn fixture(name: &str) -> Session {
+fn fixture(name: &str) -> SessionFile {
     let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/claude-code");
-    Session::read(std::fs::read(folder.join(name)).unwrap()).unwrap()
+    SessionFile::read(std::fs::read(folder.join(name)).unwrap()).unwrap()
 }
 
-fn session(records: &[Value]) -> Session {
+fn session(records: &[Value]) -> SessionFile {
     let lines: Vec<String> = records.iter().map(Value::to_string).collect();
-    Session::read(lines.join("\n").into_bytes()).unwrap()
+    SessionFile::read(lines.join("\n").into_bytes()).unwrap()
 }
 
 fn user(uuid: &str, parent: Option<&str>, content: impl Into<Value>) -> Value {
@@ -162,7 +162,7 @@ fn kept_items_may_come_before_the_summary_and_every_kind_comes_back() {
     items.push(Arc::new(Item::text("n", ItemKind::Notification, "a job ended")));
     let written = compacted(&session, main, &items);
     assert!(written.to_bytes().starts_with(session.bytes()));
-    let again = Session::read(written.to_bytes()).unwrap();
+    let again = SessionFile::read(written.to_bytes()).unwrap();
     let main_again = &again.conversations()[0];
     let kinds = |items: &[Arc<Item>]| items.iter().map(|item| item.kind).collect::<Vec<_>>();
     let seen = view(main_again);
@@ -173,7 +173,7 @@ fn kept_items_may_come_before_the_summary_and_every_kind_comes_back() {
     assert_eq!(history(main_again).len(), history(main).len());
     assert_eq!(compacted(&session, main, &items).to_bytes(), written.to_bytes());
     let twice = compacted(&again, main_again, &seen[..1]);
-    let twice = Session::read(twice.to_bytes()).unwrap();
+    let twice = SessionFile::read(twice.to_bytes()).unwrap();
     assert_eq!(view(&twice.conversations()[0]).len(), 1);
     assert_eq!(history(&twice.conversations()[0]).len(), history(main).len());
 }
@@ -190,7 +190,7 @@ fn what_the_agent_writes_after_a_compaction_is_seen() {
     next["isSidechain"] = true.into();
     next["agentId"] = "f00dfa1".into();
     let bytes = [&written[..], &jsonl::added(&written, [next.to_string()])].concat();
-    let again = Session::read(bytes).unwrap();
+    let again = SessionFile::read(bytes).unwrap();
     assert_eq!(texts(&view(&again.conversations()[0])), ["Summarise the licence files.", "and the third?"]);
     assert_eq!(again.sub_agent_of().map(|agent| &*agent.agent_id), Some("f00dfa1"));
 }
@@ -222,7 +222,7 @@ fn a_fresh_file_holds_what_was_written() {
     let items = view(&session.conversations()[0]);
     let written = crate::format::write(Format::ClaudeCode, &sent(&items, None), None).unwrap();
     assert_eq!(written.losses, []);
-    let again = Session::read(written.to_bytes()).unwrap();
+    let again = SessionFile::read(written.to_bytes()).unwrap();
     assert_eq!(again.problems(), []);
     assert_eq!(texts(&view(&again.conversations()[0])), texts(&items));
 }
@@ -235,7 +235,7 @@ fn a_summary_in_a_fresh_file_is_one_wherever_it_stands() {
     let items = [Item::user("u", "one"), summary("s"), Item::user("v", "two")].map(Arc::new);
     for items in [&items[..], &items[1..]] {
         let written = crate::format::write(Format::ClaudeCode, &sent(items, None), None).unwrap();
-        let seen = view(&Session::read(written.to_bytes()).unwrap().conversations()[0]);
+        let seen = view(&SessionFile::read(written.to_bytes()).unwrap().conversations()[0]);
         let are_summaries =
             |items: &[Arc<Item>]| items.iter().map(|item| item.summary.is_some()).collect::<Vec<_>>();
         assert_eq!(are_summaries(&seen), are_summaries(items));
@@ -263,9 +263,9 @@ fn circles_and_odd_records_are_survived() {
 }
 
 /// What the model sees and what was said, when a compaction to `items` was added and read again.
-fn compacted_again(session: &Session, items: &[Arc<Item>]) -> (Vec<String>, Vec<String>) {
+fn compacted_again(session: &SessionFile, items: &[Arc<Item>]) -> (Vec<String>, Vec<String>) {
     let written = compacted(session, &session.conversations()[0], items);
-    let again = Session::read(written.to_bytes()).unwrap();
+    let again = SessionFile::read(written.to_bytes()).unwrap();
     let main = &again.conversations()[0];
     (texts(&view(main)), texts(&history(main)))
 }
@@ -306,7 +306,7 @@ fn a_compaction_goes_on_from_what_was_read_last_and_not_from_a_broken_record() {
         // A link of another chain, which leads nowhere.
         let loose = json!({"type": "progress", "uuid": "p", "parentUuid": null, "sessionId": "s"});
         let lines: Vec<String> = said.iter().chain([&loose]).map(Value::to_string).collect();
-        let session = Session::read(format!("{}\n{broken}", lines.join("\n")).into_bytes()).unwrap();
+        let session = SessionFile::read(format!("{}\n{broken}", lines.join("\n")).into_bytes()).unwrap();
         assert_eq!(session.problems().len(), 1);
         let items = view(&session.conversations()[0]);
         let written = compacted(&session, &session.conversations()[0], &items[1..]);
@@ -334,7 +334,7 @@ fn a_session_whose_end_cannot_be_named_is_written_anew() {
 }
 
 /// A file of more than a megabyte.
-fn long() -> Session {
+fn long() -> SessionFile {
     let text = "a line of a long file\n".repeat(1_000);
     let mut records = vec![user("u0", None, "begin")];
     for number in 1..80 {
@@ -375,7 +375,7 @@ fn attachments_before_the_end_of_a_long_file_are_written_as_it_has_them() {
         }))
         .map(|record| record.to_string())
         .collect();
-    let whole = Session::read_as(Format::ClaudeCode, lines.join("\n").into_bytes()).unwrap();
+    let whole = SessionFile::read_as(Format::ClaudeCode, lines.join("\n").into_bytes()).unwrap();
     let source = Elsewhere(whole.bytes());
     let contents = Contents::read_from(&source, Some(Format::ClaudeCode)).unwrap();
     let conversation = &contents.conversations()[0];

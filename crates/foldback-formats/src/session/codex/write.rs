@@ -10,7 +10,7 @@ use super::{Rollout, jsonl};
 use crate::conversation::{Conversation, Extension, Sent};
 use crate::dialect::openai_chat::content::{array, object, quoted};
 use crate::dialect::openai_responses::write::{HasStatus, Style, TakesReasoning, Writer};
-use crate::format::{Committed, Loss, Session};
+use crate::format::{Committed, Loss, SessionFile};
 use crate::lowering::Tag;
 use crate::new_ids::NewIds;
 use crate::rfc3339;
@@ -28,7 +28,7 @@ fn tagged(tag: Tag, text: &str) -> String {
 }
 
 /// The session and a compaction.
-pub(super) fn append(session: &Session, committed: &Committed<'_>) -> Vec<u8> {
+pub(super) fn append(session: &SessionFile, committed: &Committed<'_>) -> Vec<u8> {
     let (conversation, items) = (committed.conversation, &committed.sent[..]);
     let rollout = Rollout::read(session.bytes());
     let texts = rollout.texts.iter().enumerate();
@@ -88,7 +88,7 @@ impl Records {
 }
 
 /// A fresh rollout, of the same session where there is one.
-pub(super) fn write(items: &[Sent], like: Option<&Session>) -> (Vec<u8>, Vec<Loss>) {
+pub(super) fn write(items: &[Sent], like: Option<&SessionFile>) -> (Vec<u8>, Vec<Loss>) {
     let reasoning = if like.is_some() { TakesReasoning::Any } else { TakesReasoning::Sealed };
     let mut writer = Writer::new(Style { reasoning, ..STYLE }, items, HashMap::new());
     let mut time = items.iter().find_map(|item| item.created_at).unwrap_or(Timestamp(0));

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use super::BY;
-use crate::conversation::{Extension, Place};
+use crate::conversation::{Extension, FilePlace};
 use crate::error::Problem;
 use crate::lowering::{Tag, found_summary};
 use crate::rfc3339;
@@ -181,7 +181,7 @@ impl<'a> Event<'a> {
     }
 
     /// What it means; an event that is not context is state.
-    pub(super) fn meaning(&self, place: Place) -> Result<Meaning, Problem> {
+    pub(super) fn meaning(&self, place: FilePlace) -> Result<Meaning, Problem> {
         let meaning = match &*self.kind {
             "system.message" => self.data().map(|data: SystemData| self.system(data)),
             "system.notification" => self.data().map(|SystemData { content, .. }| {

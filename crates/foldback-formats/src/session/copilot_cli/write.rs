@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use super::BY;
 use super::event::PutIn;
 use crate::conversation::{Extension, Sent};
-use crate::format::{Committed, Loss, Session};
+use crate::format::{Committed, Loss, SessionFile};
 use crate::jsonl;
 use crate::lowering::Tag;
 use crate::new_ids::NewIds;
@@ -285,7 +285,7 @@ struct CompletedOut<'a> {
 const EVENTS_BEFORE: usize = 2;
 
 /// The session with a compaction added; `None` where an item cannot be written.
-pub(super) fn compaction(session: &Session, committed: &Committed<'_>) -> Option<Vec<u8>> {
+pub(super) fn compaction(session: &SessionFile, committed: &Committed<'_>) -> Option<Vec<u8>> {
     let (conversation, items) = (committed.conversation, &committed.sent[..]);
     let recorded = || conversation.recorded().iter();
     let last = recorded().filter_map(|recorded| recorded.item.created_at).max();
@@ -348,7 +348,7 @@ fn last_id(bytes: &[u8]) -> Option<String> {
 }
 
 /// A fresh file, of the same session where there is one.
-pub(super) fn file(items: &[Sent], like: Option<&Session>) -> (Vec<u8>, Vec<Loss>) {
+pub(super) fn file(items: &[Sent], like: Option<&SessionFile>) -> (Vec<u8>, Vec<Loss>) {
     let names: Vec<&str> = items.iter().map(|item| &*item.id).collect();
     let mut events = Events {
         lines: Vec::new(),

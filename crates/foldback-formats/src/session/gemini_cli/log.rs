@@ -9,9 +9,9 @@ use serde_json::value::RawValue;
 use super::message::{self, Message, Reader};
 use super::write::{self, WrittenMessage};
 use super::{content, reading};
-use crate::conversation::{Conversation, Extension, Made, Note, Place, Seen, Shown};
+use crate::conversation::{Conversation, Extension, FilePlace, Made, Note, Seen, Shown};
 use crate::error::{FormatError, Problem};
-use crate::format::{Format, Reading, Session};
+use crate::format::{Format, Reading, SessionFile};
 use crate::jsonl;
 use crate::rfc3339;
 
@@ -75,14 +75,14 @@ impl<'a> Line<'a> {
 /// A message, in the last form that the log gives it.
 struct Slot<'a> {
     message: Message<'a>,
-    place: Place,
+    place: FilePlace,
 }
 
 /// What happened, in order; messages by their slot.
 enum Step {
     Message(usize),
-    Set { slots: Vec<usize>, place: Place, at: Option<String>, foldback: Option<Extension> },
-    RewindTo { id: Text, place: Place },
+    Set { slots: Vec<usize>, place: FilePlace, at: Option<String>, foldback: Option<Extension> },
+    RewindTo { id: Text, place: FilePlace },
 }
 
 pub(super) fn read(bytes: &[u8]) -> Result<Reading, FormatError> {
@@ -121,7 +121,7 @@ fn steps<'a>(
     let (mut slots, mut steps): (Vec<Slot<'a>>, Vec<Step>) = (Vec::new(), Vec::new());
     let mut slot_of: HashMap<String, usize> = HashMap::new();
     for line in lines {
-        let place = Place::line(line.number);
+        let place = FilePlace::line(line.number);
         match line.record {
             Line::Metadata(id) => *session_id = id.or(session_id.take()),
             Line::RewindTo(id) => {
@@ -176,7 +176,7 @@ impl Replay {
     }
 
     /// Takes a compaction that foldback noted; its messages repeat what the model sees.
-    fn take(&mut self, own: Extension, place: Place) -> bool {
+    fn take(&mut self, own: Extension, place: FilePlace) -> bool {
         if !own.note.is_some_and(|note| self.conversation.take(note, None, place)) {
             return false;
         }
@@ -196,7 +196,7 @@ impl Replay {
     fn set<'s, 'a: 's>(
         &mut self,
         slots: impl Iterator<Item = &'s Slot<'a>>,
-        place: Place,
+        place: FilePlace,
         at: Option<&str>,
     ) -> Result<(), Problem> {
         self.reader = Reader::default();
@@ -238,7 +238,7 @@ impl Replay {
     }
 
     /// Takes back everything from this message on; a message that is not there takes back all.
-    fn rewind(&mut self, id: &str, place: Place) {
+    fn rewind(&mut self, id: &str, place: FilePlace) {
         let at = self.seen.iter().position(|(seen, _)| seen.as_deref() == Some(id)).unwrap_or(0);
         self.seen.truncate(at);
         let kept: Vec<Shown> =
@@ -248,7 +248,7 @@ impl Replay {
 }
 
 /// A `$set` of these messages, to go behind the log.
-pub(super) fn compaction(session: &Session, messages: &[WrittenMessage], note: &Note) -> Vec<u8> {
+pub(super) fn compaction(session: &SessionFile, messages: &[WrittenMessage], note: &Note) -> Vec<u8> {
     let recorded = session.conversations().iter().flat_map(Conversation::recorded);
     let last = recorded.filter_map(|recorded| recorded.item.created_at).max();
     let at = last.map_or_else(String::new, |at| format!(",\"lastUpdated\":\"{}\"", rfc3339::print(at)));

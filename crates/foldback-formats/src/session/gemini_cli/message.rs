@@ -8,7 +8,7 @@ use foldback_core::{
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use crate::conversation::Place;
+use crate::conversation::FilePlace;
 use crate::dialect::gemini::content::{Messages, Role};
 use crate::dialect::gemini::part::{Piece, input_of};
 use crate::dialect::gemini::{read_pieces, response};
@@ -88,7 +88,7 @@ pub(super) fn thought_of(text: &str) -> (&str, &str) {
 }
 
 /// A message that is not understood, at its place.
-pub(super) fn problem(error: &serde_json::Error, place: Place) -> Problem {
+pub(super) fn problem(error: &serde_json::Error, place: FilePlace) -> Problem {
     Problem { line: place.line, column: None, fault: Fault::NotUnderstood { reason: error.to_string() } }
 }
 

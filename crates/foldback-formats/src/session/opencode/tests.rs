@@ -7,8 +7,8 @@ fn export(messages: &[&str]) -> String {
     format!("{{\"info\":{{\"id\":\"ses_1\"}},\n\"messages\":[\n{}\n]}}", messages.join(",\n"))
 }
 
-fn read(messages: &[&str]) -> Session {
-    Session::read(export(messages).into_bytes()).unwrap()
+fn read(messages: &[&str]) -> SessionFile {
+    SessionFile::read(export(messages).into_bytes()).unwrap()
 }
 
 fn user(id: &str, parts: &str) -> String {
@@ -25,7 +25,7 @@ fn flat<'a>(items: impl Iterator<Item = &'a Arc<Item>>) -> Vec<(ItemKind, Part)>
     items.flat_map(|item| item.parts.iter().map(|part| (item.kind, part.clone()))).collect()
 }
 
-fn shown(session: &Session) -> Vec<(ItemKind, Part)> {
+fn shown(session: &SessionFile) -> Vec<(ItemKind, Part)> {
     let main = &session.conversations()[0];
     let transcript = main.transcript(Arc::new(EstimatingCounter), None);
     flat(main.view_of(&transcript).items())
@@ -41,7 +41,7 @@ fn texts(parts: Vec<(ItemKind, Part)>) -> Vec<String> {
     parts.into_iter().map(|(_, part)| text(part)).collect()
 }
 
-fn history(session: &Session) -> Vec<String> {
+fn history(session: &SessionFile) -> Vec<String> {
     texts(flat(session.conversations()[0].history().map(|recorded| &recorded.item)))
 }
 
@@ -94,7 +94,7 @@ fn a_message_that_cannot_be_read_is_a_problem_on_its_line() {
     ]);
     assert_eq!(session.problems().iter().map(|problem| problem.line).collect::<Vec<_>>(), [4]);
     assert_eq!(shown(&session).len(), 3, "what is no part is passed through");
-    let error = Session::read_as(Format::Opencode, b"{\"messages\":\n5}".to_vec()).unwrap_err();
+    let error = SessionFile::read_as(Format::Opencode, b"{\"messages\":\n5}".to_vec()).unwrap_err();
     assert_eq!(error.problem().map(|problem| problem.line), Some(2));
 }
 
@@ -134,11 +134,11 @@ fn every_kind_and_part_comes_back_from_a_compaction() {
     let session = read(&[&user("msg_0000000000ffx", r#"{"type":"text","text":"one"}"#)]);
     let items = odd_items();
     let written = compacted(&session, &session.conversations()[0], &items);
-    let again = Session::read(written.to_bytes()).unwrap();
+    let again = SessionFile::read(written.to_bytes()).unwrap();
     assert_eq!(shown(&again), flat(items.iter()));
     assert_eq!(history(&again), ["one"]);
     let twice = compacted(&again, &again.conversations()[0], &items[1..]);
-    let twice = Session::read(twice.to_bytes()).unwrap();
+    let twice = SessionFile::read(twice.to_bytes()).unwrap();
     assert_eq!(shown(&twice), flat(items[1..].iter()));
     assert_eq!(history(&twice), ["one"]);
 }
@@ -159,7 +159,7 @@ fn a_fresh_export_says_what_it_cannot_hold() {
     let written = crate::write(Format::Opencode, &sent(&items, None), None).unwrap();
     let lost: Vec<&str> = written.losses.iter().map(|loss| &*loss.item_id).collect();
     assert_eq!(lost, ["sys", "x", "a"]);
-    let again = Session::read(written.to_bytes()).unwrap();
+    let again = SessionFile::read(written.to_bytes()).unwrap();
     assert_eq!(again.format(), Format::Opencode);
     assert_eq!(shown(&again)[2], (ItemKind::User, Part::text("hi")));
 }

@@ -15,7 +15,7 @@ use super::{Export, Items, Message};
 use crate::conversation::{Extension, Sent};
 use crate::document::Document;
 use crate::fields::{Fields, Object, array, quoted};
-use crate::format::{Committed, Format, Loss, Session};
+use crate::format::{Committed, Format, Loss, SessionFile};
 use crate::lowering::{Tag, merged_rounds};
 use crate::new_ids::NewIds;
 
@@ -39,7 +39,7 @@ struct Writer<'a> {
     losses: Vec<Loss>,
 }
 
-pub(super) fn append(session: &Session, committed: &Committed<'_>) -> Option<Vec<u8>> {
+pub(super) fn append(session: &SessionFile, committed: &Committed<'_>) -> Option<Vec<u8>> {
     let items = &committed.sent[..];
     let document = Document::new(session.bytes(), Format::Opencode).ok()?;
     let export: Export<'_> = document.parse().ok()?;
@@ -60,7 +60,7 @@ pub(super) fn append(session: &Session, committed: &Committed<'_>) -> Option<Vec
     Some(document.with_elements(export.messages, &added))
 }
 
-pub(super) fn fresh(items: &[Sent], like: Option<&Session>) -> Option<(Vec<u8>, Vec<Loss>)> {
+pub(super) fn fresh(items: &[Sent], like: Option<&SessionFile>) -> Option<(Vec<u8>, Vec<Loss>)> {
     let seed: String = items.iter().map(|item| format!("{} {}\n", item.kind, item.id)).collect();
     let mut new_ids = NewIds::for_file(seed.as_bytes());
     // Other formats may record each call of a round apart; here a message holds them with results.

@@ -14,8 +14,8 @@ fn user(id: &str, parent: &str, text: &str) -> String {
     )
 }
 
-fn read(lines: &[&str]) -> Session {
-    Session::read_as(Format::Pi, lines.join("\n").into_bytes()).unwrap()
+fn read(lines: &[&str]) -> SessionFile {
+    SessionFile::read_as(Format::Pi, lines.join("\n").into_bytes()).unwrap()
 }
 
 fn texts<'a>(items: impl Iterator<Item = &'a Arc<Item>>) -> Vec<String> {
@@ -25,13 +25,13 @@ fn texts<'a>(items: impl Iterator<Item = &'a Arc<Item>>) -> Vec<String> {
         .collect()
 }
 
-fn view(session: &Session) -> Vec<String> {
+fn view(session: &SessionFile) -> Vec<String> {
     let main = &session.conversations()[0];
     let transcript = main.transcript(Arc::new(EstimatingCounter), None);
     texts(main.view_of(&transcript).items())
 }
 
-fn history(session: &Session) -> Vec<String> {
+fn history(session: &SessionFile) -> Vec<String> {
     texts(session.conversations()[0].history().map(|recorded| &recorded.item))
 }
 
@@ -77,7 +77,7 @@ fn what_cannot_be_read_is_a_problem_on_its_line() {
     let problems: Vec<_> = session.problems().iter().map(|problem| (problem.line, &problem.fault)).collect();
     assert!(matches!(problems[..], [(3, Fault::CutOff), (4, Fault::NotUnderstood { .. })]), "{problems:?}");
     assert_eq!(view(&session), ["one", "two"]);
-    let error = Session::read_as(Format::Pi, b"{\"type\":".to_vec()).unwrap_err();
+    let error = SessionFile::read_as(Format::Pi, b"{\"type\":".to_vec()).unwrap_err();
     assert_eq!(error.problem().map(|problem| problem.line), Some(1));
 }
 
@@ -124,7 +124,7 @@ fn odd_items() -> Vec<Arc<Item>> {
     ]
 }
 
-fn shown(session: &Session) -> Vec<(ItemKind, Part)> {
+fn shown(session: &SessionFile) -> Vec<(ItemKind, Part)> {
     let main = &session.conversations()[0];
     let transcript = main.transcript(Arc::new(EstimatingCounter), None);
     flat(main.view_of(&transcript).items())
@@ -142,12 +142,12 @@ fn every_kind_and_part_comes_back_from_a_compaction() {
         let items = odd_items();
         let written = compacted(&session, &session.conversations()[0], &items);
         assert!(written.to_bytes().starts_with(session.bytes()));
-        let again = Session::read(written.to_bytes()).unwrap();
+        let again = SessionFile::read(written.to_bytes()).unwrap();
         assert_eq!(shown(&again), flat(items.iter()));
         assert_eq!(history(&again), ["one"]);
         // Once more, from what foldback wrote.
         let twice = compacted(&again, &again.conversations()[0], &items[1..]);
-        let twice = Session::read(twice.to_bytes()).unwrap();
+        let twice = SessionFile::read(twice.to_bytes()).unwrap();
         assert_eq!(shown(&twice), flat(items[1..].iter()));
         assert_eq!(history(&twice), ["one"]);
     }
@@ -159,7 +159,7 @@ fn a_fresh_file_reads_as_what_was_written_and_says_what_pi_does_not_show() {
     let written = crate::write(Format::Pi, &sent(&items, None), None).unwrap();
     assert!(written.losses.iter().any(|loss| &*loss.item_id == "sys"));
     assert!(written.losses.iter().any(|loss| &*loss.item_id == "a"));
-    let session = Session::read(written.to_bytes()).unwrap();
+    let session = SessionFile::read(written.to_bytes()).unwrap();
     assert_eq!((session.format(), session.problems().len()), (Format::Pi, 0));
     assert_eq!(shown(&session), flat(items.iter()));
 }
@@ -168,7 +168,7 @@ fn a_fresh_file_reads_as_what_was_written_and_says_what_pi_does_not_show() {
 fn a_left_branch_is_compacted_from_its_own_leaf() {
     let session = read(&[HEADER, &user("a", "", "one"), &user("b", "a", "left"), &user("c", "a", "taken")]);
     let items = vec![Arc::new(Item::user("x", "only this"))];
-    let again = Session::read(compacted(&session, &session.branches()[0], &items).to_bytes()).unwrap();
+    let again = SessionFile::read(compacted(&session, &session.branches()[0], &items).to_bytes()).unwrap();
     assert_eq!(view(&again), ["only this"]);
     assert_eq!(history(&again), ["one", "left"]);
 }
@@ -214,7 +214,7 @@ fn a_system_prompt_in_sections_is_one_and_stays_as_it_was_written() {
     assert!(added.contains(
         r#""sections":{"tone":"Be brief.","about":"You keep bees."},"toolsAdded":[{"name":"smoke"}]"#
     ));
-    assert_eq!(view(&Session::read(written).unwrap()), ["Be brief.\n\nYou keep bees.", "two"]);
+    assert_eq!(view(&SessionFile::read(written).unwrap()), ["Be brief.\n\nYou keep bees.", "two"]);
 }
 
 #[test]
@@ -227,7 +227,7 @@ fn a_compaction_without_a_summary_gives_pi_words_for_one_and_shows_none() {
     let compaction: serde_json::Value =
         serde_json::from_str(added.trim_start().lines().next().unwrap()).unwrap();
     assert_ne!(compaction["summary"], "", "pi puts even an empty one before the model");
-    assert_eq!(view(&Session::read(written).unwrap()), ["two"]);
+    assert_eq!(view(&SessionFile::read(written).unwrap()), ["two"]);
 }
 
 #[test]
@@ -241,7 +241,7 @@ fn a_compaction_leaves_the_history_of_entries_without_ids_or_with_the_same() {
         let session = read(lines);
         let main = &session.conversations()[0];
         let items: Vec<Arc<Item>> = main.history().map(|recorded| Arc::clone(&recorded.item)).collect();
-        let again = Session::read_as(Format::Pi, compacted(&session, main, &items).to_bytes()).unwrap();
+        let again = SessionFile::read_as(Format::Pi, compacted(&session, main, &items).to_bytes()).unwrap();
         assert_eq!((view(&again), history(&again)), (view(&session), history(&session)));
         let kinds: Vec<ItemKind> =
             again.conversations()[0].recorded().iter().map(|one| one.item.kind).collect();
@@ -259,6 +259,6 @@ fn a_compaction_goes_on_from_what_was_read_last_and_not_from_a_broken_record() {
     let session = read(&[HEADER, &user("a", "", "one"), &user("b", "a", "two"), broken]);
     assert_eq!(session.problems().len(), 1);
     let main = &session.conversations()[0];
-    let again = Session::read(compacted(&session, main, &[]).to_bytes()).unwrap();
+    let again = SessionFile::read(compacted(&session, main, &[]).to_bytes()).unwrap();
     assert_eq!(history(&again), ["one", "two"]);
 }

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use foldback_core::{Item, ItemKind, Text};
 
 use super::{Body, CompactionEntry, Entry, FirstKept};
-use crate::conversation::{Conversation, Made, Place, Seen, Shown};
+use crate::conversation::{Conversation, FilePlace, Made, Seen, Shown};
 use crate::jsonl;
 use crate::lowering::found_summary;
 
@@ -91,7 +91,7 @@ pub(super) fn conversation_along(path: &[&Node<'_>]) -> Conversation {
     let mut items: Vec<Option<Seen>> = Vec::with_capacity(path.len());
     while let Some(node) = path.get(items.len()) {
         let step = items.len();
-        let place = Place::line(node.line);
+        let place = FilePlace::line(node.line);
         match &node.entry.body {
             Body::Item { item, .. } => {
                 let item = Item::clone(item);

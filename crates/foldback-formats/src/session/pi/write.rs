@@ -12,7 +12,7 @@ use super::block::{block, result_block};
 use super::{Body, CUSTOM_TYPE_PREFIX, Entry, NO_SUMMARY, Record, SUMMARY_KIND, lenient, stop_reason, time};
 use crate::conversation::{Extension, Note, Sent};
 use crate::fields::{Fields, Object, array, quoted};
-use crate::format::{Committed, Loss, Session};
+use crate::format::{Committed, Loss, SessionFile};
 use crate::new_ids::NewIds;
 use crate::{jsonl, rfc3339};
 
@@ -112,7 +112,7 @@ struct Writer<'a> {
     losses: Vec<Loss>,
 }
 
-pub(super) fn append(session: &Session, committed: &Committed<'_>) -> Vec<u8> {
+pub(super) fn append(session: &SessionFile, committed: &Committed<'_>) -> Vec<u8> {
     let (conversation, items) = (committed.conversation, &committed.sent[..]);
     let source = Source::of(session.bytes());
     let mut writer = Writer {
@@ -141,8 +141,8 @@ pub(super) fn append(session: &Session, committed: &Committed<'_>) -> Vec<u8> {
     jsonl::added(session.bytes(), writer.lines)
 }
 
-pub(super) fn fresh(items: &[Sent], like: Option<&Session>) -> (Vec<u8>, Vec<Loss>) {
-    let source = Source::of(like.map_or(&[], Session::bytes));
+pub(super) fn fresh(items: &[Sent], like: Option<&SessionFile>) -> (Vec<u8>, Vec<Loss>) {
+    let source = Source::of(like.map_or(&[], SessionFile::bytes));
     let seed: String = items.iter().map(|item| format!("{} {}\n", item.kind, item.id)).collect();
     let has_ids = source.header.is_none() || source.has_ids;
     let first_time = items.iter().find_map(|item| item.created_at);

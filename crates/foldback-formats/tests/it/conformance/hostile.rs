@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use foldback_core::{EstimatingCounter, View};
-use foldback_formats::{Conversation, Format, Session, WrittenAs};
+use foldback_formats::{Conversation, Format, SessionFile, WrittenAs};
 use foldback_testkit::effort;
 
 use crate::conformance::{fixtures, parts_of};
@@ -34,9 +34,9 @@ impl Dice {
 
 /// Reads bytes in every way that a person could ask for, and looks at all that was read.
 fn look_at(format: Format, bytes: &[u8]) {
-    let found = Session::read(bytes.to_vec());
+    let found = SessionFile::read(bytes.to_vec());
     let is_found = found.as_ref().is_ok_and(|session| session.format() == format);
-    let asked = (!is_found).then(|| Session::read_as(format, bytes.to_vec()));
+    let asked = (!is_found).then(|| SessionFile::read_as(format, bytes.to_vec()));
     for session in std::iter::once(found).chain(asked).flatten() {
         assert_eq!(session.bytes(), bytes);
         for conversation in session.conversations().iter().chain(session.branches()) {
@@ -61,7 +61,7 @@ fn every_second(view: &View) -> View {
 
 /// What is added to a file leaves its bytes, and is read again: what was said is all there, and the
 /// model sees what it was told to see.
-fn assert_added(session: &Session, conversation: &Conversation, view: &View) {
+fn assert_added(session: &SessionFile, conversation: &Conversation, view: &View) {
     let committed = session.committed(conversation, view, conversation.block_count());
     let written = session.compacted(&committed);
     let WrittenAs::Appended(format) = written.written_as else {
@@ -72,7 +72,8 @@ fn assert_added(session: &Session, conversation: &Conversation, view: &View) {
     let file = written.to_bytes();
     let told = || String::from_utf8_lossy(&file).into_owned();
     assert!(is_added_to(session.bytes(), &file, format), "{}", told());
-    let again = Session::read_as(format, file.clone()).unwrap_or_else(|error| panic!("{error}: {}", told()));
+    let again =
+        SessionFile::read_as(format, file.clone()).unwrap_or_else(|error| panic!("{error}: {}", told()));
     let main = again.conversations().first().unwrap_or_else(|| panic!("{}", told()));
     let said = |conversation: &Conversation| parts_of(conversation.history().map(|recorded| &recorded.item));
     assert_eq!(said(main), said(conversation), "{}", told());
@@ -207,7 +208,7 @@ fn a_record_of_a_hundred_megabytes_is_read_and_compacted_like_any_other() {
     };
     let bytes = [record("a", "null", &long), record("b", "\"a\"", "go on")].join("\n").into_bytes();
     drop(long);
-    let session = Session::read(bytes).unwrap();
+    let session = SessionFile::read(bytes).unwrap();
     assert_eq!((session.problems(), session.format()), (&[][..], Format::ClaudeCode));
     let main = &session.conversations()[0];
     let [long, short] = main.recorded() else { panic!("two items") };
@@ -217,7 +218,7 @@ fn a_record_of_a_hundred_megabytes_is_read_and_compacted_like_any_other() {
     let view = View::of(&transcript).hiding(std::slice::from_ref(&(0..1))).unwrap();
     let written = session.compacted(&session.committed(main, &view, 0));
     assert_eq!(written.written_as, WrittenAs::Appended(Format::ClaudeCode));
-    let again = Session::read(written.to_bytes()).unwrap();
+    let again = SessionFile::read(written.to_bytes()).unwrap();
     let main = &again.conversations()[0];
     let said: Vec<_> = main.history().map(|recorded| &recorded.item.parts).collect();
     assert!(said == [&long.item.parts, &short.item.parts]);

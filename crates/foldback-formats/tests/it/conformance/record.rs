@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use foldback_core::{Budget, Item, LadderStrategy, Tokens, View, plan, repair};
-use foldback_formats::{Format, Sent, Session, WrittenAs, write};
+use foldback_formats::{Format, Sent, SessionFile, WrittenAs, write};
 use foldback_testkit::recipe;
 use proptest::prelude::*;
 
@@ -22,14 +22,15 @@ fn compacted(view: &View, percent: u64) -> Option<View> {
 }
 
 /// The session with a view committed to it, read again. None where it was written anew.
-fn written(session: &Session, view: &View, keeps: usize) -> Option<Session> {
+fn written(session: &SessionFile, view: &View, keeps: usize) -> Option<SessionFile> {
     let main = &session.conversations()[0];
     let written = session.compacted(&session.committed(main, view, keeps));
-    matches!(written.written_as, WrittenAs::Appended(_))
-        .then(|| Session::read_as(session.format(), written.to_bytes()).expect("what was written is read"))
+    matches!(written.written_as, WrittenAs::Appended(_)).then(|| {
+        SessionFile::read_as(session.format(), written.to_bytes()).expect("what was written is read")
+    })
 }
 
-fn seen(session: &Session) -> View {
+fn seen(session: &SessionFile) -> View {
     view_of(session, &session.conversations()[0])
 }
 
@@ -51,7 +52,7 @@ proptest! {
         let items: Vec<Arc<Item>> = recipe.items().into_iter().map(Arc::new).collect();
         let valid = repair(&items, None).items;
         let file = write(format, &Sent::new(valid), None).unwrap().to_bytes();
-        let Ok(session) = Session::read_as(format, file) else { return Ok(()) };
+        let Ok(session) = SessionFile::read_as(format, file) else { return Ok(()) };
         if session.conversations().is_empty() {
             return Ok(());
         }

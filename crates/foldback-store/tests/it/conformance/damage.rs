@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use foldback_core::{Handle, Item, LoopId, Metadata, SessionId};
 use foldback_engine::store::{
-    At, NewLoop, NewSession, Origin, Place, ProblemKind, Repairs, Retention, Version,
+    At, HandleTarget, NewLoop, NewSession, Origin, ProblemKind, Repairs, Retention, Version,
 };
 use foldback_engine::{Store, StoreError};
 use foldback_store::{Access, SqliteOptions, SqliteStore};
@@ -90,7 +90,7 @@ fn a_tail_that_became_long_is_settled_and_reads_the_same() {
         for (index, id) in [(3, "u3"), (259, "long249")] {
             let handle = Handle::of_item(index, &id.into());
             let place = store.locate(&session, &loop_id, &handle).await.unwrap();
-            assert_eq!(place, Place::Unit { item_index: index });
+            assert_eq!(place, HandleTarget::Unit { item_index: index });
         }
         assert!(store.verify(Repairs::None).await.unwrap().is_clean());
     });

@@ -20,7 +20,7 @@ use foldback_core::{
     Timestamp, TokenCounter, Tokens, Transcript, TurnId, View,
 };
 
-pub(crate) use note::{Extension, Note};
+pub(crate) use note::{Extension, Kept, Note};
 pub use sent::Sent;
 
 /// Where something stands in a file.

@@ -183,6 +183,11 @@ pub(crate) trait Codec: Sync {
         None
     }
 
+    /// A fresh file of a session with a compaction, where none can be added to it.
+    fn rewrite(&self, session: &SessionFile, committed: &Committed<'_>) -> Option<(Vec<u8>, Vec<Loss>)> {
+        self.write(&committed.sent, Some(session))
+    }
+
     /// The same for a file of which only the end is at hand; its compaction record goes behind it.
     /// `None` where that is not enough.
     fn append_behind(
@@ -432,7 +437,7 @@ impl SessionFile {
             return Written { behind, added, written_as, losses: Vec::new() };
         }
         let own = match self.conversations() {
-            [_] => codec.write(&committed.sent, Some(self)),
+            [_] => codec.rewrite(self, committed),
             _ => None,
         };
         match own {

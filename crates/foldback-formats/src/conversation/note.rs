@@ -12,7 +12,7 @@ use foldback_core::{CompactionBlock, Item, ItemId, Text, Tokens, View};
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::RawValue;
 
-use super::{Conversation, FilePlace, Step, is_summary};
+use super::{Conversation, FilePlace, Recorded, Step, is_summary};
 use crate::error::{Fault, Problem};
 use crate::jsonl;
 
@@ -61,6 +61,51 @@ impl Extension {
     /// As JSON, on one line.
     pub(crate) fn json(&self) -> String {
         jsonl::one_line(serde_json::to_string(self).expect("a note has only string keys"))
+    }
+}
+
+/// A whole conversation, for a file that has no other place for its past.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Kept {
+    /// What was said.
+    items: Vec<Item>,
+    /// What changed what the model sees, in order.
+    made: Vec<Note>,
+}
+
+impl Kept {
+    /// A conversation with one more compaction.
+    pub(crate) fn of(conversation: &Conversation, newest: &Note) -> Self {
+        let mut kept = Self { items: Vec::new(), made: Vec::new() };
+        let mut next = 0;
+        for step in &conversation.steps {
+            let (made, end) = conversation.note_of(step, next);
+            kept.add(&conversation.recorded[next..made.item_count]);
+            kept.made.push(made);
+            next = end;
+        }
+        kept.add(&conversation.recorded[next..]);
+        kept.made.push(newest.clone());
+        kept
+    }
+
+    fn add(&mut self, recorded: &[Recorded]) {
+        self.items.extend(recorded.iter().map(|recorded| Item::clone(&recorded.item)));
+    }
+
+    /// The conversation; none where the notes belong to other items.
+    pub(crate) fn conversation(self, place: FilePlace) -> Option<Conversation> {
+        let mut conversation = Conversation::new();
+        let mut items = self.items.into_iter();
+        for note in self.made {
+            let missing = note.item_count.checked_sub(conversation.len())?;
+            items.by_ref().take(missing).for_each(|item| _ = conversation.push(item, place));
+            if !conversation.take(note, None, place) {
+                return None;
+            }
+        }
+        items.for_each(|item| _ = conversation.push(item, place));
+        Some(conversation)
     }
 }
 

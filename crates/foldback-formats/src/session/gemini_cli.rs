@@ -13,11 +13,11 @@ mod message;
 mod write;
 
 use foldback_core::{Dialect, Text};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use crate::conversation::{Conversation, FilePlace, Sent};
+use crate::conversation::{Conversation, FilePlace, Kept, Sent};
 use crate::detect::{Fit, Probe};
 use crate::dialect::gemini::{arrange, content};
 use crate::document::Document;
@@ -35,6 +35,16 @@ struct File<'a> {
     session_id: Option<Text>,
     #[serde(borrow)]
     messages: &'a RawValue,
+    #[serde(borrow, default)]
+    foldback: Option<&'a RawValue>,
+}
+
+/// What foldback writes into a file that is one value, which has no record of compactions.
+#[derive(Deserialize, Serialize)]
+struct Own {
+    kept: Kept,
+    /// The messages that show what the model sees.
+    copies: Vec<(Text, usize)>,
 }
 
 /// Lines that are looked at to tell a log from a single value.
@@ -97,6 +107,26 @@ impl Codec for GeminiCli {
         Some((bytes, losses))
     }
 
+    fn rewrite(&self, session: &SessionFile, committed: &Committed<'_>) -> Option<(Vec<u8>, Vec<Loss>)> {
+        let (messages, losses) = write::messages(&committed.sent);
+        let document = Document::new(session.bytes(), Format::GeminiCli).ok()?;
+        let file: File<'_> = document.parse().ok()?;
+        let kept = Kept::of(committed.conversation, &committed.note);
+        let copies = messages.iter().flat_map(|message| message.copies.clone()).collect();
+        let own = serde_json::to_string(&Own { kept, copies }).ok()?;
+        let list = write::list(&messages);
+        let bytes = match file.foldback {
+            None => document.with_replaced(file.messages, &format!("{list},\n\"foldback\": {own}")),
+            Some(piece) => {
+                let replaced = document.with_replaced(piece, &own);
+                let document = Document::new(&replaced, Format::GeminiCli).ok()?;
+                let file: File<'_> = document.parse().ok()?;
+                document.with_replaced(file.messages, &list)
+            }
+        };
+        Some((bytes, losses))
+    }
+
     fn arrange(&self, items: Vec<Sent>) -> Vec<Sent> {
         arrange(items)
     }
@@ -112,18 +142,23 @@ impl Codec for GeminiCli {
 
 fn read_file(bytes: &[u8]) -> Result<Reading, FormatError> {
     let document = Document::new(bytes, Format::GeminiCli)?;
-    let File { session_id, messages } = document.parse()?;
+    let File { session_id, messages, foldback } = document.parse()?;
     let elements: Vec<&RawValue> = document.parse_piece(messages)?;
-    let (mut conversation, mut problems, mut model) = (Conversation::new(), Vec::new(), None);
+    let (mut problems, mut model) = (Vec::new(), None);
+    let own: Option<Own> = foldback.and_then(|own| serde_json::from_str(own.get()).ok());
+    let known = own.and_then(|own| Some((own.kept.conversation(FilePlace::line(1))?, own.copies)));
+    let (mut conversation, copies) = known.unwrap_or_default();
     let mut reader = Reader::default();
     for (index, element) in elements.into_iter().enumerate() {
         let place = FilePlace::line(document.line_of(element));
         let read = document.read_piece::<Message<'_>>(element).and_then(|message| {
             model = message.model.clone().or_else(|| model.take());
-            reader.items(&message, index).map_err(|error| message::problem(&error, place))
+            let items = reader.items(&message, index).map_err(|error| message::problem(&error, place))?;
+            Ok((message.id, items))
         });
         match read {
-            Ok(items) => {
+            Ok((Some(id), _)) if copies.iter().any(|(copy, _)| **copy == *id) => {}
+            Ok((_, items)) => {
                 for item in items {
                     conversation.push(item, place);
                 }

@@ -11,8 +11,15 @@ use proptest::prelude::*;
 use super::{assert_same_record, view_of};
 
 /// Formats of sessions that foldback writes and adds to.
-const FORMATS: [Format; 6] =
-    [Format::Native, Format::ClaudeCode, Format::Codex, Format::Opencode, Format::Pi, Format::CopilotCli];
+const FORMATS: [Format; 7] = [
+    Format::Native,
+    Format::ClaudeCode,
+    Format::Codex,
+    Format::GeminiCli,
+    Format::Opencode,
+    Format::Pi,
+    Format::CopilotCli,
+];
 
 /// The view compacted to a part of its tokens; none where that is not possible.
 fn compacted(view: &View, percent: u64) -> Option<View> {
@@ -25,7 +32,7 @@ fn compacted(view: &View, percent: u64) -> Option<View> {
 fn written(session: &SessionFile, view: &View, keeps: usize) -> Option<SessionFile> {
     let main = &session.conversations()[0];
     let written = session.compacted(&session.committed(main, view, keeps));
-    matches!(written.written_as, WrittenAs::Appended(_)).then(|| {
+    matches!(written.written_as, WrittenAs::Appended(_) | WrittenAs::Fresh(Format::GeminiCli)).then(|| {
         SessionFile::read_as(session.format(), written.to_bytes()).expect("what was written is read")
     })
 }

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use foldback_core::{Dialect, EstimatingCounter, Item, Transcript, TurnMap};
-use foldback_formats::{Conversation, Format, SessionFile, write};
+use foldback_formats::{Conversation, Format, Sent, SessionFile, write};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|bytes: &[u8]| {
@@ -17,7 +17,7 @@ fuzz_target!(|bytes: &[u8]| {
         }
     };
     let items = items(&session);
-    let written = write(Format::Native, &items, None).expect("a native file holds every item");
+    let written = write(Format::Native, &Sent::new(items.iter().cloned()), None).expect("a native file holds every item");
     let read = SessionFile::read_as(Format::Native, written.to_bytes()).expect("what foldback writes, it reads");
     assert_eq!(self::items(&read), items);
 

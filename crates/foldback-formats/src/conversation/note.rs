@@ -4,6 +4,7 @@
 //! note and leaves the copies alone, so that what can be undone, recalled and explained in a store
 //! can be in a file.
 
+use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -12,6 +13,7 @@ use foldback_core::{CompactionBlock, Item, ItemId, Text, Tokens, View};
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::RawValue;
 
+use super::replace::COPY_COUNT_MAX;
 use super::{Conversation, FilePlace, Recorded, Step, is_summary};
 use crate::error::{Fault, Problem};
 use crate::jsonl;
@@ -27,11 +29,51 @@ pub(crate) struct Note {
     last: Option<ItemId>,
     /// How many of the blocks in force stay.
     keeps: usize,
-    /// Items that were recorded for it: repaired ones.
+    /// Items that were recorded for it: repaired ones, and what stands behind them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    recorded: Vec<Item>,
+    recorded: Vec<Again>,
     /// What is put in force.
     blocks: Vec<CompactionBlock>,
+}
+
+/// Items that were recorded for a compaction.
+#[expect(clippy::large_enum_variant, reason = "these lists live for a moment, and boxes would cost more")]
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Again {
+    /// Neighbouring items that were recorded before: the first index, and one past the last.
+    Same(usize, usize),
+    /// An item in another form.
+    New(Item),
+}
+
+impl Again {
+    /// These items, by their indices in `recorded` where they are there already, whatever was pinned.
+    fn all<'i>(items: impl Iterator<Item = &'i Arc<Item>>, recorded: &[Recorded]) -> Vec<Self> {
+        let mut items = items.peekable();
+        let mut all: Vec<Self> = Vec::new();
+        if items.peek().is_none() {
+            return all;
+        }
+        let by_id: HashMap<&ItemId, usize> =
+            recorded.iter().enumerate().map(|(index, one)| (&one.item.id, index)).collect();
+        for item in items {
+            let known = by_id.get(&item.id).copied().filter(|&index| is_same(item, &recorded[index].item));
+            match (known, all.last_mut()) {
+                (Some(index), Some(Self::Same(_, end))) if *end == index => *end += 1,
+                (Some(index), _) => all.push(Self::Same(index, index + 1)),
+                (None, _) => all.push(Self::New(Item::clone(item))),
+            }
+        }
+        all
+    }
+}
+
+fn is_same(item: &Item, recorded: &Item) -> bool {
+    match item.pin == recorded.pin {
+        true => item == recorded,
+        false => Item { pin: recorded.pin, ..item.clone() } == *recorded,
+    }
 }
 
 /// foldback's own field in the records of an agent's session file.
@@ -118,12 +160,7 @@ impl Note {
             item_count: conversation.len(),
             last: conversation.recorded.last().map(|recorded| recorded.item.id.clone()),
             keeps,
-            recorded: view
-                .transcript()
-                .items()
-                .skip(conversation.len())
-                .map(|item| Item::clone(item))
-                .collect(),
+            recorded: Again::all(view.transcript().items().skip(conversation.len()), &conversation.recorded),
             blocks: blocks.iter().map(|block| CompactionBlock::clone(block)).collect(),
         }
     }
@@ -149,16 +186,18 @@ impl Conversation {
             && note.last.as_ref() == last
             && note.keeps <= self.in_force.len()
             && self.may_look();
-        let item_count = self.len() + note.recorded.len();
+        let Some(recorded) = self.again(note.recorded).filter(|_| is_ours) else { return false };
+        let item_count = self.len() + recorded.len();
         let part_count = |index: usize| match index.checked_sub(self.len()) {
             None => self.recorded[index].item.parts.len(),
-            Some(offset) => note.recorded.get(offset).map_or(0, |item| item.parts.len()),
+            Some(offset) => recorded.get(offset).map_or(0, |item| item.parts.len()),
         };
-        if !is_ours || !note.blocks.iter().all(|block| fits(block, item_count, part_count)) {
+        if !note.blocks.iter().all(|block| fits(block, item_count, part_count)) {
             return false;
         }
-        for item in note.recorded {
-            self.record(item.into(), place);
+        self.copy_count += recorded.len();
+        for item in recorded {
+            self.record(item, place);
         }
         self.commit(place, tokens_before, note.keeps, note.blocks.into_iter().map(Arc::new).collect());
         true
@@ -172,13 +211,13 @@ impl Conversation {
         let copies = step.added.iter().filter_map(|block| block.copies.as_ref());
         let is_new = |copies: &&Range<usize>| copies.start >= next && copies.end == step.item_count;
         let item_count = copies.filter(is_new).map(|copies| copies.start).min().unwrap_or(step.item_count);
-        let recorded = self.recorded[item_count..step.item_count].iter();
+        let recorded = self.recorded[item_count..step.item_count].iter().map(|recorded| &recorded.item);
         let last = item_count.checked_sub(1).map(|last| self.recorded[last].item.id.clone());
         let note = Note {
             item_count,
             last,
             keeps: step.keeps,
-            recorded: recorded.map(|recorded| Item::clone(&recorded.item)).collect(),
+            recorded: Again::all(recorded, &self.recorded[..item_count]),
             blocks: step.added.iter().map(|block| CompactionBlock::clone(block)).collect(),
         };
         (note, step.item_count)
@@ -190,6 +229,26 @@ impl FilePlace {
     pub(crate) fn other_items(self) -> Problem {
         let reason = "a compaction of other items than stand before it".to_owned();
         Problem { line: self.line, column: None, fault: Fault::NotUnderstood { reason } }
+    }
+}
+
+impl Conversation {
+    /// What was recorded for a compaction; none where it was not there before, or is too much.
+    fn again(&self, recorded: Vec<Again>) -> Option<Vec<Arc<Item>>> {
+        let mut items = Vec::new();
+        for again in recorded {
+            match again {
+                Again::New(item) => items.push(item.into()),
+                Again::Same(start, end) => {
+                    let same = self.recorded.get(start..end)?;
+                    if self.copy_count + items.len() + same.len() > COPY_COUNT_MAX {
+                        return None;
+                    }
+                    items.extend(same.iter().map(|recorded| Arc::clone(&recorded.item)));
+                }
+            }
+        }
+        Some(items)
     }
 }
 

@@ -17,8 +17,10 @@ fuzz_target!(|bytes: &[u8]| {
         }
     };
     let items = items(&session);
-    let written = write(Format::Native, &Sent::new(items.iter().cloned()), None).expect("a native file holds every item");
-    let read = SessionFile::read_as(Format::Native, written.to_bytes()).expect("what foldback writes, it reads");
+    let written = write(Format::Native, &Sent::new(items.iter().cloned()), None)
+        .expect("a native file holds every item");
+    let read =
+        SessionFile::read_as(Format::Native, written.to_bytes()).expect("what foldback writes, it reads");
     assert_eq!(self::items(&read), items);
 
     let turns = TurnMap::from_messages(&items);

@@ -13,6 +13,7 @@ use std::thread;
 
 use foldback_core::{Budget, Level, Model, Policy, Room, Text, TokenCounter, Tokens};
 use foldback_engine::{DigestBackend, GuardedBackend, StrategyCompactor};
+use foldback_formats::answer::ToolSpec;
 use foldback_loop::{
     Agent, AgentBuilder, AgentBuilderCompactorExt, AgentLimits, AgentSession, RecallTool, Tool,
 };
@@ -121,12 +122,13 @@ impl<'a> Setup<'a> {
         let reach = Reach { key_variable: self.arguments.key_env.as_deref(), timeout: None, window: None };
         let client = self.served.client("--model", &reach)?;
         let answer = Tokens((self.window.0 / ANSWER_DIVISOR).clamp(ANSWER_TOKENS_MIN, ANSWER_TOKENS_MAX));
-        let (builder, overhead) = self.with_tools(Agent::builder(), consent)?;
+        let (builder, tools) = self.with_tools(Agent::builder(), consent)?;
+        let overhead = tools.iter().map(|tool| self.cost(tool)).sum();
         let room = Room::new(self.window).output_max(answer).overhead(overhead);
         let budget = self.budget(room)?;
         let mut compactor = StrategyCompactor::builder()
             .policy(&self.policy, room)
-            .backend(self.summarizer(timeout)?)
+            .backend(self.summarizer(timeout, tools)?)
             .limits(self.arguments.backend.limits())
             .observer(screen.clone());
         if self.arguments.background {
@@ -147,14 +149,14 @@ impl<'a> Setup<'a> {
         builder.build().map_err(|error| Failure::usage(error.to_string(), "this is a mistake in foldback"))
     }
 
-    /// The builder with the tools, and what they cost in every request.
+    /// The builder with the tools, and what every request says of them.
     fn with_tools(
         &self,
         builder: AgentBuilder,
         consent: &Consent,
-    ) -> Result<(AgentBuilder, Tokens), Failure> {
+    ) -> Result<(AgentBuilder, Vec<ToolSpec>), Failure> {
         if self.arguments.no_tools {
-            return Ok((builder, Tokens::ZERO));
+            return Ok((builder, Vec::new()));
         }
         let bounds = if self.arguments.allow_outside { Bounds::Anywhere } else { Bounds::Inside };
         let here = std::env::current_dir().and_then(|here| Ground::new(&here, bounds));
@@ -166,15 +168,19 @@ impl<'a> Setup<'a> {
         let shell = Shell { folder: ground.root().to_owned(), consent: consent.clone() };
         let recall = RecallTool::new();
         let tools: [&dyn Tool; 6] = [&read, &list, &write, &edit, &shell, &recall];
-        let overhead = tools.into_iter().map(|tool| self.cost(tool)).sum();
+        let specs = tools.map(|tool| ToolSpec {
+            name: tool.name().into(),
+            description: tool.description().into(),
+            input_schema: tool.input_schema(),
+        });
         let builder = builder.tool(read).tool(list).tool(write).tool(edit).tool(shell).tool(recall);
-        Ok((builder, overhead))
+        Ok((builder, specs.to_vec()))
     }
 
     /// What a tool's description costs in every request.
-    fn cost(&self, tool: &dyn Tool) -> Tokens {
-        let schema = tool.input_schema().to_string();
-        [tool.name(), tool.description(), &schema].iter().map(|text| self.counter.count(text)).sum()
+    fn cost(&self, tool: &ToolSpec) -> Tokens {
+        let schema = tool.input_schema.to_string();
+        [&*tool.name, &*tool.description, &schema].iter().map(|text| self.counter.count(text)).sum()
     }
 
     fn budget(&self, room: Room) -> Result<Budget, Failure> {
@@ -185,7 +191,12 @@ impl<'a> Setup<'a> {
     }
 
     /// Who writes the summaries: the model itself unless another was named.
-    fn summarizer(&self, timeout: Option<std::time::Duration>) -> Result<GuardedBackend, Failure> {
+    /// Who writes summaries. The model that holds the conversation reads it from the provider's cache.
+    fn summarizer(
+        &self,
+        timeout: Option<std::time::Duration>,
+        tools: Vec<ToolSpec>,
+    ) -> Result<GuardedBackend, Failure> {
         let flags = &self.arguments.backend;
         let (served, flag, key_variable, window) = match &flags.backend {
             Some(Spec::Digest) => return Ok(DigestBackend.into()),
@@ -194,7 +205,11 @@ impl<'a> Setup<'a> {
             }
             None => (&self.served, "--model", self.arguments.key_env.as_deref(), Some(self.window)),
         };
-        Ok(served.backend(flag, &Reach { key_variable, timeout, window })?.into())
+        let backend = served.backend(flag, &Reach { key_variable, timeout, window })?;
+        Ok(match flags.backend {
+            None => backend.rides_on_prefix().tools(tools).into(),
+            Some(_) => backend.into(),
+        })
     }
 }
 

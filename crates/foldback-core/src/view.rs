@@ -25,6 +25,9 @@ pub struct OverlayError {
     pub source: BlockError,
 }
 
+/// Items among which the range of a fold is looked for: every pair of them is tried.
+pub const RANGE_ITEMS_MAX: usize = 4_000;
+
 /// What recall finds behind a handle.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Recalled {
@@ -143,6 +146,39 @@ impl View {
         let (_, end) = self.transcript.unit_ends(last);
         let entries = self.transcript.range(first..end + 1);
         (first <= last).then(|| Recalled::Items(entries.map(Entry::item).cloned().collect()))
+    }
+
+    /// The content that a handle names in this transcript where the block that made it is not at hand:
+    /// handles derive from places and ids, so the places are tried. Of folds, everything from the first
+    /// item to the last; only in transcripts of up to [`RANGE_ITEMS_MAX`] items.
+    pub fn recall_by_place(&self, handle: &Handle) -> Option<Recalled> {
+        self.recall_unit(handle)
+            .or_else(|| self.recall_any_part(handle))
+            .or_else(|| self.recall_range(handle))
+    }
+
+    fn recall_any_part(&self, handle: &Handle) -> Option<Recalled> {
+        let items = self.transcript.items().enumerate();
+        let mut parts =
+            items.flat_map(|(index, item)| (0..).zip(&item.parts).map(move |part| (index, item, part)));
+        let named = |(index, item, (part_index, _)): &(usize, &Arc<Item>, (usize, &Part))| {
+            Handle::of_part(*index, &item.id, *part_index) == *handle
+        };
+        parts.find(named).map(|(_, _, (_, part))| Recalled::Part(part.clone()))
+    }
+
+    fn recall_range(&self, handle: &Handle) -> Option<Recalled> {
+        if self.transcript.len() > RANGE_ITEMS_MAX {
+            return None;
+        }
+        let items: Vec<&Arc<Item>> = self.transcript.items().collect();
+        let is_named = |first: usize, last: usize| {
+            Handle::of_range((first, &items[first].id), (last, &items[last].id)) == *handle
+        };
+        let last_of = |first: usize| (first..items.len()).find(|&last| is_named(first, last));
+        let mut ranges = (0..items.len()).filter_map(|first| Some((first, last_of(first)?)));
+        let (first, last) = ranges.next()?;
+        Some(Recalled::Items(items[first..=last].iter().map(|item| Arc::clone(item)).collect()))
     }
 
     fn recall_unit(&self, handle: &Handle) -> Option<Recalled> {

@@ -37,10 +37,12 @@ pub(crate) fn run(shared: &Shared, arguments: &Recall) -> Result<Exit, Failure> 
 /// The first of the files that has something behind the handle.
 fn in_files(shared: &Shared, arguments: &Recall, handle: &Handle) -> Result<Recollection, Failure> {
     let inputs = Inputs { paths: arguments.files.clone() };
-    for path in input::paths(&inputs)? {
-        let opened = input::one(shared, &path)?;
-        if let Some(content) = in_file(&opened, handle) {
-            let (handle, loop_id) = (handle.clone(), path.display().to_string().into());
+    let opened: Vec<Opened> =
+        input::paths(&inputs)?.iter().map(|path| input::one(shared, path)).collect::<Result<_, _>>()?;
+    // A file without the record of the compaction still has what the handle names.
+    for find in [in_file, by_place] {
+        if let Some((opened, content)) = opened.iter().find_map(|one| Some((one, find(one, handle)?))) {
+            let (handle, loop_id) = (handle.clone(), opened.path.display().to_string().into());
             return Ok(Recollection { handle, loop_id, content });
         }
     }
@@ -57,5 +59,12 @@ fn in_file(opened: &Opened, handle: &Handle) -> Option<Recalled> {
         let newest_first = (0..=conversation.steps().len()).rev();
         let mut views = newest_first.map(|step_count| conversation.view_after(step_count, &scene.transcript));
         views.find_map(|view| view.recall(handle))
+    })
+}
+
+fn by_place(opened: &Opened, handle: &Handle) -> Option<Recalled> {
+    opened.session.conversations().iter().find_map(|conversation| {
+        let scene = Scene::estimated(conversation, opened.session.dialect());
+        conversation.view_after(0, &scene.transcript).recall_by_place(handle)
     })
 }

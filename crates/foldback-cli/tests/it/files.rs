@@ -115,3 +115,27 @@ fn nothing_to_undo_is_said_and_nothing_is_written() {
     let report = json(&run(&["compact", super::SESSION, "--target", "4000", "-o", &out, "--json"]));
     assert_eq!(report["conversations"][0]["tokens_after"], log(&out)[0]["tokens_after"]);
 }
+
+#[test]
+fn what_a_request_hides_is_recalled_from_the_request_that_it_was_made_from() {
+    let folder = folder();
+    let mut recalled_count = 0;
+    for format in ["anthropic", "openai-chat", "openai-responses", "gemini"] {
+        for path in files_below(&fixtures().join(format)) {
+            let (path, out) = (path.display().to_string(), at(&folder, "compacted"));
+            if !compacted(&path, &out) {
+                continue;
+            }
+            let shown = seen(&out);
+            let named = shown.split_once(" folded items, @").map(|(_, rest)| format!("@{}", &rest[..10]));
+            let Some(handle) = named else { continue };
+            let alone = run(&["recall", &handle, &out]);
+            assert_eq!(code(&alone), 2, "{path}");
+            assert!(text(&alone.stderr).contains("made from"), "{}", text(&alone.stderr));
+            let both = run(&["recall", &handle, &out, &path]);
+            assert_eq!(code(&both), 0, "{path}: {}", text(&both.stderr));
+            recalled_count += 1;
+        }
+    }
+    assert!(recalled_count > 1, "{recalled_count}");
+}

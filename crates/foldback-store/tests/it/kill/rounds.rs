@@ -12,7 +12,7 @@ use foldback_engine::{Store, StoreError};
 use foldback_testkit::effort;
 
 use super::target::Target;
-use super::writer::{Operation, REVISED_NOTE, item, retired_items, session};
+use super::writer::{Operation, REVISED_NOTE, REVISION, item, retired_items, session};
 use super::{Failure, start};
 
 /// How long a writer may take to come to the operation it is to be ended in.
@@ -246,9 +246,15 @@ async fn look(store: &dyn Store, told: &Told) -> Result<usize, Failure> {
 
 /// The notes, the items and the block of a revision are all there, or none of them is.
 fn look_at_revisions(info: &LoopInfo, blocks: &[StoredBlock]) -> Result<(), Failure> {
-    let own = blocks
-        .iter()
-        .filter(|block| block.loop_id == info.id && block.block.kind == foldback_core::BlockKind::Undo);
+    let shared = match info.origin {
+        Origin::Branch { item_count, .. } => item_count,
+        Origin::After(_) | Origin::Root => 0,
+    };
+    // An undo records again what hid items of the loop that this one branched off.
+    let is_own = |block: &&StoredBlock| block.block.edits.iter().all(|edit| edit.first_index() >= shared);
+    let is_revision =
+        |block: &&StoredBlock| block.loop_id == info.id && block.block.strategy.as_str() == REVISION;
+    let own = blocks.iter().filter(is_revision).filter(is_own);
     let hidden = own.map(|block| block.block.reach()).max();
     let noted = info.metadata.get(REVISED_NOTE).and_then(|noted| noted.as_u64());
     match (hidden.map(|hidden| hidden as u64), noted) {

@@ -22,6 +22,9 @@ const ITEMS_MAX: usize = 20;
 /// Where a loop's notes say how many items it had after its last revision.
 pub(crate) const REVISED_NOTE: &str = "revised";
 
+/// Who makes the block of a revision.
+pub(crate) const REVISION: &str = "revision";
+
 /// Items of a session that is retired.
 const ITEMS_RETIRED: usize = 25;
 
@@ -197,11 +200,14 @@ async fn revise(store: &dyn Store, at: &At<'_>, count: usize) -> Result<(), Stor
         .collect();
     let view = View::through(&transcript, &Overlay::default()).expect("no block is refused");
     let hidden = view.hiding(std::slice::from_ref(&(start..start + count))).expect("they are there");
+    // Undoing makes blocks that hide items, too.
+    let block = hidden.overlay().blocks().last().expect("what hides them is a block");
+    let block = CompactionBlock { strategy: REVISION.into(), ..CompactionBlock::clone(block) };
     let metadata: Metadata = [(REVISED_NOTE.to_owned(), (start + count).into())].into_iter().collect();
     let revision = Revision {
         items: &items,
         base: newest.and_then(|newest| newest.parent),
-        blocks: hidden.overlay().blocks(),
+        blocks: &[block.into()],
         metadata: Some(&metadata),
     };
     say(&format!("begin {}", Operation::Revision));

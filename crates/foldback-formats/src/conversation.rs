@@ -143,7 +143,7 @@ struct Summary {
     /// The transcript indices that its fold covers; the first names it.
     range: Range<usize>,
     anchor: usize,
-    /// How many items the summary has beside this one.
+    /// Whether it is the only item of its fold's summary.
     is_alone: bool,
 }
 

@@ -15,6 +15,9 @@ use crate::stats;
 use crate::store::time;
 use crate::terminal::{FAINT, GREEN, STRONG, counted, number, styled};
 
+/// Compactions of a file that are told, the newest; a session has a few.
+const STEPS_MAX: usize = 1_000;
+
 /// One compaction.
 #[derive(Serialize)]
 struct Entry {
@@ -119,7 +122,10 @@ pub(crate) fn run(shared: &Shared, arguments: &Log) -> Result<Exit, Failure> {
             let scene = Scene::estimated(conversation, opened.session.dialect());
             let view = conversation.view_of(&scene.transcript);
             let in_force = view.overlay().blocks();
-            let entries = (1..).zip(conversation.steps()).enumerate().map(|(index, (number, step))| {
+            let steps = conversation.steps();
+            let first = steps.len().saturating_sub(STEPS_MAX);
+            let entries = steps.iter().enumerate().skip(first).map(|(index, step)| {
+                let number = index as u64 + 1;
                 let blocks = conversation.blocks_of(index, &scene.transcript);
                 let made = blocks.iter().rfind(|block| block.kind != BlockKind::Undo);
                 let taken_off = step.blocks.first();

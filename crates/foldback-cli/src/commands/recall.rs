@@ -11,6 +11,9 @@ use crate::output;
 use crate::scene::Scene;
 use crate::store;
 
+/// Compactions of a file that are looked through, the newest first; a session has a few.
+const STEPS_MAX: usize = 1_000;
+
 pub(crate) fn run(shared: &Shared, arguments: &Recall) -> Result<Exit, Failure> {
     let Some(handle) = Handle::parse(&arguments.handle) else {
         return Err(Failure::usage(
@@ -56,7 +59,7 @@ fn in_files(shared: &Shared, arguments: &Recall, handle: &Handle) -> Result<Reco
 fn in_file(opened: &Opened, handle: &Handle) -> Option<Recalled> {
     opened.session.conversations().iter().find_map(|conversation| {
         let scene = Scene::estimated(conversation, opened.session.dialect());
-        let newest_first = (0..=conversation.steps().len()).rev();
+        let newest_first = (0..=conversation.steps().len()).rev().take(STEPS_MAX);
         let mut views = newest_first.map(|step_count| conversation.view_after(step_count, &scene.transcript));
         views.find_map(|view| view.recall(handle))
     })

@@ -101,7 +101,7 @@ pub(crate) enum SessionCommand {
         #[arg(value_name = "ID")]
         id: String,
     },
-    /// Write a session to a file: the file it was imported from, byte for byte, or another format
+    /// Write a session to a file: the one it was imported from, with the compactions made since, or another format
     Export {
         /// The session
         #[arg(value_name = "ID")]

@@ -29,7 +29,15 @@ pub(super) async fn run(
     };
     let items = match from {
         Extent::View => session.context(&CompactionConfig::default(), Tokens(u64::MAX)).await?.items,
-        Extent::History => view.transcript().items().cloned().collect(),
+        Extent::History => {
+            // What was recorded for compactions was not said.
+            let blocks = store.blocks(session.id(), session.current()).await?;
+            let copies: Vec<Range<usize>> =
+                blocks.iter().filter_map(|stored| stored.block.copies.clone()).collect();
+            let is_said = |index: usize| !copies.iter().any(|copies| copies.contains(&index));
+            let items = view.transcript().items().enumerate().filter(|(index, _)| is_said(*index));
+            items.map(|(_, item)| Arc::clone(item)).collect()
+        }
     };
     if format == Format::Native && from == Extent::View {
         return Ok(native_file(&view));

@@ -26,7 +26,7 @@ impl<T: Clone> ChunkedVec<T> {
     }
 
     /// How many of the first elements stand in storage that clones go on sharing while they grow.
-    pub(crate) fn sealed_len(&self) -> usize {
+    fn sealed_len(&self) -> usize {
         self.sealed.len() * CHUNK_LEN
     }
 

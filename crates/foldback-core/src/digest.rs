@@ -1,21 +1,20 @@
-//! The digest: a structured summary of folded items, written without a model.
+//! The digest: notes on folded items for whoever goes on with the work, written without a model.
 //!
-//! It quotes what the user said, says where the work stands, and for the rest chooses the lines and
-//! names that are likeliest to be needed again, under the file or command they belong to. Nothing in
-//! it is made up: every line is a quotation or a count.
+//! First the state: the newest failure, what is to be done, what was left behind, what the checks said.
+//! Then the trail, in the order of events: the user's words, what the agent said about them, what was
+//! done. Nothing in it is made up: every line is a quotation, a name or a count. Rules of the user come
+//! before everything else, whatever the room.
 
-mod ahead;
-mod choose;
-mod cut;
+mod deeds;
 mod earlier;
-mod findings;
-mod lines;
-mod passages;
-mod sources;
-mod visible;
-mod weigh;
+mod json;
+mod state;
+mod statements;
+mod story;
+mod text;
+mod traces;
+mod trail;
 mod words;
-mod write;
 
 use std::sync::Arc;
 
@@ -24,45 +23,36 @@ use crate::ids::{Text, Tokens};
 use crate::item::{Item, ItemKind};
 use crate::secrets::redact;
 use crate::tokens::Meter;
-pub use ahead::Reading;
-use ahead::findings_of;
-pub(crate) use ahead::{read_ahead, read_old_ahead};
-use choose::Chooser;
-pub(crate) use findings::Findings;
-use passages::Passages;
-use sources::Sources;
-pub(crate) use sources::{Depth, Reach};
-use weigh::Weights;
+use crate::written::SECTION_MARK;
+use story::{Story, What};
+use trail::Trail;
 
-/// A digest needs room for a section or two.
-pub(crate) const DIGEST_TOKENS_MIN: u64 = 160;
+/// A digest needs room for a sentence or two.
+pub(crate) const DIGEST_TOKENS_MIN: u64 = 24;
 
-/// Attempts at a digest that fits.
-const ATTEMPTS_MAX: usize = 6;
+/// The state is told where there is room for more than rules.
+const STATE_TOKENS_MIN: u64 = 200;
 
-/// The share of its room that an attempt aims at; less, where attempts go on to be too long.
-const AIM: f64 = 0.997;
-const AIM_AT_LAST: f64 = 0.97;
+/// Share of the room that the state may take.
+const STATE_PERCENT: u64 = 40;
 
-/// An attempt that left much of its room is followed by one of at most so much more.
-const GROWTH_MAX: f64 = 2.0;
+/// About so many bytes are one token of prose.
+const BYTES_PER_TOKEN: usize = 4;
 
-/// A digest that leaves less than this share of its room is long enough.
-const UNUSED_DIVISOR: u64 = 50;
+const STATE: &str = "State";
+const TRAIL: &str = "What happened, in order";
 
 /// What a digest is made of.
 pub(crate) struct Material<'r> {
-    /// The items as they were recorded, in order.
+    /// The items as they were recorded, in order; also those that the reader sees.
     pub(crate) items: Vec<Told<'r>>,
     /// What stays visible beside the digest.
     pub(crate) kept: Vec<Text>,
     /// What to attend to.
     pub(crate) focus: Option<&'r str>,
-    /// The transcript index from which the past is looked at.
-    pub(crate) now: usize,
 }
 
-/// An item of which something can no longer be seen.
+/// An item that a digest looks into.
 #[derive(Debug)]
 pub(crate) struct Told<'r> {
     /// Its transcript index.
@@ -72,14 +62,12 @@ pub(crate) struct Told<'r> {
     pub(crate) holds: Holds,
     pub(crate) item: &'r Item,
     pub(crate) hidden: Hidden,
-    /// Where what is found in it is kept.
-    pub(crate) findings: Option<&'r Findings>,
 }
 
 impl<'r> Told<'r> {
     /// An item of no transcript.
     pub(crate) fn new(index: usize, item: &'r Item, hidden: Hidden) -> Self {
-        Self { index, kind: item.kind, holds: Holds::of(item), item, hidden, findings: None }
+        Self { index, kind: item.kind, holds: Holds::of(item), item, hidden }
     }
 }
 
@@ -111,73 +99,89 @@ fn folded<'r>(items: impl Iterator<Item = &'r Item>) -> Vec<Told<'r>> {
 /// is to be summarised in pieces, or by whoever has no transcript. `None` where there is no room.
 pub fn digest_of(items: &[Arc<Item>], tokens_max: Tokens, meter: &Meter) -> Option<String> {
     let items = folded(items.iter().map(|item| &**item));
-    let now = items.len();
-    let text = digest(&Material { items, kept: Vec::new(), focus: None, now }, tokens_max.0, meter)?;
+    let text = digest(&Material { items, kept: Vec::new(), focus: None }, tokens_max.0, meter)?;
     Some(text.trim_start().to_owned())
 }
 
-/// Writes a digest of at most `tokens_max`, without header. `None` where there is no room for one.
+/// Writes a digest of at most `tokens_max`, without header. `None` where there is no room for one, or
+/// nothing to tell.
 pub(crate) fn digest(material: &Material<'_>, tokens_max: u64, meter: &Meter) -> Option<String> {
     if tokens_max < DIGEST_TOKENS_MIN {
         return None;
     }
-    let sources = Sources::read(&material.items);
-    let passages = Passages::of(&sources);
-    let words = words::choose_words(&sources, &material.kept, tokens_max, meter);
-    let frame = write::frame(&sources, &words, tokens_max);
-    let frame_text = frame.text();
-    let mut weights = Weights::of(&passages.names, &sources.topics, material.now);
-    if let Some(focus) = material.focus {
-        passages.known_in(focus, |name| {
-            let weight = &mut weights.names[name.0 as usize];
-            *weight = weigh::focused(*weight);
-        });
-    }
-    let mut visible = frame_text.clone();
-    material.kept.iter().for_each(|text| {
-        visible.push('\n');
-        visible.push_str(text);
-    });
-    passages.known_in(&visible, |name| {
-        weights.names[name.0 as usize] = 0.0;
-        passages.parts_of(name).iter().for_each(|part| weights.names[part.0 as usize] = 0.0);
-    });
-    let headings: Vec<String> = sources.topics.iter().map(write::heading).collect();
-    let frame_tokens = meter.text(&frame_text);
-    let allowed = tokens_max.saturating_sub(frame_tokens) as f64;
-    let mut chooser = Chooser::new(&sources, &passages, weights, &headings, meter, allowed);
-    let mut room = allowed;
-    let mut fullest: Option<(u64, String)> = None;
-    for attempt in 0..ATTEMPTS_MAX {
-        let choice = chooser.choose(room, &visible);
-        let text = write::write(&frame, &sources, &passages, &headings, &choice);
-        let text = redact(&text).into_owned();
-        let tokens = meter.text(&text);
-        if tokens <= tokens_max {
-            let is_fuller = fullest.as_ref().is_none_or(|(most, _)| tokens > *most);
-            if !is_fuller {
-                break;
+    let story = Story::read(&material.items);
+    let folder = working_folder(&story);
+    let mut trail = Trail::new(&story, &material.kept, material.focus, meter);
+    trail.fill_rules(tokens_max);
+    let mut head = String::new();
+    if tokens_max >= STATE_TOKENS_MIN {
+        let room = (tokens_max * STATE_PERCENT / 100).min(tokens_max.saturating_sub(trail.used()));
+        for piece in state::state(&story, room as usize * BYTES_PER_TOKEN) {
+            let longer = format!("{head}\n{piece}");
+            if meter.text(&longer) <= room {
+                head = longer;
             }
-            fullest = Some((tokens, text));
-            if tokens_max - tokens <= tokens_max / UNUSED_DIVISOR {
-                break;
-            }
-        } else if fullest.is_some() {
-            break;
         }
-        // What was chosen took more or less than it seemed to.
-        let used = tokens.saturating_sub(frame_tokens).max(1) as f64;
-        let aim = if attempt < ATTEMPTS_MAX / 2 { AIM } else { AIM_AT_LAST };
-        room *= (allowed / used).min(GROWTH_MAX) * aim;
+        if !head.is_empty() {
+            head.insert_str(0, &format!("\n{SECTION_MARK}{STATE}"));
+        }
     }
-    let (tokens, text) = fullest?;
-    let rest = earlier::rest(&sources, &text, tokens_max.saturating_sub(tokens), meter);
-    if rest.is_empty() {
-        return Some(text);
+    trail.fill(tokens_max.saturating_sub(meter.text(&head)));
+    loop {
+        let told = trail.text();
+        let title = if head.is_empty() { String::new() } else { format!("\n{SECTION_MARK}{TRAIL}") };
+        let text = without_folder(&format!("{head}{title}{told}"), folder.as_deref());
+        let text = redact(&text).into_owned();
+        if meter.text(&text) <= tokens_max {
+            return Some(text).filter(|text| !text.trim().is_empty());
+        }
+        if !trail.take_back() {
+            return None;
+        }
     }
-    let whole = text.clone() + &rest;
-    // Where two texts meet, they may cost more than each by itself.
-    Some(if meter.text(&whole) <= tokens_max { whole } else { text })
+}
+
+/// A folder has to hold this share of all paths to be the one that the work is in.
+const FOLDER_PERCENT_MIN: usize = 60;
+const FOLDER_BYTES_MIN: usize = 8;
+
+/// The folder that most absolute paths stand in.
+fn working_folder(story: &Story<'_>) -> Option<String> {
+    let paths: Vec<&str> = story
+        .events
+        .iter()
+        .filter_map(|event| match &event.what {
+            What::Did(did) => Some(did.actions.iter().filter_map(|action| action.file())),
+            _ => None,
+        })
+        .flatten()
+        .filter(|path| path.starts_with('/'))
+        .collect();
+    let mut folder = "";
+    for path in paths.iter().take(64) {
+        for (at, _) in path.match_indices('/').skip(1) {
+            let candidate = &path[..at];
+            let inside = paths.iter().filter(|path| path.starts_with(candidate)).count();
+            if inside * 100 >= paths.len() * FOLDER_PERCENT_MIN && candidate.len() > folder.len() {
+                folder = candidate;
+            }
+        }
+    }
+    (folder.len() >= FOLDER_BYTES_MIN && paths.len() > 2).then(|| format!("{folder}/"))
+}
+
+/// The text with paths relative to the folder, which is said once; the user's words are left alone.
+fn without_folder(text: &str, folder: Option<&str>) -> String {
+    let Some(folder) = folder.filter(|folder| text.matches(*folder).count() > 2) else { return text.to_owned() };
+    let mut all = format!("\nPaths are relative to {folder}");
+    for line in text.lines().skip(1) {
+        all.push('\n');
+        match line.starts_with(crate::written::USER_MARK) {
+            true => all.push_str(line),
+            false => all.push_str(&line.replace(folder, "")),
+        }
+    }
+    all
 }
 
 #[cfg(test)]
@@ -206,8 +210,8 @@ mod tests {
         let digest = |tokens: u64| digest_of(&items, Tokens(tokens), meter).unwrap();
         let roomy = digest(4_000);
         let quoted =
-            "## Goal\n- make the whole thing quicker without making it worse\n- # Rules\n- ask first";
-        assert!(roomy.ends_with(&format!("# From an earlier summary\n{quoted}")), "{roomy}");
+            "earlier summary:\n  ## Goal\n  - make the whole thing quicker without making it worse\n  # Rules";
+        assert!(roomy.contains(quoted), "{roomy}");
         assert!(!digest(DIGEST_TOKENS_MIN).contains("earlier summary"), "{}", digest(DIGEST_TOKENS_MIN));
         // And from there once more.
         let mut again = Item::clone(&items[0]);
@@ -246,8 +250,7 @@ mod tests {
     fn written(items: &[Item], tokens_max: u64) -> Option<String> {
         let meter = Transcript::default().meter().clone();
         let items = folded(items.iter());
-        let now = items.len();
-        let text = digest(&Material { items, kept: Vec::new(), focus: None, now }, tokens_max, &meter)?;
+        let text = digest(&Material { items, kept: Vec::new(), focus: None }, tokens_max, &meter)?;
         assert!(meter.text(&text) <= tokens_max, "{text}");
         Some(text)
     }
@@ -258,8 +261,8 @@ mod tests {
         for line in [
             "> Make the parser faster. Never touch src/lexer.rs, it is generated.",
             "> Use tabs, not spaces.",
-            "- src/parser.rs: read ×12",
-            "`cargo test -p parser` ×12",
+            "Newest failure, not put right yet, of `cargo test -p parser`",
+            "checked `cargo test -p parser` → failed ×12",
             "error[E0308]: mismatched types",
             "The slow part is scan_token() because it backtracks.",
         ] {
@@ -281,12 +284,12 @@ mod tests {
         items.push(Item::user("again", "Never touch src/lexer.rs, it is generated. Thanks for all of this."));
         let text = written(&items, 900).unwrap();
         assert_eq!(text.matches("Never touch src/lexer.rs, it is generated.").count(), 1, "{text}");
-        assert!(text.contains("> Make the parser faster.\n"), "{text}");
+        assert!(text.contains("> Make the parser faster. […]\n"), "{text}");
         assert!(text.contains("> Never touch src/lexer.rs, it is generated. Thanks"), "{text}");
     }
 
     #[test]
-    fn the_last_error_that_was_reported_is_told_beside_newer_failures_of_commands() {
+    fn a_file_that_could_not_be_read_is_told_and_a_look_that_found_nothing_is_not() {
         let mut items = vec![
             Item::user("task", "Find out why it is slow."),
             Item::assistant("a", vec![Part::call("c", "Read", &json!({"file_path": "/etc/boot.conf"}))]),
@@ -300,9 +303,8 @@ mod tests {
             items.push(Item::tool(format!("x{number}"), ToolResult::text(call, answer)));
         }
         let text = written(&items, 400).unwrap();
-        assert!(text.contains("- open, /etc/boot.conf: The file is outside of the workspace."), "{text}");
-        assert!(text.contains("- open, `ls folder_7`: Output: (empty)"), "{text}");
-        assert!(!text.contains("… Error: (none)"), "{text}");
+        assert!(text.contains("  Read /etc/boot.conf failed: The file is outside of the workspace."), "{text}");
+        assert!(!text.contains("Error: (none)"), "{text}");
     }
 
     #[test]
@@ -320,8 +322,7 @@ mod tests {
         let meter = Transcript::default().meter().clone();
         let partly = |(index, item)| Told::new(index, item, Hidden::Parts(vec![1]));
         let items: Vec<Told<'_>> = items.iter().enumerate().map(partly).collect();
-        let now = items.len();
-        digest(&Material { items, kept: vec![kept.into()], focus: None, now }, 400, &meter).unwrap()
+        digest(&Material { items, kept: vec![kept.into()], focus: None }, 400, &meter).unwrap()
     }
 
     #[test]
@@ -340,7 +341,7 @@ mod tests {
         let parts = vec![Part::text("Hello."), Part::text("Never touch src/lexer.rs. Always use tabs.")];
         let item = Item::new("u", crate::item::ItemKind::User, parts);
         let text = written_beside(&[item], "Never touch src/lexer.rs. [folded]");
-        assert!(text.contains("> Always use tabs."), "{text}");
+        assert!(text.contains("> […] Always use tabs."), "{text}");
         assert!(!text.contains("> Never touch"), "it can still be seen: {text}");
     }
 
@@ -371,7 +372,7 @@ mod tests {
     }
 
     #[test]
-    fn a_digest_of_a_digest_keeps_the_users_words_and_the_files() {
+    fn a_digest_of_a_digest_keeps_the_users_words() {
         let mut text = written(&session(30), 900).unwrap();
         for round in 0..5 {
             let handle = crate::handle::Handle::parse("@0123456789").unwrap();
@@ -388,10 +389,6 @@ mod tests {
             ] {
                 assert!(text.contains(words), "round {round}: {words} is missing in\n{text}");
             }
-            assert!(
-                text.contains("- src/parser.rs: read ×12") || text.contains("- src/parser.rs: read ×30"),
-                "{text}"
-            );
         }
     }
 
@@ -430,8 +427,9 @@ mod tests {
             vec![Item::assistant("a", vec![Part::text("只有一句话。")])],
             vec![Item::user("u", "不要修改 配置文件。请继续。".repeat(200))],
         ];
-        for items in odd {
-            assert!(written(&items, 400).is_some());
+        for (number, items) in odd.into_iter().enumerate() {
+            let is_told = written(&items, 400).is_some();
+            assert_eq!(is_told, [1, 3, 4].contains(&number), "{number}: there is something to quote or not");
         }
     }
 

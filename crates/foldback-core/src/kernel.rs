@@ -33,7 +33,7 @@ const TASK_DIVISOR: u64 = 20;
 
 /// Each text that sets the scene is shortened to this share of the target where there is no room
 /// for more.
-const SCENE_DIVISOR: u64 = 200;
+const SCENE_DIVISOR: u64 = 70;
 const SCENE_TOKENS_MIN: u64 = 40;
 
 /// Earlier instructions that one is compared with.
@@ -195,6 +195,14 @@ impl Kernel {
         };
         let scene = positions.iter().copied().filter(sets_scene).collect();
         Self { positions, task: draft.task(), scene, summary_tokens }
+    }
+
+    /// The same, with the first task among what may be folded.
+    pub(crate) fn without_task(mut self) -> Self {
+        if let Some(task) = self.task.take() {
+            self.positions.remove(&task);
+        }
+        self
     }
 
     pub(crate) fn contains(&self, position: usize) -> bool {

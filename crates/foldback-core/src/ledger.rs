@@ -20,14 +20,13 @@ use serde::{Deserialize, Serialize};
 
 pub(crate) use book::FactIndex;
 pub use book::Ledger;
-pub(crate) use calls::{command_text, error_line};
 pub use constraint::{is_constraint, sentences};
 pub(crate) use fact::test_clause;
 pub use fact::{
     CommandHistory, CommandRun, Detail, ErrorState, Fact, Mention, Operation, PathHistory, TestHistory,
 };
 pub(crate) use names::names;
-pub(crate) use own::{RULES_BYTES_MAX, SENTENCE_BYTES_MAX, own_words};
+pub(crate) use own::{RULES_BYTES_MAX, SENTENCE_BYTES_MAX, own_words, typed, wrapped};
 pub(crate) use said::is_decision;
 pub use scan::{Found, scan};
 

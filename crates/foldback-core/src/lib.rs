@@ -67,7 +67,7 @@ pub use compaction::{Compaction, Execution, Refusal};
 pub use cost::{Cost, Prices};
 pub use dialect::{Dialect, Repair, RepairAction, Repaired, Rule, Violation, check, check_request, repair};
 pub use diff::{Diff, DiffError, diff};
-pub use digest::{Reading, digest_of};
+pub use digest::digest_of;
 pub use draft::{Draft, EmptyItems};
 pub use edit::{Edit, Fold, Reason, Rewrite, SummaryPlacement, SummarySpec};
 pub use handle::Handle;

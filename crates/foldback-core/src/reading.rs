@@ -58,7 +58,7 @@ pub fn text_of(part: &Part) -> Cow<'_, str> {
         Part::Text(text) => Cow::Borrowed(text),
         Part::Reasoning(reasoning) => Cow::Borrowed(&reasoning.text),
         Part::Structured(json) => Cow::Borrowed(json.as_str()),
-        Part::ToolCall(call) => joined(fields(call).into_iter().map(|field| field.value)),
+        Part::ToolCall(call) => text_of_call(call),
         Part::ToolResult(result) => {
             joined(result.content.iter().filter_map(ResultPart::as_text).map(Cow::Borrowed))
         }
@@ -68,6 +68,11 @@ pub fn text_of(part: &Part) -> Cow<'_, str> {
         },
         Part::Media(_) | Part::Opaque(_) => Cow::Borrowed(""),
     }
+}
+
+/// What a tool was given, as it is read.
+pub(crate) fn text_of_call(call: &ToolCall) -> Cow<'_, str> {
+    joined(fields(call).into_iter().map(|field| field.value))
 }
 
 fn joined<'t>(mut texts: impl Iterator<Item = Cow<'t, str>>) -> Cow<'t, str> {

@@ -24,6 +24,9 @@ pub use crate::written::{ModelSummary, SummaryForm, WrittenSummary};
 /// No summary is asked to be smaller: this much holds a handle and a count.
 pub const SUMMARY_TOKENS_MIN: u64 = 40;
 
+/// A smaller digest begins without a word about how to read it.
+const LONG_HEADER_TOKENS_MIN: u64 = 400;
+
 /// What whoever writes a summary is given.
 #[derive(Clone, Copy, Debug)]
 pub struct FoldRequest<'p> {
@@ -159,7 +162,11 @@ impl<'p> FoldRequest<'p> {
     pub fn digest(&self) -> Item {
         let tokens_max = self.fold.spec.tokens_max.0.saturating_sub(ITEM_OVERHEAD_TOKENS);
         let covered = self.covered();
-        let header = SummaryForm::Digest.header(self.item_count(&covered), &self.fold.handle);
+        let item_count = self.item_count(&covered);
+        let header = match tokens_max < LONG_HEADER_TOKENS_MIN {
+            true => short_header(item_count, &self.fold.handle),
+            false => SummaryForm::Digest.header(item_count, &self.fold.handle),
+        };
         let meter = self.view.transcript().meter();
         let room = tokens_max.saturating_sub(meter.text(&header) + 1);
         let digest = digest(&self.material(&covered), room, meter);

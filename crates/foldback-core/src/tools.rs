@@ -154,6 +154,15 @@ impl Action {
         }
     }
 
+    /// Whether all that some actions do is to look at something that can be looked at again.
+    pub fn only_look(actions: &[Self]) -> bool {
+        let looks = |action: &Self| {
+            matches!(action, Self::Read { .. } | Self::Search { .. } | Self::List { .. } | Self::Fetch { .. })
+        };
+        let is_run = |action: &Self| matches!(action, Self::Run { .. });
+        actions.iter().any(looks) && actions.iter().all(|action| looks(action) || is_run(action))
+    }
+
     /// Whether a file is not afterwards what it was before.
     pub fn is_change(&self) -> bool {
         matches!(self, Self::Write { .. } | Self::Edit { .. } | Self::Delete { .. })

@@ -3,9 +3,8 @@
 use std::ops::Deref;
 use std::sync::Arc;
 
-use crate::chunked::ChunkedVec;
 use crate::dialect::Dialect;
-use crate::digest::{self, Depth, Findings, Hidden, Reading, Told};
+use crate::digest::{Hidden, Told};
 use crate::item::Item;
 use crate::sequence::Sequence;
 use crate::tokens::{EstimatingCounter, ItemTokens, Meter, TokenCounter};
@@ -18,8 +17,6 @@ use crate::tokens::{EstimatingCounter, ItemTokens, Meter, TokenCounter};
 pub struct Transcript {
     sequence: Sequence,
     meter: Meter,
-    /// What digests found in each item, once one has read it.
-    findings: ChunkedVec<Findings>,
 }
 
 impl Transcript {
@@ -34,7 +31,7 @@ impl Transcript {
     }
 
     fn counted_by(meter: Meter) -> Self {
-        Self { sequence: Sequence::default(), meter, findings: ChunkedVec::default() }
+        Self { sequence: Sequence::default(), meter }
     }
 
     /// Appends one item. O(that item).
@@ -49,48 +46,13 @@ impl Transcript {
     pub fn push_counted(&mut self, item: impl Into<Arc<Item>>, tokens: ItemTokens) {
         let index = self.sequence.len();
         self.sequence.push(item.into(), tokens, index..index + 1, index);
-        self.findings.push(Findings::default());
-    }
-
-    /// Reads an item for the digests to come: what they look for in it is found now, and kept. Costs
-    /// what reading it costs, once; without it, the first digest pays.
-    pub fn read_ahead(&self, index: usize) {
-        let Some(told) = self.told(index, Hidden::Whole) else { return };
-        let asked = |part_index: usize| {
-            let (item_index, part_index) = self.call_answered_by(index, part_index)?;
-            Some((self.told(item_index, Hidden::Whole)?, part_index))
-        };
-        digest::read_ahead(&told, asked, &self.meter);
-    }
-
-    /// The same for what a digest [will look into](crate::FoldRequest::unread), as far as it will.
-    pub fn read(&self, reading: Reading) {
-        match reading.depth {
-            Depth::Whole => self.read_ahead(reading.index),
-            Depth::Old => {
-                if let Some(told) = self.told(reading.index, Hidden::Whole) {
-                    digest::read_old_ahead(&told);
-                }
-            }
-        }
-    }
-
-    /// How many of the first items can be read ahead for all clones at once: what is found in one of
-    /// them by the reader of one clone is found for the others. Those behind them are few, and new.
-    pub fn shared_len(&self) -> usize {
-        self.findings.sealed_len()
-    }
-
-    /// Whether a digest has looked into an item, or it was read ahead.
-    pub(crate) fn is_read(&self, index: usize) -> bool {
-        self.findings.get(index).is_some_and(Findings::is_begun)
     }
 
     /// An item as something that a digest tells.
     pub(crate) fn told(&self, index: usize, hidden: Hidden) -> Option<Told<'_>> {
         let entry = self.sequence.get(index)?;
         let (kind, holds, item) = (entry.kind(), entry.holds(), &**entry.item());
-        Some(Told { index, kind, holds, item, hidden, findings: self.findings.get(index) })
+        Some(Told { index, kind, holds, item, hidden })
     }
 
     /// An empty transcript that counts as this one does.

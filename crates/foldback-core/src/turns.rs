@@ -266,7 +266,7 @@ mod tests {
     #[test]
     fn neighbours_with_one_turn_id_are_one_turn() {
         assert_eq!(turns(&[Some("a"), Some("a"), Some("b"), Some("b"), Some("b")]), [0..2, 2..5]);
-        assert_eq!(turns(&[]), []);
+        assert!(turns(&[]).is_empty());
     }
 
     #[test]
@@ -292,7 +292,7 @@ mod tests {
         let items = vec![scene, Item::user("u1", "…"), say("a1"), Item::user("u2", "…"), say("a2")];
         assert_eq!(turns_of(items), [0..3, 3..5]);
         assert_eq!(turns_of(vec![say("a1"), say("a2")]), std::iter::once(0..2).collect::<Vec<_>>());
-        assert_eq!(turns_of(Vec::new()), []);
+        assert!(turns_of(Vec::new()).is_empty());
     }
 
     #[test]

@@ -22,7 +22,7 @@ pub(crate) const USER_MARK: &str = "> ";
 const HEADER_START: &str = "[Summary of ";
 const HEADER_MIDDLE: &str = " folded items, ";
 const FLOOR_END: &str = ". Each line names what it stands for by its handle.]";
-const DIGEST_END: &str = ". Quotations are verbatim; the handle recalls the rest.]";
+const DIGEST_END: &str = ". Lines with > are the user's own words; […] marks what was left out; the handle recalls all of it.]";
 const MODEL_END: &str = ". Written by a model; the handle recalls what it stands for.]";
 /// Between count and handle where there was room for nothing else.
 const SHORT_MIDDLE: &str = " items folded: ";
@@ -72,7 +72,7 @@ impl SummaryForm {
     }
 }
 
-/// All there is of a summary where there is no room for anything else.
+/// How a summary begins where there is little room.
 pub(crate) fn short_header(item_count: u32, handle: &Handle) -> String {
     format!("[{item_count}{SHORT_MIDDLE}{handle}]")
 }
@@ -95,7 +95,8 @@ impl<'t> WrittenSummary<'t> {
     pub fn parse(text: &'t str) -> Option<Self> {
         let (header, lines) = text.split_once('\n').unwrap_or((text, ""));
         let form = SummaryForm::ALL.into_iter().find(|form| header.ends_with(form.end()));
-        let form = form.unwrap_or(SummaryForm::Floor);
+        // A short one is a digest's: a floor summary of one line quotes nobody.
+        let form = form.unwrap_or(SummaryForm::Digest);
         let long = || header.strip_prefix(HEADER_START)?.strip_suffix(form.end())?.split_once(HEADER_MIDDLE);
         let short = || header.strip_prefix('[')?.strip_suffix(']')?.split_once(SHORT_MIDDLE);
         let (count, handle) = long().or_else(short)?;
@@ -180,15 +181,13 @@ pub(crate) fn user_lines(text: &str) -> Vec<Range<usize>> {
     }
     let mut spans = Vec::new();
     let mut start = text.len() - written.lines.len();
-    let mut is_said = false;
     for line in written.lines.split_inclusive('\n') {
-        let (line_start, content) = (start, line.trim_end_matches(['\n', '\r']));
-        start += line.len();
-        if let Some(title) = content.strip_prefix(SECTION_MARK) {
-            is_said = title == USER_SAID;
-        } else if content.starts_with(USER_MARK) && is_said {
-            spans.push(line_start + USER_MARK.len()..line_start + content.len());
+        let content = line.trim_end_matches(['\n', '\r']);
+        // Every other line of a digest begins otherwise, whoever it quotes.
+        if content.starts_with(USER_MARK) {
+            spans.push(start + USER_MARK.len()..start + content.len());
         }
+        start += line.len();
     }
     spans
 }

@@ -24,7 +24,6 @@ use futures_util::future::join_all;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
-use crate::ahead::read_ahead;
 use crate::backend::CompactionBackend;
 use crate::compaction::CompactionError;
 use crate::event::CompactionEventKind;
@@ -153,10 +152,7 @@ pub(crate) async fn fill(plan: &Arc<Plan>, asking: &Asking<'_>) -> Result<Filled
 
 /// The summary of one fold, whoever writes it, and what there is to say about how it came about.
 async fn fill_one(calls: &Calls<'_>, fold: PlannedFold) -> (Item, Option<Value>) {
-    let digest = fold.off_task(|request| {
-        read_ahead(request);
-        request.digest()
-    });
+    let digest = fold.off_task(|request| request.digest());
     let digest = Arc::new(digest.await);
     match Folding::new(calls, &fold, Arc::clone(&digest)).await.summary().await {
         Some(taken) => (taken.item, Some(taken.report)),

@@ -3,7 +3,6 @@
 mod background;
 mod builder;
 mod progress;
-mod reader;
 mod strategy_compactor;
 
 use std::fmt;

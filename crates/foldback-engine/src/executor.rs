@@ -5,7 +5,6 @@ use std::sync::Arc;
 use foldback_core::compaction::{Outcome, Refusal};
 use foldback_core::{Compaction, Execution, Item, Metadata, Strategy, Timestamp, Tokens, Usage};
 
-use crate::ahead::read_ahead;
 use crate::ask::{Asking, Filled, fill};
 use crate::compaction::{CompactionContext, CompactionError, CompactionRequest, CompactionResult};
 use crate::event::CompactionEventKind;
@@ -13,12 +12,7 @@ use crate::off_task::off_task;
 
 /// Compacts with digests. A dry run is this with an outcome that is not written.
 pub fn compact<S: Strategy>(execution: Execution<S>) -> Result<Outcome, CompactionError> {
-    Ok(digested(Compaction::begin(execution)?)?)
-}
-
-fn digested<S: Strategy>(compaction: Compaction<S>) -> Result<Outcome, Refusal> {
-    compaction.asks().for_each(|request| read_ahead(&request));
-    compaction.digest()
+    Ok(Compaction::begin(execution)?.digest()?)
 }
 
 /// What a compaction led to, and what asking for its summaries took.
@@ -158,7 +152,7 @@ impl<S: Strategy> Begun<S> {
     fn new(compaction: Compaction<S>, is_asking: bool) -> Result<Self, Refusal> {
         match is_asking && compaction.asks().next().is_some() {
             true => Ok(Self::Asking(Box::new(compaction))),
-            false => Ok(Self::Over(Box::new(digested(compaction)?))),
+            false => Ok(Self::Over(Box::new(compaction.digest()?))),
         }
     }
 }

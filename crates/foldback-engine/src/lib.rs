@@ -18,7 +18,6 @@
 //! # Ok::<(), foldback_engine::StrategyCompactorBuildError>(())
 //! ```
 
-mod ahead;
 mod ask;
 mod backend;
 mod backoff;

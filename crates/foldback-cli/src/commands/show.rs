@@ -4,6 +4,7 @@ use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
+use foldback_core::reading::fields;
 use foldback_core::{Entry, Item, ItemKind, Part, ResultPart, View};
 use foldback_formats::Conversation;
 use regex::Regex;
@@ -222,10 +223,17 @@ fn result_text(piece: &ResultPart) -> String {
 }
 
 /// The words and nothing else: no headings, no sizes, no colour.
+/// An item as a person reads it: who speaks, then what is said; a call with its inputs as they were meant.
 fn write_plain(text: &mut String, item: &Item) {
+    text.push_str(&format!("[{}]\n", item.kind.as_str()));
     for part in &item.parts {
         match part {
-            Part::ToolCall(call) => text.push_str(&format!("{} {}", call.name, call.input.as_str())),
+            Part::ToolCall(call) => {
+                text.push_str(&call.name);
+                for field in fields(call) {
+                    text.push_str(&format!("\n  {}: {}", field.key, field.value.replace('\n', "\n    ")));
+                }
+            }
             Part::ToolResult(result) => {
                 let pieces: Vec<String> = result.content.iter().map(result_text).collect();
                 text.push_str(&pieces.join("\n"));

@@ -1,5 +1,6 @@
 //! What somebody wrote with their own hands: prose, without code, logs and what a host added.
 
+use std::borrow::Cow;
 use std::ops::Range;
 
 use super::constraint::each_sentence;
@@ -21,13 +22,69 @@ const HOST_TAGS: &[&str] = &[
     "ide_opened_file",
     "ide_selection",
     "task-notification",
+    "user_instructions",
+    "user-prompt-submit-hook",
+    "current_datetime",
+    "sql_tables",
 ];
+
+/// How an item of a user begins that the host wrote.
+const HOST_OPENINGS: &[&str] = &["[Request interrupted", "Caveat: The messages below", "Base directory for this skill"];
 
 /// A message with more prose than this was pasted: its rules are a document's, not the user's.
 pub(crate) const RULES_BYTES_MAX: usize = 16_000;
 
 /// A sentence longer than this is quoted in part.
 pub(crate) const SENTENCE_BYTES_MAX: usize = 1_200;
+
+/// What a user typed: the message without what the host wrapped around it or put in its place.
+pub(crate) fn typed(text: Cow<'_, str>) -> Cow<'_, str> {
+    if wrapped(&text).is_some() {
+        return Cow::Borrowed("");
+    }
+    if !text.contains('<') {
+        return text;
+    }
+    let mut own = String::new();
+    let mut rest: &str = &text;
+    while let Some((start, end)) = next_wrapper(rest) {
+        own.push_str(&rest[..start]);
+        rest = &rest[end..];
+    }
+    if own.is_empty() && rest.len() == text.len() {
+        return text;
+    }
+    own.push_str(rest);
+    Cow::Owned(own)
+}
+
+/// The first thing that a host put into a message, as a span of it.
+fn next_wrapper(text: &str) -> Option<(usize, usize)> {
+    for (start, _) in text.match_indices('<') {
+        let Some(tag) = HOST_TAGS.iter().find(|tag| opens(&text[start..], tag)) else { continue };
+        let closing = format!("</{tag}>");
+        if let Some(end) = text[start..].find(&closing) {
+            return Some((start, start + end + closing.len()));
+        }
+        // Without its end it is the host's only where it begins a line.
+        if text[..start].trim_end_matches([' ', '\t']).ends_with('\n') || text[..start].trim().is_empty() {
+            return Some((start, text.len()));
+        }
+    }
+    None
+}
+
+/// The text of an item of a user that a host wrote from beginning to end: a notice, or one element.
+pub(crate) fn wrapped(text: &str) -> Option<&str> {
+    let text = text.trim();
+    if HOST_OPENINGS.iter().any(|opening| text.starts_with(opening)) {
+        return Some(text);
+    }
+    let name = text.strip_prefix('<')?;
+    let name = &name[..name.find(|c: char| !c.is_ascii_alphanumeric() && c != '-' && c != '_')?];
+    let is_one = !name.is_empty() && text.ends_with('>') && text[..text.len() - 1].ends_with(&format!("</{name}"));
+    is_one.then_some(text)
+}
 
 /// The sentences of a message that its author wrote: nothing that the host added, no code, no logs.
 pub(crate) fn own_words(text: &str) -> Vec<Range<usize>> {

@@ -13,6 +13,9 @@
 //! the rest to be folded: then they only touch the tail, and the summary speaks for what is older. It
 //! is chosen from the whole past, which as many tokens of emptied rounds are not.
 
+use std::cmp::Reverse;
+use std::collections::HashSet;
+
 use serde::{Deserialize, Serialize};
 
 use super::clear_tool_results::cleared_result;
@@ -26,13 +29,14 @@ use crate::draft::Draft;
 use crate::edit::{Reason, SummarySpec};
 use crate::handle::Handle;
 use crate::holds::Holds;
-use crate::ids::{Text, Tokens};
-use crate::item::ItemKind;
+use crate::ids::{CallId, Text, Tokens};
+use crate::item::{Item, ItemKind};
 use crate::kernel::{Floors, Kernel, RESULT_FLOOR_TOKENS_MIN};
 use crate::part::{Part, ResultPart, ToolResult};
 use crate::placeholder::{HeadPercent, is_placeholder, shorten_counted};
 use crate::summary::SUMMARY_TOKENS_MIN;
 use crate::tokens::Meter;
+use crate::tools::Action;
 
 const ID: &str = "ladder";
 
@@ -50,24 +54,40 @@ const TEXT_TOKENS_MAX: Tokens = Tokens(1_200);
 
 /// Share of what the kernel leaves that a summary may take; the tail has the rest. What stands in
 /// the summary was chosen from the whole past, so it is worth more than as many tokens of tail.
-const SUMMARY_PERCENT: u64 = 90;
+const SUMMARY_PERCENT: u64 = 70;
 
-/// A summary is not asked to be longer than this share of all that it may stand for.
+/// What must stay is shortened until a summary can have this share of the target.
+const SUMMARY_PERCENT_MIN: u64 = 40;
+
+/// A summary is not asked to be longer than this share of all that it may stand for. Of little, more has
+/// to be told: up to a page.
 const SUMMARY_OF_FOLDED_PERCENT_MAX: u64 = 15;
+const SUMMARY_OF_LITTLE_PERCENT_MAX: u64 = 60;
+const PAGE_TOKENS: u64 = 400;
+
+/// Beside a smaller room even the first task is folded: the summary quotes what it says.
+const CRAMPED_TOKENS: Tokens = Tokens(120);
+
+/// In a smaller room all of it is the summary's: what it does not need is the tail's.
+const SHARED_ROOM_TOKENS_MIN: u64 = 800;
 
 /// Below this share of the view the target is reached by folding, not by clearing.
 const GENTLE_PERCENT_MIN: u64 = 35;
 
 /// What is in flight, the first task, and what set the scene are shortened where they take a larger
 /// share of such a target, so that something is remembered beside them: the digest quotes from what
-/// is cut out.
-const IN_FLIGHT_PERCENT_MAX: u64 = 5;
+/// is cut out. What is in flight decides the next step, so it has the largest share.
+const IN_FLIGHT_PERCENT_MAX: u64 = 12;
 const TASK_PERCENT_MAX: u64 = 6;
 const SCENE_PERCENT_MAX: u64 = 4;
 
 /// In a small target, results and texts of the tail above this share of it are large.
 const TAIL_TEXT_PERCENT_MAX: u64 = 4;
-const TAIL_TEXT_TOKENS_MIN: u64 = 100;
+const TAIL_TEXT_TOKENS_MIN: u64 = 160;
+
+/// What can be looked at again is large above this part of that.
+const TAIL_LOOK_DIVISOR: u64 = 4;
+const TAIL_LOOK_TOKENS_MIN: u64 = 80;
 
 /// The newest items that rung 1 looks at: it reads what they say, and the rungs after it do as well
 /// for what is older than that.
@@ -117,9 +137,8 @@ impl Strategy for LadderStrategy {
             return;
         }
         if target.0.saturating_mul(100) < draft.tokens().0.saturating_mul(GENTLE_PERCENT_MIN) {
-            let tokens_max = share(target, TAIL_TEXT_PERCENT_MAX).max(Tokens(TAIL_TEXT_TOKENS_MIN));
-            let tokens_max = tokens_max.min(TEXT_TOKENS_MAX);
-            shorten_large(draft, target, tail_reach(draft, target, tokens_max), tokens_max);
+            let large = Large::for_target(target);
+            shorten_large(draft, target, tail_reach(draft, target, &large), &large);
             leave_room(draft, target);
         } else {
             let reach = reach(draft, target);
@@ -129,7 +148,7 @@ impl Strategy for LadderStrategy {
             let scope = Scope { results: reach.max(newest)..draft.len(), outdated_end, target: Some(target) };
             supersede(draft, &scope, ID);
             clear_old(draft, target, reach);
-            shorten_large(draft, target, reach, TEXT_TOKENS_MAX);
+            shorten_large(draft, target, reach, &Large { texts: TEXT_TOKENS_MAX, looks: TEXT_TOKENS_MAX });
         }
         if draft.tokens() > target {
             DropReasoningStrategy::new().plan(draft, budget);
@@ -179,10 +198,13 @@ fn share(tokens: Tokens, percent: u64) -> Tokens {
 /// The oldest position that may be part of a tail once large texts are shortened. No further back where
 /// a summary leaves more: what is cut out has to be told, and with everything cut there is none to tell
 /// it.
-fn tail_reach(draft: &Draft<'_>, target: Tokens, tokens_max: Tokens) -> usize {
-    let mut room = share(target, 100 - SUMMARY_PERCENT);
+fn tail_reach(draft: &Draft<'_>, target: Tokens, large: &Large) -> usize {
+    let mut room = match draft.summaries_max() {
+        Some(written) => target.saturating_sub(written),
+        None => share(target, 100 - SUMMARY_PERCENT),
+    };
     for (position, _) in draft.live_rev() {
-        let tokens = draft.tokens_at(position).min(tokens_max);
+        let tokens = draft.tokens_at(position).min(large.texts);
         if tokens > room {
             return position + 1;
         }
@@ -216,7 +238,7 @@ fn clear_results(draft: &mut Draft<'_>, position: usize) {
         draft.parts(position).filter(is_worth_it).map(|(part_index, _)| part_index).collect();
     for part_index in large {
         if let Some(part) = cleared_result(draft, position, part_index) {
-            let reason = Reason::new(ID, "an old tool result outside the protected tail");
+            let reason = Reason::new(ID, "an old tool result, or one that can be had again");
             draft.rewrite(position, part_index, part, reason);
         }
     }
@@ -234,17 +256,62 @@ fn protected_tail_start(draft: &Draft<'_>, target: Tokens) -> usize {
     0
 }
 
+/// What is large.
+struct Large {
+    /// A result or a text.
+    texts: Tokens,
+    /// What a look at something showed that can be looked at again.
+    looks: Tokens,
+}
+
+impl Large {
+    /// In the tail beside a summary.
+    fn for_target(target: Tokens) -> Self {
+        let texts = share(target, TAIL_TEXT_PERCENT_MAX).max(Tokens(TAIL_TEXT_TOKENS_MIN)).min(TEXT_TOKENS_MAX);
+        Self { texts, looks: Tokens(texts.0 / TAIL_LOOK_DIVISOR).max(Tokens(TAIL_LOOK_TOKENS_MIN)) }
+    }
+
+    fn of(&self, item: &Item, looks: &HashSet<CallId>) -> Tokens {
+        let is_look = |part: &Part| match part {
+            Part::ToolResult(result) => !result.is_error && looks.contains(&result.call_id),
+            _ => false,
+        };
+        if item.parts.iter().all(is_look) { self.looks } else { self.texts }
+    }
+}
+
+/// The calls of an item that only look at something.
+fn looks_in(item: &Item) -> impl Iterator<Item = CallId> {
+    let calls = item.parts.iter().filter_map(|part| match part {
+        Part::ToolCall(call) if Action::only_look(&Action::of(call)) => Some(call.id.clone()),
+        _ => None,
+    });
+    calls.collect::<Vec<_>>().into_iter()
+}
+
 /// Rung 3: shortens large results and texts, replaces media, oldest first. What the user said is
 /// left alone here: it is folded whole, or kept.
-fn shorten_large(draft: &mut Draft<'_>, target: Tokens, reach: usize, tokens_max: Tokens) {
+fn shorten_large(draft: &mut Draft<'_>, target: Tokens, reach: usize, large: &Large) {
+    let mut looks: HashSet<CallId> = HashSet::new();
     let positions = (reach..draft.len()).zip(draft.view().range(reach..draft.len()));
     for (position, entry) in positions {
         if draft.tokens() <= target {
             return;
         }
+        if entry.holds().contains(Holds::CALL) {
+            looks.extend(looks_in(entry.item()));
+        }
         let is_spoken = matches!(entry.kind(), ItemKind::User | ItemKind::System | ItemKind::Developer);
+        let tokens_max = large.of(entry.item(), &looks);
         if draft.tokens_at(position) > tokens_max && !is_spoken && !entry.holds().contains(Holds::SUMMARY) {
-            shorten_texts(draft, position, tokens_max);
+            match tokens_max == large.looks && large.looks < large.texts {
+                // Both ends of a file say nothing about it.
+                true => clear_results(draft, position),
+                false => shorten_texts(draft, position, tokens_max),
+            }
+            if entry.holds().contains(Holds::CALL) && large.looks < large.texts {
+                shorten_inputs(draft, position, tokens_max, ID);
+            }
         }
         // Last, because what is replaced is counted with all that stands beside it.
         if entry.holds().contains(Holds::MEDIA) {
@@ -327,7 +394,10 @@ fn tokens_without(result: &ToolResult, index: usize, meter: &Meter) -> Tokens {
 impl LadderStrategy {
     /// Rungs 5 and 6.
     fn fold_older(&self, draft: &mut Draft<'_>, target: Tokens) {
-        let kernel = Kernel::of(draft);
+        let mut kernel = Kernel::of(draft);
+        if target.saturating_sub(Foldable::of(draft, &kernel).fixed) < CRAMPED_TOKENS {
+            kernel = kernel.without_task();
+        }
         if self.fold_to(draft, &kernel, target) {
             return;
         }
@@ -360,7 +430,8 @@ impl LadderStrategy {
         if room.0 < SUMMARY_TOKENS_MIN {
             return false;
         }
-        let summary_tokens = share(room, SUMMARY_PERCENT).min(summary_max).max(Tokens(SUMMARY_TOKENS_MIN));
+        let percent = if room.0 < SHARED_ROOM_TOKENS_MIN { 100 } else { SUMMARY_PERCENT };
+        let summary_tokens = share(room, percent).min(summary_max).max(Tokens(SUMMARY_TOKENS_MIN));
         let split_point = tail_start(draft, &hideable, room.saturating_sub(summary_tokens));
         // What the tail leaves because the next unit is too large for it, the summary takes.
         let tail = hideable.iter().filter(|&&position| position >= split_point);
@@ -390,7 +461,8 @@ impl Foldable {
         let hideable = draft.hideable(0..draft.len(), |position, _| kernel.contains(position));
         let tokens: Tokens = hideable.iter().map(|&position| draft.tokens_at(position)).sum();
         let fixed = draft.tokens().saturating_sub(tokens + draft.summary_tokens());
-        let folded = |tokens: Tokens| share(tokens, SUMMARY_OF_FOLDED_PERCENT_MAX);
+        let little = |tokens: Tokens| share(tokens, SUMMARY_OF_LITTLE_PERCENT_MAX).min(Tokens(PAGE_TOKENS));
+        let folded = |tokens: Tokens| share(tokens, SUMMARY_OF_FOLDED_PERCENT_MAX).max(little(tokens));
         // A summary may be all that is left of what it stands for, and not know how much that was.
         let summary_max = folded(tokens + summarised(draft)).max(folded(tokens) + draft.summary_tokens());
         let summary_max = draft.summaries_max().map_or(summary_max, |written| written.min(summary_max));
@@ -405,13 +477,15 @@ fn leave_room(draft: &mut Draft<'_>, target: Tokens) {
     let kernel = Kernel::of(draft);
     let lacks_room = |draft: &Draft<'_>| {
         let foldable = Foldable::of(draft, &kernel);
-        foldable.fixed + foldable.summary_max > target
+        foldable.fixed + foldable.summary_max.min(share(target, SUMMARY_PERCENT_MIN)) > target
     };
     if lacks_room(draft) {
         shorten_all_in_flight(draft, target, &floors);
     }
-    if kernel.scene_tokens(draft) > share(target, SCENE_PERCENT_MAX) && lacks_room(draft) {
-        shorten_scene(draft, &kernel, &floors);
+    while kernel.scene_tokens(draft) > share(target, SCENE_PERCENT_MAX) && lacks_room(draft) {
+        if !shorten_largest_of_scene(draft, &kernel, &floors) {
+            break;
+        }
     }
     let is_long = |task: usize| draft.tokens_at(task) > share(target, TASK_PERCENT_MAX);
     if kernel.task().is_some_and(is_long) && lacks_room(draft) {
@@ -478,14 +552,25 @@ fn shorten_task(draft: &mut Draft<'_>, kernel: &Kernel, floors: &Floors) {
 
 /// Developer items and context before the first user item: rules and beginning stay.
 fn shorten_scene(draft: &mut Draft<'_>, kernel: &Kernel, floors: &Floors) {
-    for position in kernel.scene().collect::<Vec<_>>() {
+    while shorten_largest_of_scene(draft, kernel, floors) {}
+}
+
+/// Shortens the longest of what set the scene. Returns whether there was something to shorten.
+fn shorten_largest_of_scene(draft: &mut Draft<'_>, kernel: &Kernel, floors: &Floors) -> bool {
+    let mut longest_first: Vec<usize> = kernel.scene().collect();
+    longest_first.sort_by_key(|&position| Reverse(draft.tokens_at(position)));
+    for position in longest_first {
         let reason = Reason::new(ID, "what set the scene is longer than fits; its rules are kept");
-        for (part_index, part) in
-            smallest(draft, position, |part, handle, meter| floors.of_scene(part, handle, meter))
-        {
-            draft.rewrite(position, part_index, part, reason.clone());
+        let shorter = smallest(draft, position, |part, handle, meter| floors.of_scene(part, handle, meter));
+        let mut is_shorter = false;
+        for (part_index, part) in shorter {
+            is_shorter |= draft.rewrite(position, part_index, part, reason.clone());
+        }
+        if is_shorter {
+            return true;
         }
     }
+    false
 }
 
 /// The parts at `position` that have something smaller, each with it.

@@ -40,8 +40,6 @@ pub(super) struct Progress {
     pub(super) is_switched: bool,
     /// What is being prepared ahead.
     pub(super) job: Option<Job>,
-    /// Recorded items that were read for the digest to come, or are being read.
-    pub(super) read_count: usize,
 }
 
 impl Progress {

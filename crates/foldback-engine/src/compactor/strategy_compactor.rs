@@ -13,7 +13,6 @@ use tracing::{Instrument, Span};
 use super::background::Job;
 use super::builder::{StrategyCompactorBuildError, StrategyCompactorBuilder, level_in};
 use super::progress::Sessions;
-use super::reader::Reader;
 use super::{CompactionTrigger, Compactor, TriggerFn};
 use crate::ask::DigestBackend;
 use crate::compaction::{
@@ -63,7 +62,6 @@ pub struct StrategyCompactor {
     budget: Option<Budget>,
     parts: StrategyCompactorBuilder,
     sessions: Sessions,
-    reader: Reader,
 }
 
 impl fmt::Debug for StrategyCompactor {
@@ -89,7 +87,7 @@ impl StrategyCompactor {
         budget: Option<Budget>,
     ) -> Result<Self, StrategyCompactorBuildError> {
         let when = parts.when.take().ok_or(StrategyCompactorBuildError::MissingTrigger)??;
-        Ok(Self { when, strategy, budget, parts, sessions: Sessions::default(), reader: Reader::default() })
+        Ok(Self { when, strategy, budget, parts, sessions: Sessions::default() })
     }
 
     /// The next requests of this session go to a model with another window: from now on this budget
@@ -235,14 +233,6 @@ impl StrategyCompactor {
         });
     }
 
-    /// Has read what is new for the digest to come.
-    fn read_ahead(&self, session_id: &SessionId, view: &View) {
-        self.sessions.with(session_id, |progress| {
-            let Some(budget) = progress.budget.or(self.budget) else { return };
-            progress.read_count = self.reader.read(view, progress.read_count, &budget);
-        });
-    }
-
     /// Takes note of what a compaction led to, and tells.
     fn ended(
         &self,
@@ -339,10 +329,7 @@ impl Compactor for StrategyCompactor {
         let reason = decided.filter(|_| is_worth_it);
         match &reason {
             Some(_) => self.sessions.with(session_id, |progress| progress.last_firing = Some(now)),
-            None => {
-                self.prepare(session_id, turn_id, view, &known);
-                self.read_ahead(session_id, view);
-            }
+            None => self.prepare(session_id, turn_id, view, &known),
         }
         reason
     }

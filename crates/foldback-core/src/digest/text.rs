@@ -1,0 +1,243 @@
+//! Pieces of text that a person can read: whole paragraphs, whole lines, one line of many.
+
+use std::borrow::Cow;
+
+use crate::reading::clipped;
+
+/// What stands where text was left out.
+pub(super) const LEFT_OUT: &str = "[…]";
+
+/// A cut looks for the end of a paragraph, a line or a sentence in the last part of what it keeps.
+const WHOLE_PERCENT_MIN: usize = 55;
+
+/// The beginning of a text up to the end of a paragraph, line or sentence, with a mark where it was cut.
+pub(super) fn beginning(text: &str, bytes_max: usize) -> String {
+    let text = text.trim();
+    if text.len() <= bytes_max {
+        return text.to_owned();
+    }
+    let head = &text[..text.floor_char_boundary(bytes_max)];
+    let least = bytes_max * WHOLE_PERCENT_MIN / 100;
+    let ends = [head.rfind("\n\n"), head.rfind(". ").map(|at| at + 1), head.rfind('\n')];
+    let end = ends.into_iter().flatten().filter(|&end| end >= least).max();
+    let kept = end.map_or_else(|| clipped(text, bytes_max), |end| &head[..end]);
+    format!("{} {LEFT_OUT}", kept.trim_end())
+}
+
+/// Lines that stay of a block of code where a text has to be cut.
+const CODE_LINES_MAX: usize = 7;
+
+/// A text that is longer than `bytes_max` with its long blocks of code cut first: what is said about
+/// code is worth more than the code.
+pub(super) fn without_code(text: &str, bytes_max: usize) -> Cow<'_, str> {
+    if text.len() <= bytes_max || !text.contains("```") {
+        return Cow::Borrowed(text);
+    }
+    let mut all = String::new();
+    let mut code: Option<usize> = None;
+    for line in text.lines() {
+        let is_fence = line.trim_start().starts_with("```");
+        let is_shown = match &mut code {
+            Some(count) if !is_fence => {
+                *count += 1;
+                if *count == CODE_LINES_MAX {
+                    all.push_str(LEFT_OUT);
+                    all.push('\n');
+                }
+                *count < CODE_LINES_MAX
+            }
+            _ => true,
+        };
+        if is_fence {
+            code = if code.is_some() { None } else { Some(0) };
+        }
+        if is_shown {
+            all.push_str(line);
+            all.push('\n');
+        }
+    }
+    Cow::Owned(all)
+}
+
+/// The beginning and the end of a text, both in whole lines or words.
+pub(super) fn both_ends(text: &str, bytes_max: usize) -> String {
+    let text = text.trim();
+    if text.len() <= bytes_max {
+        return text.to_owned();
+    }
+    let head = beginning(text, bytes_max * 3 / 5);
+    let tail = &text[text.ceil_char_boundary(text.len() - bytes_max * 2 / 5)..];
+    let start = tail.find('\n').or_else(|| tail.find(' ')).map_or(0, |at| at + 1);
+    format!("{head}\n{}", tail[start..].trim_start())
+}
+
+/// As much of each line is tried, until the lines fit.
+const CONDENSED_LINE_BYTES: [usize; 4] = [500, 260, 160, 100];
+
+/// A text that is too long, with something of each of its lines, so that a list keeps all its entries: code
+/// goes first, then the ends of lines, then lines that are set back, then the middle.
+pub(super) fn condensed(text: &str, bytes_max: usize) -> String {
+    let text = text.trim();
+    if text.len() <= bytes_max {
+        return text.to_owned();
+    }
+    let text = without_code(text, bytes_max);
+    let mut shorter = String::new();
+    for (number, line_bytes_max) in CONDENSED_LINE_BYTES.into_iter().enumerate() {
+        let is_told = |line: &&str| !is_rule_off(line) && (number < 2 || !line.starts_with(' '));
+        let lines = text.lines().filter(is_told).map(|line| beginning(line, line_bytes_max));
+        shorter = lines.filter(|line| !line.is_empty()).collect::<Vec<_>>().join("\n");
+        if shorter.len() <= bytes_max {
+            return shorter;
+        }
+    }
+    both_ends(&shorter, bytes_max)
+}
+
+/// Whether a line is empty or only separates others.
+fn is_rule_off(line: &str) -> bool {
+    line.trim().trim_matches(['-', '*', '=', '|', ' ', ':']).is_empty()
+}
+
+/// A text in one line.
+pub(super) fn in_one_line(text: &str, bytes_max: usize) -> String {
+    let line: String = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    beginning(&line, bytes_max)
+}
+
+/// Every line but the first set back, so that none of them can pass for the user's or for a heading; the
+/// mark of what somebody quotes becomes another.
+pub(super) fn set_back(text: &str) -> String {
+    let mut lines = text.lines().map(str::trim_end).filter(|line| !line.is_empty());
+    let mut all = lines.next().unwrap_or("").to_owned();
+    for line in lines {
+        all.push_str("\n  ");
+        match line.trim_start().strip_prefix('>') {
+            Some(quoted) => {
+                all.push('|');
+                all.push_str(quoted);
+            }
+            None => all.push_str(line),
+        }
+    }
+    all
+}
+
+/// Words that a line has which says what went wrong.
+const SIGNS: &[&str] = &[
+    "error",
+    "fail",
+    "panic",
+    "traceback",
+    "exception",
+    "fatal",
+    "not found",
+    "undefined",
+    "cannot",
+    "no such",
+    "denied",
+    "expected",
+    "assert",
+    "mismatch",
+    "invalid",
+    "unexpected",
+    "got:",
+    "want:",
+];
+
+/// As much is quoted of one line of output.
+const LINE_BYTES_MAX: usize = 200;
+
+/// The lines of an output that say what went wrong, each with its neighbours, in order; else its end.
+pub(super) fn decisive(output: &str, bytes_max: usize) -> String {
+    let lines: Vec<&str> = output.lines().map(str::trim_end).filter(|line| !line.trim().is_empty()).collect();
+    let mut is_kept = vec![false; lines.len()];
+    for (number, line) in lines.iter().enumerate() {
+        if says_what_went_wrong(line) {
+            let end = (number + 3).min(lines.len());
+            is_kept[number.saturating_sub(1)..end].fill(true);
+        }
+    }
+    if !is_kept.contains(&true) {
+        let start = lines.len().saturating_sub(6);
+        is_kept[start..].fill(true);
+    }
+    // The last ones sum up; the first ones tell where it began.
+    let (mut used, mut shown) = (0, vec![false; lines.len()]);
+    let kept: Vec<usize> = (0..lines.len()).filter(|&number| is_kept[number]).collect();
+    let (mut front, mut back) = (0, kept.len());
+    while front < back {
+        let is_front = (front + kept.len() - back) % 3 == 0;
+        let number = if is_front { kept[front] } else { kept[back - 1] };
+        used += lines[number].len().min(LINE_BYTES_MAX) + 1;
+        if used > bytes_max {
+            break;
+        }
+        shown[number] = true;
+        if is_front { front += 1 } else { back -= 1 }
+    }
+    let (mut text, mut last) = (String::new(), None);
+    for number in (0..lines.len()).filter(|&number| shown[number]) {
+        if !text.is_empty() {
+            text.push('\n');
+        }
+        if last.is_some_and(|last| number > last + 1) {
+            text.push_str(LEFT_OUT);
+            text.push('\n');
+        }
+        text.push_str(clipped(lines[number], LINE_BYTES_MAX));
+        last = Some(number);
+    }
+    text
+}
+
+fn says_what_went_wrong(line: &str) -> bool {
+    let line = clipped(line, LINE_BYTES_MAX).to_ascii_lowercase();
+    !line.contains("0 failed") && !line.contains("0 errors") && SIGNS.iter().any(|sign| line.contains(sign))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cut_text_ends_with_a_whole_sentence_and_a_mark() {
+        let text = "The first sentence is here. The second one is longer than that. And a third.";
+        assert_eq!(beginning(text, 40), "The first sentence is here. […]");
+        assert_eq!(beginning(text, 400), text);
+        assert_eq!(in_one_line("a\n  b\n\nc", 80), "a b c");
+    }
+
+    #[test]
+    fn both_ends_of_a_long_text_stay() {
+        let text = format!("Begin here.\n{}\nThe end is this.", "filler line\n".repeat(50));
+        let cut = both_ends(&text, 120);
+        assert!(cut.starts_with("Begin here.") && cut.ends_with("The end is this."), "{cut}");
+        assert!(cut.contains(LEFT_OUT) && cut.len() <= 140, "{cut}");
+    }
+
+    #[test]
+    fn a_list_that_is_too_long_keeps_all_its_entries() {
+        let entries: Vec<String> = (1..9).map(|n| format!("{n}. **Entry {n}** {}\n   - aside", "words and more ".repeat(20))).collect();
+        let told = condensed(&entries.join("\n"), 1_400);
+        assert!(told.len() <= 1_400 && (1..9).all(|n| told.contains(&format!("**Entry {n}**"))), "{told}");
+    }
+
+    #[test]
+    fn of_an_output_the_lines_stay_that_say_what_went_wrong() {
+        let output = format!(
+            "{}running 2 tests\ntest a ... FAILED\nassertion failed: left == right\n{}test result: FAILED. 1 failed\n",
+            "compiling x\n".repeat(30),
+            "noise\n".repeat(30)
+        );
+        let told = decisive(&output, 400);
+        assert!(told.contains("assertion failed: left == right"), "{told}");
+        assert!(told.contains("test result: FAILED. 1 failed"), "{told}");
+        assert!(told.contains(LEFT_OUT) && told.matches("noise").count() <= 4, "{told}");
+    }
+
+    #[test]
+    fn no_line_of_others_begins_like_the_users() {
+        assert_eq!(set_back("one\n> two\n\n# three"), "one\n  | two\n  # three");
+    }
+}

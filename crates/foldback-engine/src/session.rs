@@ -52,7 +52,6 @@ use foldback_core::{
     BudgetError, Handle, Item, LoopId, OverlayError, Recalled, SessionId, SummaryError, Transcript,
 };
 
-use crate::clock::{Clock, SystemClock};
 use crate::compaction::CompactionError;
 
 pub use block::{CompactedSection, CompactionBlock, SectionError};
@@ -139,7 +138,6 @@ pub struct Session {
     done: Vec<Operation>,
     undone: Vec<Operation>,
     empty: Transcript,
-    clock: Arc<dyn Clock>,
 }
 
 impl Session {
@@ -153,7 +151,6 @@ impl Session {
             done: Vec::new(),
             undone: Vec::new(),
             empty: Transcript::default(),
-            clock: Arc::new(SystemClock),
         }
     }
 
@@ -161,13 +158,6 @@ impl Session {
     #[must_use]
     pub fn counting_as(mut self, transcript: &Transcript) -> Self {
         self.empty = transcript.clone_empty();
-        self
-    }
-
-    /// The same, by another clock.
-    #[must_use]
-    pub fn with_clock(mut self, clock: Arc<dyn Clock>) -> Self {
-        self.clock = clock;
         self
     }
 
@@ -202,12 +192,6 @@ impl Session {
     pub fn begin_loop(&mut self) -> LoopId {
         let record = LoopRecord::new(self.next_id(), self.current.clone(), self.empty.clone_empty());
         self.add(record)
-    }
-
-    /// Begins a loop after any other: a branch.
-    pub fn begin_loop_after(&mut self, parent: &LoopId) -> Result<LoopId, SessionError> {
-        self.resume(parent)?;
-        Ok(self.begin_loop())
     }
 
     fn next_id(&self) -> LoopId {

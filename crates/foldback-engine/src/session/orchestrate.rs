@@ -58,7 +58,7 @@ pub async fn compact_session_loops(
     config: &CompactionConfig,
     max_context_tokens: Tokens,
 ) -> Result<SessionCompaction, SessionError> {
-    let mut work = Work::by_sections(strategy, config, max_context_tokens, &session.clock)?;
+    let mut work = Work::by_sections(strategy, config, max_context_tokens)?;
     let Attempt { reason, tokens_before, made } = work.attempt(session, current_loop_id).await?;
     session.commit(made.iter().map(|made| &made.done));
     let loops = made.into_iter().map(|made| work.ended(made)).collect();

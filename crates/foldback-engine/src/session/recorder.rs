@@ -97,11 +97,6 @@ impl SessionRecorder {
         self.lock().session.clone()
     }
 
-    /// Changes the session: a new loop, a fork, an undo.
-    pub fn with_session<T>(&self, change: impl FnOnce(&mut Session) -> T) -> T {
-        change(&mut self.lock().session)
-    }
-
     /// What came of the compactions that were observed, oldest first.
     pub fn compactions(&self) -> Vec<RecordedCompaction> {
         self.lock().compactions.clone()

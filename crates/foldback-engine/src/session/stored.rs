@@ -81,12 +81,8 @@ enum Change<'a> {
     Note(&'a LoopId, &'a Metadata),
 }
 
-/// What a change goes by, looked at before every attempt.
-enum Provided<'a> {
-    Nothing,
-    /// The loop is still so.
-    Loop(&'a LoopId, &'a (dyn Fn(&LoopInfo) -> bool + Sync)),
-}
+/// What a change goes by, looked at before every attempt: the loop is still so.
+type Provided<'a> = (&'a LoopId, &'a (dyn Fn(&LoopInfo) -> bool + Sync));
 
 impl StoredSession {
     /// Begins a session with one empty loop.
@@ -289,13 +285,17 @@ impl StoredSession {
 
     /// Makes a change at whatever version the session has by then.
     async fn change(&mut self, change: &Change<'_>) -> Result<(), StoreError> {
-        self.change_if(change, &Provided::Nothing).await.map(|_| ())
+        self.change_if(change, None).await.map(|_| ())
     }
 
     /// The same, as long as what it goes by holds. Returns whether it was made.
-    async fn change_if(&mut self, change: &Change<'_>, provided: &Provided<'_>) -> Result<bool, StoreError> {
+    async fn change_if(
+        &mut self,
+        change: &Change<'_>,
+        provided: Option<Provided<'_>>,
+    ) -> Result<bool, StoreError> {
         for _ in 0..CONFLICTS_MAX {
-            if let Provided::Loop(loop_id, is_so) = provided
+            if let Some((loop_id, is_so)) = provided
                 && !is_so(&loop_info(&*self.store, &self.id, loop_id).await?)
             {
                 return Ok(false);

@@ -20,7 +20,6 @@ use super::record::{LoopPlace, LoopRecord};
 use super::scope::resolve_scope;
 use super::strategy::{BlockCompactionStrategy, LoopTurns};
 use super::{Session, SessionError};
-use crate::clock::Clock;
 use crate::compaction::{
     CompactionContext, CompactionError, CompactionRequest, CompactionResult, CompactionStrategy,
 };
@@ -151,11 +150,9 @@ impl<'a> Work<'a> {
         strategy: &'a dyn BlockCompactionStrategy,
         config: &'a CompactionConfig,
         max_context_tokens: Tokens,
-        clock: &Arc<dyn Clock>,
     ) -> Result<Self, SessionError> {
         let (backend, observer) = (config.backend.clone(), config.hooks.observer.clone());
-        let clock = Arc::clone(clock);
-        let context = CompactionContext { backend, observer, clock, ..CompactionContext::default() };
+        let context = CompactionContext { backend, observer, ..CompactionContext::default() };
         let (by, budget) = (By::Sections(strategy), config.budget(max_context_tokens)?);
         Ok(Self { by, config, budget, context, announced: BTreeMap::new() })
     }
@@ -235,7 +232,7 @@ impl<'a> Work<'a> {
         if task.place == LoopPlace::Older && self.is_small_enough(task, &before) {
             return Ok(None);
         }
-        let mut request = self.request(task)?;
+        let mut request = self.request(task, &before)?;
         let tokens_max = (task.place == LoopPlace::Older).then(|| before.tokens());
         let planned = match self.plan(task, &request).await {
             Err(SessionError::Compaction(CompactionError::Refused(_))) if tokens_max.is_some() => {
@@ -280,9 +277,9 @@ impl<'a> Work<'a> {
     }
 
     /// What is asked of whoever compacts the loop, on what is seen of it.
-    fn request(&self, task: &Task<'_>) -> Result<CompactionRequest, SessionError> {
-        let seen = task.record.view(task.place)?;
-        let mut request = CompactionRequest::new(task.session.id().clone(), seen, task.reason.clone());
+    fn request(&self, task: &Task<'_>, before: &View) -> Result<CompactionRequest, SessionError> {
+        let (session_id, reason) = (task.session.id().clone(), task.reason.clone());
+        let mut request = CompactionRequest::new(session_id, before.clone(), reason);
         request.metadata.insert(LOOP_KEY.to_owned(), task.record.id().as_str().into());
         (request.dialect, request.focus) = (self.config.dialect, self.config.focus.clone());
         if let By::Compactor(compactor) = self.by {

@@ -4,8 +4,7 @@ use std::sync::Arc;
 
 use foldback_core::{Budget, CompactionBlock, Tokens, View};
 
-use super::{Change, OLDER_NOTE, OlderNote, Provided, StoredSession, StoredSessionError};
-use crate::clock::{Clock, SystemClock};
+use super::{Change, OLDER_NOTE, OlderNote, StoredSession, StoredSessionError};
 use crate::compaction::CompactionContext;
 use crate::compactor::StrategyCompactor;
 use crate::session::SessionError;
@@ -26,9 +25,7 @@ impl StoredSession {
         config: &CompactionConfig,
         max_context_tokens: Tokens,
     ) -> Result<SessionCompaction, StoredSessionError> {
-        let (strategy, clock): (_, Arc<dyn Clock>) =
-            (Arc::clone(&config.block_strategy), Arc::new(SystemClock));
-        self.carry_out(Work::by_sections(&*strategy, config, max_context_tokens, &clock)?).await
+        self.carry_out(Work::by_sections(&*config.block_strategy, config, max_context_tokens)?).await
     }
 
     /// Compacts the loops in scope with a compactor of the host's: its policy, its backend, its hooks, for
@@ -111,7 +108,7 @@ impl StoredSession {
             (false, Some(metadata)) => Change::Note(&done.loop_id, metadata),
             (false, None) => Change::Commit(&done.loop_id, &blocks),
         };
-        Ok(self.change_if(&change, &Provided::Loop(&done.loop_id, &is_as_seen)).await?)
+        Ok(self.change_if(&change, Some((&done.loop_id, &is_as_seen))).await?)
     }
 }
 

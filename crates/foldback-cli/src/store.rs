@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use foldback_core::{SessionId, Timestamp};
 use foldback_engine::session::{SessionError, StoredSession, StoredSessionError};
-use foldback_engine::{Refusal, Store, StoreError};
+use foldback_engine::{CompactionError, Refusal, Store, StoreError};
 use foldback_store::{Access, PostgresStore, SqliteOptions, SqliteStore};
 use tokio::runtime::Runtime;
 
@@ -96,13 +96,15 @@ impl From<StoredSessionError> for Failure {
         let path = PathBuf::from("session");
         match error {
             StoredSessionError::Store(error) => error.into(),
-            StoredSessionError::Compaction(error) => {
-                Self::Compaction { path, error: Box::new(error), items: Vec::new() }
-            }
-            StoredSessionError::Session(SessionError::BudgetInfeasible(error)) => {
+            StoredSessionError::Session(SessionError::Compaction(error)) => {
                 let name = |item: &foldback_core::KernelItem| format!("{} {}", item.kind, item.id);
-                let items = error.kernel.iter().map(name).collect();
-                Self::Compaction { path, error: Box::new(Refusal::BudgetInfeasible(error).into()), items }
+                let items = match &error {
+                    CompactionError::Refused(Refusal::BudgetInfeasible(error)) => {
+                        error.kernel.iter().map(name).collect()
+                    }
+                    _ => Vec::new(),
+                };
+                Self::Compaction { path, error: Box::new(error), items }
             }
             StoredSessionError::Session(error) => Self::Usage { what: error.to_string(), hint: None },
         }

@@ -98,13 +98,6 @@ impl CompactionRequest {
         self
     }
 
-    /// The same, after a rejection in which the provider named the longest request that it takes.
-    #[must_use]
-    pub fn with_limit(mut self, limit: Tokens) -> Self {
-        self.limit = Some(limit);
-        self
-    }
-
     /// The same, with summaries that attend to something.
     #[must_use]
     pub fn with_focus(mut self, focus: impl Into<Text>) -> Self {
@@ -235,11 +228,6 @@ impl Default for CompactionContext {
 }
 
 impl CompactionContext {
-    /// A context in which this token ends the compaction.
-    pub fn cancelled_by(cancellation: CancellationToken) -> Self {
-        Self { cancellation, ..Self::default() }
-    }
-
     /// The same, with somebody who writes summaries.
     #[must_use]
     pub fn with_backend(mut self, backend: impl Into<GuardedBackend>) -> Self {

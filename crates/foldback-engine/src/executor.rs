@@ -94,20 +94,21 @@ async fn run(
     context: &CompactionContext,
     (extent, now): (Extent, Option<Timestamp>),
 ) -> Result<Asked, CompactionError> {
+    begin(strategy, request, context, (extent, now)).await?.end(request, context).await
+}
+
+/// Plans a compaction. Without anybody to ask it is over.
+pub(crate) async fn begin(
+    strategy: Arc<dyn Strategy>,
+    request: &CompactionRequest,
+    context: &CompactionContext,
+    (extent, now): (Extent, Option<Timestamp>),
+) -> Result<Begun<Arc<dyn Strategy>>, CompactionError> {
     context.go_on()?;
     let is_asking = is_asking(&strategy, context);
     let execution = Execution { now, ..request.execution(strategy) };
-    let begun = off_task(recorded(request), move || Begun::new(extent.begin(execution)?, is_asking)).await?;
-    let (outcome, filled) = match begun {
-        Begun::Over(outcome) => (*outcome, Filled::default()),
-        Begun::Asking(compaction) => {
-            let filled = ask(&compaction, request, context).await?;
-            let answers = filled.answers();
-            (off_task(recorded(request), move || compaction.answer(answers)).await?, filled)
-        }
-    };
-    context.go_on()?;
-    Ok(told(outcome, filled, request, context))
+    let begun = off_task(recorded(request), move || Begun::new(extent.begin(execution)?, is_asking));
+    Ok(begun.await?)
 }
 
 /// The same for a step that nobody shares, which cannot leave the task: where a host, or a strategy of
@@ -137,23 +138,56 @@ pub(crate) fn recorded(request: &CompactionRequest) -> Tokens {
 
 /// Whether anybody is asked for summaries. Nobody is where there is no backend and none is wanted, or where
 /// it would answer with the digest.
-fn is_asking(strategy: &dyn Strategy, context: &CompactionContext) -> bool {
+pub(crate) fn is_asking(strategy: &dyn Strategy, context: &CompactionContext) -> bool {
     context.backend.as_ref().map_or(strategy.wants_backend(), |backend| backend.reads_items())
 }
 
 /// A compaction that is planned: over where there is nobody to ask or nothing to ask for.
 #[derive(Debug)]
-enum Begun<S> {
+pub(crate) enum Begun<S> {
     Over(Box<Outcome>),
     Asking(Box<Compaction<S>>),
 }
 
 impl<S: Strategy> Begun<S> {
-    fn new(compaction: Compaction<S>, is_asking: bool) -> Result<Self, Refusal> {
+    pub(crate) fn new(compaction: Compaction<S>, is_asking: bool) -> Result<Self, Refusal> {
         match is_asking && compaction.asks().next().is_some() {
             true => Ok(Self::Asking(Box::new(compaction))),
             false => Ok(Self::Over(Box::new(compaction.digest()?))),
         }
+    }
+
+    /// Whether there is nothing to record.
+    pub(crate) fn is_unchanged(&self) -> bool {
+        matches!(self, Self::Over(outcome) if outcome.blocks.is_empty())
+    }
+
+    /// What the view will cost at most.
+    pub(crate) fn tokens_after(&self) -> Tokens {
+        match self {
+            Self::Over(outcome) => outcome.view.tokens(),
+            Self::Asking(compaction) => compaction.plan().tokens_after(),
+        }
+    }
+}
+
+impl Begun<Arc<dyn Strategy>> {
+    /// Ends it, with what the backend writes where it is asked.
+    pub(crate) async fn end(
+        self,
+        request: &CompactionRequest,
+        context: &CompactionContext,
+    ) -> Result<Asked, CompactionError> {
+        let (outcome, filled) = match self {
+            Self::Over(outcome) => (*outcome, Filled::default()),
+            Self::Asking(compaction) => {
+                let filled = ask(&compaction, request, context).await?;
+                let answers = filled.answers();
+                (off_task(recorded(request), move || compaction.answer(answers)).await?, filled)
+            }
+        };
+        context.go_on()?;
+        Ok(told(outcome, filled, request, context))
     }
 }
 

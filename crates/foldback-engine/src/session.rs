@@ -4,8 +4,8 @@
 //! loaded as: its first turns, a summary of the middle, its recent turns. That is what a
 //! [`BlockCompactionStrategy`] proposes and what a reader of a [`LoopRecord`] is shown. What is
 //! stored beside the recorded items is [`foldback_core::CompactionBlock`], the same in edits: it can
-//! be stacked, checked, recalled from and taken off again, whoever proposed it. The first is made
-//! into the second when it is committed, and read back from the view, so that there is one truth.
+//! be stacked, checked, recalled from and taken off again, whoever proposed it. The first is planned as
+//! the second, and read back from the view, so that there is one truth.
 //!
 //! A loop is loaded in one of two places: as the most recent loop of its chain, or as an older one.
 //! Its record keeps the blocks of both apart. So a loop that is no longer the most recent gets a
@@ -15,6 +15,7 @@
 //! use foldback_core::{Item, Tokens};
 //! use foldback_engine::session::{CompactionConfig, Session, build_context_from_session, compact_session_loops};
 //!
+//! # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
 //! let mut session = Session::new("s");
 //! let current = session.begin_loop();
 //! for turn in 0..40 {
@@ -22,11 +23,13 @@
 //! }
 //! let config = CompactionConfig::default();
 //! let block_strategy = config.block_strategy.clone();
-//! compact_session_loops(&mut session, &current, &*block_strategy, &config, Tokens(10_000))?;
+//! compact_session_loops(&mut session, &current, &*block_strategy, &config, Tokens(10_000)).await?;
 //! let context = build_context_from_session(&session, &current, &config, Tokens(10_000))?;
 //! assert!(context.items.len() < 40);
 //! assert!(session.undo());
 //! assert_eq!(build_context_from_session(&session, &current, &config, Tokens(10_000))?.items.len(), 40);
+//! # Ok::<(), foldback_engine::session::SessionError>(())
+//! # })?;
 //! # Ok::<(), foldback_engine::session::SessionError>(())
 //! ```
 
@@ -40,16 +43,16 @@ mod recorder;
 mod scope;
 mod stored;
 mod strategy;
+mod work;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use foldback_core::{
-    BudgetError, BudgetInfeasible, Handle, Item, LoopId, OverlayError, PlanError, Recalled, SessionId,
-    SummaryError, Transcript,
+    BudgetError, Handle, Item, LoopId, OverlayError, Recalled, SessionId, SummaryError, Transcript,
 };
 
-use crate::clock::{Clock, SystemClock};
+use crate::compaction::CompactionError;
 
 pub use block::{CompactedSection, CompactionBlock, SectionError};
 pub use config::CompactionConfig;
@@ -63,7 +66,7 @@ pub use stored::{OLDER_NOTE, StoredSession, StoredSessionError};
 pub use strategy::{BlockCompactionStrategy, DefaultBlockCompaction, LoopTurns};
 
 /// Why a session cannot do what was asked of it. It is what it was.
-#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[derive(Clone, Debug, thiserror::Error)]
 pub enum SessionError {
     /// No loop of the session has this name.
     #[error("the session has no loop {loop_id}; its loops are listed by `Session::loops`")]
@@ -92,12 +95,6 @@ pub enum SessionError {
         /// What is wrong with them.
         source: SectionError,
     },
-    /// A hook said no.
-    #[error("the compaction was vetoed: {why}")]
-    Vetoed {
-        /// What the hook said.
-        why: String,
-    },
     /// A strategy proposed a summary that cannot be taken.
     #[error("{strategy} proposed a summary that is not taken")]
     Summary {
@@ -106,9 +103,9 @@ pub enum SessionError {
         /// Why not.
         source: SummaryError,
     },
-    /// What must stay is larger than the window.
+    /// There is no compacted view of a loop, or a hook said no.
     #[error(transparent)]
-    BudgetInfeasible(BudgetInfeasible),
+    Compaction(#[from] CompactionError),
     /// The configuration leaves no room.
     #[error(transparent)]
     Budget(#[from] BudgetError),
@@ -121,21 +118,6 @@ pub enum SessionError {
         /// The loop.
         loop_id: LoopId,
     },
-    /// The in-memory strategy works towards a budget that it was not given.
-    #[error("{strategy} works towards a budget; pass one")]
-    BudgetRequired {
-        /// The strategy.
-        strategy: String,
-    },
-}
-
-impl From<PlanError> for SessionError {
-    fn from(error: PlanError) -> Self {
-        match error {
-            PlanError::BudgetInfeasible(error) => Self::BudgetInfeasible(error),
-            PlanError::BudgetRequired { strategy } => Self::BudgetRequired { strategy },
-        }
-    }
 }
 
 /// One compaction of a session: which loops it concerned, and what was in force before and after.
@@ -156,7 +138,6 @@ pub struct Session {
     done: Vec<Operation>,
     undone: Vec<Operation>,
     empty: Transcript,
-    clock: Arc<dyn Clock>,
 }
 
 impl Session {
@@ -170,7 +151,6 @@ impl Session {
             done: Vec::new(),
             undone: Vec::new(),
             empty: Transcript::default(),
-            clock: Arc::new(SystemClock),
         }
     }
 
@@ -178,13 +158,6 @@ impl Session {
     #[must_use]
     pub fn counting_as(mut self, transcript: &Transcript) -> Self {
         self.empty = transcript.clone_empty();
-        self
-    }
-
-    /// The same, by another clock.
-    #[must_use]
-    pub fn with_clock(mut self, clock: Arc<dyn Clock>) -> Self {
-        self.clock = clock;
         self
     }
 
@@ -219,12 +192,6 @@ impl Session {
     pub fn begin_loop(&mut self) -> LoopId {
         let record = LoopRecord::new(self.next_id(), self.current.clone(), self.empty.clone_empty());
         self.add(record)
-    }
-
-    /// Begins a loop after any other: a branch.
-    pub fn begin_loop_after(&mut self, parent: &LoopId) -> Result<LoopId, SessionError> {
-        self.resume(parent)?;
-        Ok(self.begin_loop())
     }
 
     fn next_id(&self) -> LoopId {
@@ -306,17 +273,19 @@ impl Session {
         record.put_in_force(in_force);
     }
 
-    /// Commits blocks as one compaction, to be undone together.
-    fn commit(&mut self, blocks: Vec<(LoopId, LoopPlace, Vec<Arc<foldback_core::CompactionBlock>>)>) {
-        let mut changes = Vec::with_capacity(blocks.len());
-        for (loop_id, place, blocks) in blocks {
-            let record = self.loops.get_mut(&loop_id).expect("blocks are made for loops of the session");
+    /// Commits what was done as one compaction, to be undone together.
+    fn commit<'a>(&mut self, done: impl IntoIterator<Item = &'a LoopCompaction>) {
+        let mut changes = Vec::new();
+        for done in done {
+            let record = self.loops.get_mut(&done.loop_id).expect("loops of the session are compacted");
             let before = record.in_force().clone();
-            record.commit(place, foldback_core::CompactionBlock::joined(blocks));
-            changes.push((loop_id, before, record.in_force().clone()));
+            record.commit(done);
+            changes.push((done.loop_id.clone(), before, record.in_force().clone()));
         }
-        self.done.push(Operation { changes });
-        self.undone.clear();
+        if !changes.is_empty() {
+            self.done.push(Operation { changes });
+            self.undone.clear();
+        }
     }
 
     /// The original content behind a handle, whichever loop and whichever compaction hid it, in

@@ -2,14 +2,9 @@
 
 use std::sync::Arc;
 
-use std::sync::Mutex;
-
-use foldback_core::{Budget, Edit, EstimatingCounter, Item, Metadata, Policy, Room, Tokens, Transcript};
-use foldback_engine::session::{CompactionConfig, LOOP_KEY, LoopPlace, StoredSession};
-use foldback_engine::{
-    CompactionContext, CompactionEvent, CompactionEventKind, CompactionObserver, CompactionRequest, Outcome,
-    Store, StrategyCompactor, compact,
-};
+use foldback_core::{Budget, Edit, EstimatingCounter, Item, Metadata, Policy, Tokens, Transcript};
+use foldback_engine::session::StoredSession;
+use foldback_engine::{CompactionRequest, Outcome, Store, compact};
 use foldback_formats::SessionFile;
 use foldback_store::SqliteStore;
 use foldback_testkit::server::{Answer, Said, Server, Spoken, required};
@@ -123,26 +118,6 @@ fn the_report_is_the_committed_block() {
     }
 }
 
-/// What happened, and to which loop.
-#[derive(Clone, Debug, Default)]
-struct Log(Arc<Mutex<Vec<String>>>);
-
-impl Log {
-    fn push(&self, line: impl Into<String>) {
-        self.0.lock().unwrap().push(line.into());
-    }
-}
-
-impl CompactionObserver for Log {
-    fn on_event(&self, event: &CompactionEvent) {
-        match &event.kind {
-            CompactionEventKind::CompactionStarted { .. } => self.push("started"),
-            CompactionEventKind::CompactionEnded(_) => self.push("ended"),
-            other => self.push(format!("{other:?}")),
-        }
-    }
-}
-
 /// Two loops of talk, of which the first is an older one.
 async fn two_loops(store: Arc<dyn Store>) -> StoredSession {
     let mut session = StoredSession::create(store, "talk", Metadata::new()).await.unwrap();
@@ -164,41 +139,6 @@ fn stored<T>(folder: &tempfile::TempDir, work: impl AsyncFnOnce(Arc<dyn Store>) 
         let store = SqliteStore::open(folder.path().join("sessions.db")).await.unwrap();
         work(Arc::new(store)).await
     })
-}
-
-#[test]
-fn a_session_with_a_policy_is_compacted_with_hooks_and_events_for_every_loop() {
-    let (folder, log) = (folder(), Log::default());
-    let (before, after) = (log.clone(), log.clone());
-    let budget = Budget::for_target(Tokens(3_000)).unwrap();
-    let compactor = StrategyCompactor::builder()
-        .policy(&Policy::named("agentkit").unwrap(), Room::new(budget.window()))
-        .budget(budget)
-        .before_compaction_start(move |request| {
-            before.push(format!("may {}?", request.metadata[LOOP_KEY]));
-            Ok(())
-        })
-        .after_compaction_end(move |request, _| after.push(format!("did {}", request.metadata[LOOP_KEY])))
-        .observer(log.clone())
-        .build()
-        .unwrap();
-    stored(&folder, async |store| {
-        let mut session = two_loops(store).await;
-        let (config, context) = (CompactionConfig::default(), CompactionContext::default());
-        let done = session.compact_loops_with(&compactor, &config, budget, &context).await.unwrap();
-        let places: Vec<LoopPlace> = done.loops.iter().map(|made| made.place).collect();
-        assert_eq!(places, [LoopPlace::Older, LoopPlace::MostRecent]);
-        assert!(done.tokens_after <= budget.target() && done.tokens_before > budget.target(), "{done:?}");
-        let shown = session.context(&config, budget.window()).await.unwrap();
-        assert_eq!(shown.tokens, done.tokens_after);
-        let again = session.compact_loops_with(&compactor, &config, budget, &context).await.unwrap();
-        assert!(again.loops.is_empty(), "{again:?}");
-    });
-    let lines = log.0.lock().unwrap();
-    let told: Vec<&str> = lines.iter().map(String::as_str).filter(|line| !line.contains("Taken")).collect();
-    let of = |id: &str| ["started".into(), format!("may \"{id}\"?"), "ended".into(), format!("did \"{id}\"")];
-    let expected = [of("talk-0"), of("talk-1")].concat();
-    assert_eq!(told[..expected.len()], expected.iter().map(String::as_str).collect::<Vec<_>>()[..]);
 }
 
 #[test]

@@ -7,8 +7,7 @@ use async_trait::async_trait;
 use foldback_core::{
     Budget, CompactionReason, LastCompaction, SessionId, Tokens, TriggerContext, TurnId, View, check,
 };
-use tokio::time::Instant;
-use tracing::{Instrument, Span};
+use tracing::Instrument;
 
 use super::background::Job;
 use super::builder::{StrategyCompactorBuildError, StrategyCompactorBuilder, level_in};
@@ -18,15 +17,10 @@ use crate::ask::DigestBackend;
 use crate::compaction::{
     CompactionContext, CompactionError, CompactionRequest, CompactionResult, CompactionStrategy,
 };
-use crate::event::CompactionReport;
 use crate::executor::recorded;
-use crate::hooks::{failed, started};
+use crate::hooks::Announced;
 use crate::off_task::off_task;
 use crate::pipeline::run_any;
-use crate::telemetry;
-
-/// Why there is no view where nobody waited for one.
-const DROPPED: &str = "the compaction was dropped before it ended";
 
 /// When to compact.
 pub(super) enum When {
@@ -107,6 +101,11 @@ impl StrategyCompactor {
         self.sessions.with(session_id, |progress| progress.last)
     }
 
+    /// What compacts.
+    pub(crate) fn strategy(&self) -> &Arc<dyn CompactionStrategy> {
+        &self.strategy
+    }
+
     fn fires(
         &self,
         session_id: &SessionId,
@@ -122,7 +121,7 @@ impl StrategyCompactor {
 
     /// What the strategies are given: the host's context, completed with what the compactor was built
     /// with.
-    fn context(&self, given: &CompactionContext) -> CompactionContext {
+    pub(crate) fn context(&self, given: &CompactionContext) -> CompactionContext {
         let mut metadata = self.parts.metadata.clone();
         metadata.extend(given.metadata.clone());
         CompactionContext {
@@ -136,7 +135,7 @@ impl StrategyCompactor {
     }
 
     /// The request, completed with what the compactor was built with.
-    fn complete(&self, mut request: CompactionRequest) -> CompactionRequest {
+    pub(crate) fn complete(&self, mut request: CompactionRequest) -> CompactionRequest {
         let given = request.budget.take();
         let tokens = request.transcript.tokens();
         let was_rejected = request.reason == CompactionReason::OverflowRejected;
@@ -161,15 +160,11 @@ impl StrategyCompactor {
         request
     }
 
-    async fn attempt(
-        &self,
-        request: &CompactionRequest,
-        context: &CompactionContext,
-    ) -> Result<CompactionResult, CompactionError> {
-        self.parts.hooks.allow(request)?;
-        context.go_on()?;
-        let result = self.carry_out(request, context).await?;
-        context.go_on()?;
+    async fn attempt(&self, announced: &Announced) -> Result<CompactionResult, CompactionError> {
+        announced.allow()?;
+        announced.context.go_on()?;
+        let result = self.carry_out(&announced.request, &announced.context).await?;
+        announced.context.go_on()?;
         Ok(result)
     }
 
@@ -233,45 +228,20 @@ impl StrategyCompactor {
         });
     }
 
-    /// Takes note of what a compaction led to, and tells.
-    fn ended(
-        &self,
-        request: &CompactionRequest,
-        context: &CompactionContext,
-        result: &CompactionResult,
-        started: Instant,
-        span: &Span,
-    ) {
-        let (before, after) = (&request.transcript, &result.transcript);
-        let last = LastCompaction {
-            tokens_after: after.tokens(),
-            at: Some(context.clock.now()),
-            item_count: after.len(),
-        };
-        self.sessions.with(&request.session_id, |progress| progress.compacted(before.tokens(), last));
-        let strategy = self.strategy.describe();
-        let report = CompactionReport::of(request, result, strategy, started.elapsed());
-        telemetry::ended(span, &report);
-        self.parts.hooks.ended(request, context, result, report);
+    /// Says that a compaction begins, whoever carries it out.
+    pub(crate) fn announce(&self, request: CompactionRequest, context: CompactionContext) -> Announced {
+        self.parts.hooks.announce(request, context, self.strategy.describe())
     }
-}
 
-/// A compaction under way. Where it is dropped before it is over, observers are told: what begins is
-/// always said to end.
-struct Unfinished<'a> {
-    request: &'a CompactionRequest,
-    context: &'a CompactionContext,
-    span: &'a Span,
-    started: Instant,
-    is_over: bool,
-}
-
-impl Drop for Unfinished<'_> {
-    fn drop(&mut self) {
-        if !self.is_over {
-            let _entered = self.span.enter();
-            failed(self.request, self.context, DROPPED.to_owned(), self.started);
-        }
+    /// Takes note of what a compaction led to, and tells.
+    pub(crate) fn ended(&self, announced: Announced, result: &CompactionResult) {
+        let Announced { request, context, .. } = &announced;
+        let after = &result.transcript;
+        let at = Some(context.clock.now());
+        let last = LastCompaction { tokens_after: after.tokens(), at, item_count: after.len() };
+        let before = request.transcript.tokens();
+        self.sessions.with(&request.session_id, |progress| progress.compacted(before, last));
+        announced.ended(result);
     }
 }
 
@@ -339,31 +309,23 @@ impl Compactor for StrategyCompactor {
         request: CompactionRequest,
         context: &CompactionContext,
     ) -> Result<CompactionResult, CompactionError> {
-        let began = Instant::now();
-        let context = self.context(context);
-        let request = self.complete(request);
-        let strategy = self.strategy.describe();
-        let span = telemetry::span(&request, &strategy);
-        started(&request, &context, strategy);
-        let mut unfinished =
-            Unfinished { request: &request, context: &context, span: &span, started: began, is_over: false };
+        let announced = self.announce(self.complete(request), self.context(context));
         let attempt = async {
             tokio::select! {
                 biased;
-                () = context.cancellation.cancelled() => Err(CompactionError::Cancelled),
-                result = self.attempt(&request, &context) => result,
+                () = announced.context.cancellation.cancelled() => Err(CompactionError::Cancelled),
+                result = self.attempt(&announced) => result,
             }
         };
-        let result = attempt.instrument(span.clone()).await;
-        unfinished.is_over = true;
-        let _entered = span.enter();
+        let result = attempt.instrument(announced.span.clone()).await;
         match &result {
-            Ok(result) => self.ended(&request, &context, result, began, &span),
+            Ok(result) => self.ended(announced, result),
             Err(error) => {
                 if !matches!(error, CompactionError::Cancelled | CompactionError::Vetoed { .. }) {
+                    let Announced { request, .. } = &announced;
                     self.sessions.with(&request.session_id, |progress| progress.failed(&request.transcript));
                 }
-                failed(&request, &context, error.to_string(), began);
+                announced.failed(error.to_string());
             }
         }
         result

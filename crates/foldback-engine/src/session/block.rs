@@ -4,8 +4,8 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use foldback_core::{
-    Budget, Compacted, Draft, Fate, Item, ItemId, ItemKind, Plan, PlanError, Reason, Strategy, SummaryError,
-    SummarySpec, Timestamp, Tokens, TurnRange, View, plan,
+    BlockKind, Budget, Draft, Fate, Item, ItemId, ItemKind, Meter, Plan, Reason, Strategy, SummaryError,
+    SummarySpec, Timestamp, Tokens, TurnMap, TurnRange, View,
 };
 
 use foldback_core::summary::SUMMARY_TOKENS_MIN;
@@ -75,7 +75,7 @@ impl CompactionBlock {
     /// What `view` shows of a loop, in turns; nothing where no compaction is in force. Loading it
     /// gives what the view shows.
     pub fn of(view: &View, messages: LoopTurns<'_>) -> Option<Self> {
-        let newest = view.overlay().blocks().last()?;
+        let newest = view.overlay().blocks().iter().rfind(|block| block.kind != BlockKind::Undo)?;
         let (fates, turns) = (view.fates(), messages.turns);
         let turn_count = turns.turn_count();
         let in_turn = |turn: usize| fates[turns.turn_msg_range(turn)].iter();
@@ -150,53 +150,24 @@ impl CompactionBlock {
         }
         self.keep_recent.as_ref().map_or(Ok(()), |recent| recent.check_recorded(messages))
     }
-
-    /// Plans it as edits of `view`, within the rules that a draft keeps whatever is asked for: pins,
-    /// the newest user item and the unit in flight stay, and nothing grows. With a target, `further`
-    /// goes on where the sections do not reach it.
-    pub(super) fn plan(
-        &self,
-        view: &View,
-        messages: LoopTurns<'_>,
-        strategy: &str,
-        further: Option<(&dyn Strategy, &Budget)>,
-    ) -> Result<Plan, PlanError> {
-        let (further, budget) = (further.map(|further| further.0), further.map(|further| further.1));
-        plan(view, &Sections { block: self, messages, strategy, further }, budget)
-    }
-
-    /// Carries a plan out with the summary that was proposed. Where another range is folded than was
-    /// summarised, less room is left for its summary, or a digest prints the handle of another one,
-    /// because compactions are in force already or the plan went further, a digest is written anew.
-    pub(super) fn fill(&self, plan: &Plan, messages: LoopTurns<'_>) -> Result<Compacted, SummaryError> {
-        let Some(request) = plan.requests().next() else { return plan.apply(Vec::new()) };
-        let fold = request.fold();
-        let summarises = |section: &&CompactedSection| {
-            let items = messages.turns.messages_for_range(section.range);
-            let is_ours = |item: &Arc<Item>| {
-                let origin = item.summary.as_ref().filter(|origin| origin.written_by.as_str() == DIGEST);
-                origin.is_none_or(|origin| origin.handle == fold.handle)
-            };
-            let meter = plan.view().transcript().meter();
-            let tokens: Tokens = section.messages.iter().map(|item| meter.item(item).total).sum();
-            items.start <= fold.range.start
-                && fold.range.end <= items.end
-                && tokens <= fold.spec.tokens_max
-                && section.messages.iter().all(is_ours)
-        };
-        match self.keep_compacted.as_ref().filter(summarises) {
-            Some(section) => {
-                plan.apply(vec![section.messages.iter().map(|item| Item::clone(item)).collect()])
-            }
-            None => Ok(plan.apply_digest()),
-        }
-    }
 }
 
 /// Who wrote a digest, as its origin says.
 const DIGEST: &str = "digest";
 
 impl CompactedSection {
+    fn tokens(&self, meter: &Meter) -> Tokens {
+        self.messages.iter().map(|item| meter.item(item).total).sum()
+    }
+
+    /// Whether it was written without a model, and not by the strategy itself.
+    pub(super) fn is_digest(&self) -> bool {
+        let is_digest = |item: &Arc<Item>| {
+            item.summary.as_ref().is_some_and(|origin| origin.written_by.as_str() == DIGEST)
+        };
+        self.messages.iter().all(is_digest)
+    }
+
     fn check_recorded(&self, messages: LoopTurns<'_>) -> Result<(), SectionError> {
         let nothing = || ItemId::from("nothing");
         let mut given = self.messages.iter();
@@ -220,16 +191,20 @@ impl CompactedSection {
     }
 }
 
-/// A block as a strategy: it folds the summarised turns and rewrites the recent ones.
-#[derive(Debug)]
-struct Sections<'a> {
-    block: &'a CompactionBlock,
-    messages: LoopTurns<'a>,
-    strategy: &'a str,
-    further: Option<&'a dyn Strategy>,
+/// A block as a strategy: it folds the summarised turns and rewrites the recent ones, within the rules that a
+/// draft keeps whatever is asked for.
+#[derive(Clone, Debug)]
+pub(super) struct Sections {
+    pub(super) block: CompactionBlock,
+    pub(super) turns: TurnMap,
+    pub(super) strategy: String,
+    /// What goes on where the sections leave more than the target.
+    pub(super) further: Option<Arc<dyn Strategy>>,
+    /// What a summary may cost that is written in place of a digest.
+    pub(super) summary_max: Tokens,
 }
 
-impl Strategy for Sections<'_> {
+impl Strategy for Sections {
     fn id(&self) -> &'static str {
         ID
     }
@@ -241,24 +216,50 @@ impl Strategy for Sections<'_> {
         if let Some(section) = &self.block.keep_recent {
             self.shorten(draft, section);
         }
-        if let Some((further, target)) = self.further.zip(budget.map(Budget::target))
+        if let Some((further, target)) = self.further.as_ref().zip(budget.map(Budget::target))
             && draft.tokens() > target
         {
             further.plan(draft, budget);
         }
     }
 
+    fn needs_budget(&self) -> bool {
+        self.further.as_ref().is_some_and(|further| further.needs_budget())
+    }
+
     fn describe(&self) -> String {
-        match self.further {
+        match &self.further {
             Some(further) => format!("{} → {}", self.strategy, further.describe()),
-            None => self.strategy.to_owned(),
+            None => self.strategy.clone(),
         }
     }
 }
 
-impl Sections<'_> {
+impl Sections {
+    /// The summary that the block proposes for the fold of a plan, where it tells just that. A digest of
+    /// another range, or of items that are seen otherwise than they were recorded, is written anew.
+    pub(super) fn summary(&self, plan: &Plan) -> Result<Option<Vec<Item>>, SummaryError> {
+        let (Some(request), Some(section)) = (plan.requests().next(), &self.block.keep_compacted) else {
+            return Ok(None);
+        };
+        let (fold, is_digest) = (request.fold(), section.is_digest());
+        let items = self.turns.messages_for_range(section.range);
+        let is_of_fold =
+            |item: &Arc<Item>| item.summary.as_ref().is_none_or(|origin| origin.handle == fold.handle);
+        let is_as_recorded = plan.view().overlay().blocks().is_empty();
+        let tells_it = items.start <= fold.range.start
+            && fold.range.end <= items.end
+            && section.tokens(plan.view().transcript().meter()) <= fold.spec.tokens_max
+            && (!is_digest || (is_as_recorded && section.messages.iter().all(is_of_fold)));
+        let summary = || section.messages.iter().map(|item| Item::clone(item)).collect();
+        if tells_it && !is_digest {
+            plan.apply(vec![summary()])?;
+        }
+        Ok(tells_it.then(summary))
+    }
+
     fn positions(&self, draft: &Draft<'_>, range: TurnRange) -> Range<usize> {
-        let items = self.messages.turns.messages_for_range(range);
+        let items = self.turns.messages_for_range(range);
         position_of(draft.view(), items.start)..position_of(draft.view(), items.end)
     }
 
@@ -267,16 +268,16 @@ impl Sections<'_> {
         let positions = self.positions(draft, section.range);
         let members = draft.hideable(positions.clone(), keep);
         let folded: Tokens = members.iter().map(|&position| draft.tokens_at(position)).sum();
-        let given: Tokens = section.messages.iter().map(|item| draft.meter().item(item).total).sum();
-        let cost = given.max(Tokens(SUMMARY_TOKENS_MIN));
+        let cost = section.tokens(draft.meter()).max(Tokens(SUMMARY_TOKENS_MIN));
         if folded + draft.summary_tokens() > cost {
             let reason = Reason::new(ID, format!("turns {} are summarised", section.range));
-            draft.fold(positions, keep, SummarySpec::new(cost), reason);
+            let tokens_max = if section.is_digest() { cost.max(self.summary_max) } else { cost };
+            draft.fold(positions, keep, SummarySpec::new(tokens_max), reason);
         }
     }
 
     fn shorten(&self, draft: &mut Draft<'_>, section: &CompactedSection) {
-        let items = self.messages.turns.messages_for_range(section.range);
+        let items = self.turns.messages_for_range(section.range);
         let reason = Reason::new(ID, format!("turns {} are recent", section.range));
         for position in self.positions(draft, section.range) {
             let Some(entry) = draft.view().get(position).filter(|entry| items.contains(&entry.anchor()))

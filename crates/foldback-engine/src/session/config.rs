@@ -9,6 +9,7 @@ use foldback_core::{
 
 use super::scope::CompactionScope;
 use super::strategy::{BlockCompactionStrategy, DefaultBlockCompaction};
+use crate::backend::GuardedBackend;
 use crate::hooks::CompactionHooks;
 
 /// When and how the loops of a session are compacted.
@@ -33,6 +34,8 @@ pub struct CompactionConfig {
     pub in_memory_strategy: Arc<dyn Strategy>,
     /// What divides a loop into sections.
     pub block_strategy: Arc<dyn BlockCompactionStrategy>,
+    /// Writes the summaries. Without one, and where it fails, the digest does.
+    pub backend: Option<GuardedBackend>,
     /// What summaries should attend to.
     pub focus: Option<Text>,
     /// What a request holds beside the context: a system prompt that is not recorded, tool schemas.
@@ -55,6 +58,7 @@ impl Default for CompactionConfig {
             tool_output_max_lines: 50,
             in_memory_strategy: Arc::new(LadderStrategy::new()),
             block_strategy: Arc::new(DefaultBlockCompaction),
+            backend: None,
             focus: None,
             overhead_tokens: Tokens::ZERO,
             dialect: None,

@@ -1,11 +1,16 @@
 //! One loop of a session: what was recorded in it, and every compaction it has seen.
 
+use std::ops::Range;
 use std::sync::Arc;
 
-use foldback_core::{Handle, Item, LoopId, Overlay, OverlayError, Recalled, Transcript, TurnMap, View};
+use foldback_core::{
+    BlockKind, Dialect, Handle, Item, LoopId, Overlay, OverlayError, Recalled, Transcript, TurnMap, View,
+    mend,
+};
 
 use super::block::CompactionBlock;
-use super::strategy::LoopTurns;
+use super::orchestrate::LoopCompaction;
+use super::strategy::{LoopTurns, said_next};
 
 /// Where a loop stands on the chain that is loaded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -41,8 +46,8 @@ pub struct LoggedBlock {
 pub struct InForce {
     /// Where it is the most recent loop: in the order in which they were made.
     pub most_recent: Vec<usize>,
-    /// Where it is an older one. Without any, it is seen as the most recent loop was.
-    pub older: Option<usize>,
+    /// Where it is an older one, with the repairs below. Without any, it is seen as the most recent loop was.
+    pub older: Vec<usize>,
 }
 
 /// One loop: its items, append-only, and beside them every block that was ever made of it.
@@ -91,9 +96,9 @@ impl LoopRecord {
         &self.in_force
     }
 
-    /// The block for its place as an older loop, if one is in force.
+    /// The newest block for its place as an older loop, if one is in force.
     pub fn older_block(&self) -> Option<&LoggedBlock> {
-        self.in_force.older.and_then(|index| self.blocks.get(index))
+        self.in_force.older.last().and_then(|&index| self.blocks.get(index))
     }
 
     /// Its turns.
@@ -103,12 +108,41 @@ impl LoopRecord {
 
     /// What hides its items in this place.
     pub fn overlay(&self, place: LoopPlace) -> Overlay {
-        let indices = match (place, self.in_force.older) {
-            (LoopPlace::Older, Some(index)) => vec![index],
-            (LoopPlace::Older, None) | (LoopPlace::MostRecent, _) => self.in_force.most_recent.clone(),
+        let InForce { most_recent, older } = &self.in_force;
+        let indices = if place == LoopPlace::Older && !older.is_empty() { older } else { most_recent };
+        self.overlay_of(indices.iter().filter_map(|&index| self.blocks.get(index)))
+    }
+
+    /// These blocks, on one that hides what was recorded for others.
+    fn overlay_of<'a>(&self, in_force: impl Iterator<Item = &'a LoggedBlock> + Clone) -> Overlay {
+        let mut hidden: Vec<Range<usize>> = Vec::new();
+        for copies in self.blocks.iter().filter_map(|logged| logged.block.copies.as_ref()) {
+            let is_shown = in_force.clone().any(|logged| logged.block.copies.as_ref() == Some(copies));
+            // A branch may end among them.
+            let range = copies.start..copies.end.min(self.transcript.len());
+            if !is_shown && !hidden.contains(&range) {
+                hidden.push(range);
+            }
+        }
+        let overlay = match hidden.is_empty() {
+            true => Overlay::default(),
+            false => {
+                let hiding = View::of(&self.transcript).hiding(&hidden);
+                hiding.expect("what was recorded for a block is recorded").overlay().clone()
+            }
         };
-        let blocks = indices.iter().filter_map(|&index| self.blocks.get(index));
-        blocks.fold(Overlay::default(), |overlay, logged| overlay.with(Arc::clone(&logged.block)))
+        in_force.fold(overlay, |overlay, logged| overlay.with(Arc::clone(&logged.block)))
+    }
+
+    /// The loop as it is before it is compacted for the place of an older one: as it was recorded, repaired,
+    /// with something said behind it.
+    pub(super) fn as_older(&self, dialect: Option<Dialect>) -> Result<View, OverlayError> {
+        let is_mending = |block: &BlockKind| matches!(block, BlockKind::Repair | BlockKind::Undo);
+        let in_force = self.in_force.most_recent.iter().filter_map(|&index| self.blocks.get(index));
+        let mending = self.overlay_of(in_force.filter(|logged| is_mending(&logged.block.kind)));
+        let mut view = mend(&View::through(&self.transcript, &mending)?, dialect).view;
+        view.push(said_next());
+        Ok(view)
     }
 
     /// What the model sees of it in this place.
@@ -127,25 +161,27 @@ impl LoopRecord {
         self.transcript.push(item);
     }
 
-    /// Blocks for the most recent place stack; for the older place there is one at a time.
-    pub(super) fn commit(&mut self, place: LoopPlace, blocks: Vec<Arc<foldback_core::CompactionBlock>>) {
-        self.commit_at(place, blocks, self.transcript.len());
+    /// Records what a compaction came to. Blocks for the most recent place stack; for the older place there
+    /// is one compaction at a time.
+    pub(super) fn commit(&mut self, done: &LoopCompaction) {
+        self.transcript.extend(done.repaired.iter().cloned());
+        self.commit_at(done.place, &done.blocks, self.transcript.len());
     }
 
     /// Blocks that were made when the loop had so many items.
     pub(super) fn commit_at(
         &mut self,
         place: LoopPlace,
-        blocks: Vec<Arc<foldback_core::CompactionBlock>>,
+        blocks: &[Arc<foldback_core::CompactionBlock>],
         item_count: usize,
     ) {
-        for block in blocks {
-            let index = self.blocks.len();
-            self.blocks.push(LoggedBlock { block, place, item_count });
-            match place {
-                LoopPlace::MostRecent => self.in_force.most_recent.push(index),
-                LoopPlace::Older => self.in_force.older = Some(index),
-            }
+        let first = self.blocks.len();
+        let logged = |block: &Arc<_>| LoggedBlock { block: Arc::clone(block), place, item_count };
+        self.blocks.extend(blocks.iter().map(logged));
+        let indices = first..self.blocks.len();
+        match place {
+            LoopPlace::MostRecent => self.in_force.most_recent.extend(indices),
+            LoopPlace::Older => self.in_force.older = indices.collect(),
         }
     }
 
@@ -155,29 +191,30 @@ impl LoopRecord {
 
     /// A loop beside this one that has its first items. Costs those items, none of which is copied.
     pub(super) fn branch(&self, id: LoopId, item_count: usize) -> Self {
-        let mut transcript = self.transcript.clone_empty();
-        for entry in self.transcript.range(0..item_count) {
-            transcript.push_counted(Arc::clone(entry.item()), entry.tokens().clone());
-        }
-        let mut branch = Self::new(id, self.parent.clone(), transcript);
+        let mut branch = Self::new(id, self.parent.clone(), self.transcript.first(item_count));
         branch.forked_from = Some(ForkPoint { loop_id: self.id.clone(), item_count });
-        let logged = |index: &usize| self.blocks.get(*index);
-        let in_time = |logged: &&LoggedBlock| logged.item_count <= item_count;
-        let most_recent = self.in_force.most_recent.iter().filter_map(logged).take_while(in_time);
-        for logged in most_recent.chain(self.older_block().filter(in_time)) {
-            branch.blocks.push(logged.clone());
-            let index = branch.blocks.len() - 1;
-            match logged.place {
-                LoopPlace::MostRecent => branch.in_force.most_recent.push(index),
-                LoopPlace::Older => branch.in_force.older = Some(index),
+        let is_older_in_time = self.older_block().is_some_and(|logged| logged.item_count <= item_count);
+        for (index, logged) in self.blocks.iter().enumerate() {
+            let is_in_time = logged.item_count <= item_count;
+            let has_copies = logged.block.copies.as_ref().is_some_and(|copies| copies.start < item_count);
+            if !is_in_time && !has_copies {
+                continue;
             }
+            if is_in_time && self.in_force.most_recent.contains(&index) {
+                branch.in_force.most_recent.push(branch.blocks.len());
+            }
+            if is_older_in_time && self.in_force.older.contains(&index) {
+                branch.in_force.older.push(branch.blocks.len());
+            }
+            branch.blocks.push(logged.clone());
         }
         branch
     }
 
     /// The original content behind a handle of any block, in force or not.
     pub(super) fn recall(&self, handle: &Handle) -> Option<Recalled> {
-        let every = self.blocks.iter().map(|logged| foldback_core::CompactionBlock::clone(&logged.block));
-        View::through(&self.transcript, &every.collect()).ok()?.recall(handle)
+        let blocks = self.blocks.iter().map(|logged| Arc::clone(&logged.block));
+        let within = blocks.filter(|block| block.reach() <= self.transcript.len());
+        View::through(&self.transcript, &within.collect()).ok()?.recall(handle)
     }
 }

@@ -4,6 +4,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use foldback_core::{CompactionReason, Item, Tokens, View};
 
+use super::orchestrate::LoopCompaction;
 use super::record::LoopPlace;
 use super::{Session, SessionError};
 use crate::event::{CompactionEvent, CompactionEventKind, CompactionObserver, CompactionReport};
@@ -81,25 +82,19 @@ impl SessionRecorder {
             return Err(SessionError::AnotherHistory { loop_id: current });
         }
         let blocks = view.overlay().blocks()[in_force.blocks().len()..].to_vec();
+        let Some(first) = blocks.first() else { return Ok(false) };
+        let (tokens_before, tokens_after) = (first.tokens_before, view.tokens());
         // Repairs are recorded behind all others; they come back with the view.
         let known = record.transcript().len();
-        let repaired: Vec<Arc<Item>> = view.transcript().items().skip(known).cloned().collect();
-        repaired.into_iter().try_for_each(|item| session.push(item))?;
-        if blocks.is_empty() {
-            return Ok(false);
-        }
-        session.commit(vec![(current, LoopPlace::MostRecent, blocks)]);
+        let repaired = view.transcript().items().skip(known).cloned().collect();
+        let (loop_id, place) = (current, LoopPlace::MostRecent);
+        session.commit([&LoopCompaction { loop_id, place, tokens_before, tokens_after, blocks, repaired }]);
         Ok(true)
     }
 
     /// The session as it is now. Cheap: items are shared.
     pub fn session(&self) -> Session {
         self.lock().session.clone()
-    }
-
-    /// Changes the session: a new loop, a fork, an undo.
-    pub fn with_session<T>(&self, change: impl FnOnce(&mut Session) -> T) -> T {
-        change(&mut self.lock().session)
     }
 
     /// What came of the compactions that were observed, oldest first.

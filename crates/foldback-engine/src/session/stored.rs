@@ -19,10 +19,9 @@ use super::context::{Loading, SessionContext};
 use super::record::{LoopPlace, LoopRecord};
 use super::scope::CompactionScope;
 use super::{Session, SessionError};
-use crate::compaction::CompactionError;
 use crate::store::{
-    At, BlockNumber, LoopInfo, NewLoop, NewSession, Origin, Revision, SessionInfo, Store, StoreError,
-    Version, loop_info, redo, undo,
+    At, LoopInfo, NewLoop, NewSession, Origin, Revision, SessionInfo, Store, StoreError, Version, loop_info,
+    redo, undo,
 };
 
 /// Where a loop's notes hold its block as an older loop.
@@ -40,9 +39,6 @@ pub enum StoredSessionError {
     /// The session did not.
     #[error(transparent)]
     Session(#[from] SessionError),
-    /// The compactor did not.
-    #[error(transparent)]
-    Compaction(#[from] CompactionError),
 }
 
 impl From<OverlayError> for StoredSessionError {
@@ -51,11 +47,11 @@ impl From<OverlayError> for StoredSessionError {
     }
 }
 
-/// A loop's block as an older loop, as its notes hold it.
+/// What hides the items of a loop as an older one, as its notes hold it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct OlderNote {
     item_count: usize,
-    block: CompactionBlock,
+    blocks: Vec<CompactionBlock>,
 }
 
 impl OlderNote {
@@ -85,12 +81,8 @@ enum Change<'a> {
     Note(&'a LoopId, &'a Metadata),
 }
 
-/// What a change goes by, looked at before every attempt.
-enum Provided<'a> {
-    Nothing,
-    /// The loop is still so.
-    Loop(&'a LoopId, &'a (dyn Fn(&LoopInfo) -> bool + Sync)),
-}
+/// What a change goes by, looked at before every attempt: the loop is still so.
+type Provided<'a> = (&'a LoopId, &'a (dyn Fn(&LoopInfo) -> bool + Sync));
 
 impl StoredSession {
     /// Begins a session with one empty loop.
@@ -206,7 +198,7 @@ impl StoredSession {
         let note = OlderNote::of(info)
             .filter(|note| place == LoopPlace::Older && note.item_count <= info.item_count);
         let Some(note) = note else { return Ok(self.store.head(&self.id, &info.id).await?.context()) };
-        let splice = Splice::default().with(&note.block);
+        let splice = note.blocks.iter().fold(Splice::default(), |splice, block| splice.with(block));
         let mut visible = Vec::new();
         for range in splice.visible(info.item_count) {
             visible.extend(self.store.items(&self.id, &info.id, range).await?);
@@ -237,9 +229,10 @@ impl StoredSession {
         for info in chain(&loops, &self.current).into_iter().rev() {
             let (transcript, overlay) = self.load_record(info).await?;
             let mut record = LoopRecord::new(info.id.clone(), parent.take(), transcript);
-            record.commit(LoopPlace::MostRecent, overlay.blocks().to_vec());
+            record.commit_at(LoopPlace::MostRecent, overlay.blocks(), info.item_count);
             if let Some(note) = OlderNote::of(info) {
-                record.commit_at(LoopPlace::Older, vec![note.block.into()], note.item_count);
+                let blocks: Vec<_> = note.blocks.into_iter().map(Arc::new).collect();
+                record.commit_at(LoopPlace::Older, &blocks, note.item_count);
             }
             parent = Some(info.id.clone());
             session.add(record);
@@ -292,13 +285,17 @@ impl StoredSession {
 
     /// Makes a change at whatever version the session has by then.
     async fn change(&mut self, change: &Change<'_>) -> Result<(), StoreError> {
-        self.change_if(change, &Provided::Nothing).await.map(|_| ())
+        self.change_if(change, None).await.map(|_| ())
     }
 
     /// The same, as long as what it goes by holds. Returns whether it was made.
-    async fn change_if(&mut self, change: &Change<'_>, provided: &Provided<'_>) -> Result<bool, StoreError> {
+    async fn change_if(
+        &mut self,
+        change: &Change<'_>,
+        provided: Option<Provided<'_>>,
+    ) -> Result<bool, StoreError> {
         for _ in 0..CONFLICTS_MAX {
-            if let Provided::Loop(loop_id, is_so) = provided
+            if let Some((loop_id, is_so)) = provided
                 && !is_so(&loop_info(&*self.store, &self.id, loop_id).await?)
             {
                 return Ok(false);
@@ -324,49 +321,6 @@ impl StoredSession {
             Change::Switch(loop_id) => self.store.switch_loop(&self.at(loop_id)).await,
             Change::Note(loop_id, metadata) => self.store.annotate_loop(&self.at(loop_id), metadata).await,
         }
-    }
-
-    async fn top(&self, loop_id: &LoopId) -> Result<Option<BlockNumber>, StoreError> {
-        Ok(loop_info(&*self.store, &self.id, loop_id).await?.stack.top)
-    }
-
-    /// Appends repaired items and commits the blocks of their compaction, if the loop is as it was seen: its
-    /// newest block, and how many items it has. Returns whether it did.
-    async fn commit_repaired(
-        &mut self,
-        loop_id: &LoopId,
-        (base, item_count): (Option<BlockNumber>, usize),
-        items: &[Arc<Item>],
-        blocks: &[Arc<CompactionBlock>],
-    ) -> Result<bool, StoreError> {
-        let is_as_seen = |info: &LoopInfo| info.stack.top == base && info.item_count == item_count;
-        let revision = Revision { items, base, blocks, metadata: None };
-        self.change_if(&Change::Revise(loop_id, &revision), &Provided::Loop(loop_id, &is_as_seen)).await
-    }
-
-    /// Commits the blocks of a compaction on top of `base`. Returns whether it did: not where another
-    /// compaction came first. Items that came meanwhile do not matter, edits name places in an
-    /// append-only record.
-    async fn commit(
-        &mut self,
-        loop_id: &LoopId,
-        base: Option<BlockNumber>,
-        recorded: usize,
-        blocks: &[Arc<CompactionBlock>],
-    ) -> Result<bool, StoreError> {
-        if blocks.is_empty() {
-            return Ok(true);
-        }
-        let is_on_base = |info: &LoopInfo| info.stack.top == base && info.item_count >= recorded;
-        let blocks = CompactionBlock::joined(blocks.to_vec());
-        self.change_if(&Change::Commit(loop_id, &blocks), &Provided::Loop(loop_id, &is_on_base)).await
-    }
-
-    async fn note_older(&mut self, loop_id: &LoopId, note: OlderNote) -> Result<(), StoreError> {
-        let mut metadata = loop_info(&*self.store, &self.id, loop_id).await?.metadata;
-        let note = serde_json::to_value(note).expect("a block has string keys only");
-        metadata.insert(OLDER_NOTE.to_owned(), note);
-        self.change(&Change::Note(loop_id, &metadata)).await
     }
 }
 

@@ -120,7 +120,10 @@ impl BlockCompactionStrategy for DefaultBlockCompaction {
         };
         let range = TurnRange::new(start, end.checked_sub(1)?).ok()?;
         let fold = FoldTurns { messages, range, config };
-        let view = View::of(&as_seen(messages.transcript, place));
+        let mut view = View::of(messages.transcript);
+        if place == LoopPlace::Older {
+            view.push(said_next());
+        }
         let plan = plan(&view, &fold, None).expect("folding turns needs no budget");
         let digests = plan.requests().map(|request| Arc::new(request.digest()));
         let messages: Vec<Arc<Item>> = digests.collect();
@@ -128,16 +131,10 @@ impl BlockCompactionStrategy for DefaultBlockCompaction {
     }
 }
 
-/// A loop as it is seen in its place. Behind an older loop stands what the user said next: nothing in
-/// it is in flight any more, and its newest prompt is as old as the rest. An item without parts stands
-/// for that: it costs nothing and is never recorded.
-pub(super) fn as_seen(transcript: &Transcript, place: LoopPlace) -> Transcript {
-    let mut seen = transcript.clone();
-    match place {
-        LoopPlace::MostRecent => {}
-        LoopPlace::Older => seen.push(Item::new("next", ItemKind::User, Vec::new())),
-    }
-    seen
+/// What stands behind an older loop: nothing in it is in flight any more, and its newest prompt is as old as
+/// the rest. An item without parts stands for that: it costs nothing and is never recorded.
+pub(super) fn said_next() -> Item {
+    Item::new("next", ItemKind::User, Vec::new())
 }
 
 /// Folds turns into one summary.

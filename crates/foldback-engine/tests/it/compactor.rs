@@ -22,7 +22,7 @@ const SESSION: &str = "session";
 
 /// What a backend answers with.
 #[derive(Clone, Debug)]
-enum Reply {
+pub(crate) enum Reply {
     Say(&'static str),
     Fail(BackendError),
 }
@@ -32,18 +32,18 @@ const SUMMARY: &str = "The parser in src/parser.rs was read and rewritten; cargo
 
 /// Answers the same whenever it is asked, after so long and after it was let through.
 #[derive(Debug)]
-struct Scripted {
+pub(crate) struct Scripted {
     reply: Reply,
     takes: Duration,
     /// Closed if it waits to be let through.
     gate: Semaphore,
     /// One permit for each time it was asked.
     asked: Semaphore,
-    requests: Mutex<Vec<SummaryRequest>>,
+    pub(crate) requests: Mutex<Vec<SummaryRequest>>,
 }
 
 impl Scripted {
-    fn new(reply: Reply) -> Self {
+    pub(crate) fn new(reply: Reply) -> Self {
         Self {
             reply,
             takes: Duration::ZERO,
@@ -162,6 +162,6 @@ fn summaries(view: &View) -> Vec<&Arc<Item>> {
 }
 
 /// A backend that the test looks into, for compactors.
-fn guarded(backend: &Arc<Scripted>) -> GuardedBackend {
+pub(crate) fn guarded(backend: &Arc<Scripted>) -> GuardedBackend {
     GuardedBackend::new(Arc::clone(backend) as Arc<dyn CompactionBackend>)
 }

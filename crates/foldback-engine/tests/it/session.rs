@@ -1,5 +1,13 @@
 //! Sessions: what holds for every one of them, and the defects that none of them has.
 
+/// What must stay is larger than there is room for.
+macro_rules! infeasible {
+    ($error:pat) => {
+        SessionError::Compaction(CompactionError::Refused(Refusal::BudgetInfeasible($error)))
+    };
+}
+
+mod driven;
 mod hooks;
 mod phi;
 mod properties;
@@ -12,6 +20,7 @@ use foldback_engine::session::{
     CompactionConfig, Session, SessionCompaction, SessionContext, SessionError, build_context_from_session,
     compact_session_loops,
 };
+use foldback_engine::{CompactionError, Refusal};
 use serde_json::json;
 
 const WINDOW: Tokens = Tokens(20_000);
@@ -49,7 +58,11 @@ fn compact_for(
     window: Tokens,
 ) -> Result<SessionCompaction, SessionError> {
     let strategy = Arc::clone(&config.block_strategy);
-    compact_session_loops(session, current, &*strategy, config, window)
+    now(compact_session_loops(session, current, &*strategy, config, window))
+}
+
+fn now<T>(work: impl Future<Output = T>) -> T {
+    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(work)
 }
 
 fn compact(session: &mut Session, current: &LoopId) -> SessionCompaction {

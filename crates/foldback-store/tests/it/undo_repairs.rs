@@ -6,10 +6,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::task::Poll;
 
-use foldback_core::{
-    Budget, CompactionReason, Dialect, Item, LadderStrategy, Metadata, Part, Tokens, ToolResult,
-};
-use foldback_engine::session::StoredSession;
+use foldback_core::{Budget, Dialect, Item, LadderStrategy, Metadata, Part, Tokens, ToolResult};
+use foldback_engine::session::{CompactionConfig, StoredSession};
 use foldback_engine::{CompactionContext, Store, StoreError, StrategyCompactor};
 use foldback_store::{PostgresOptions, PostgresStore, SqliteStore};
 use proptest::prelude::{Just, Strategy as Generator, prop, prop_oneof, proptest};
@@ -35,9 +33,8 @@ async fn compacted_to(session: &mut StoredSession, target: Tokens) {
     let compactor = StrategyCompactor::builder().item_count_trigger(1).strategy(LadderStrategy::new());
     let budget = Budget::for_target(target).unwrap();
     let compactor = compactor.budget(budget).dialect(Dialect::Anthropic).build().unwrap();
-    let room = (Some(budget), Some(Dialect::Anthropic));
-    let context = CompactionContext::default();
-    session.compact_with(&compactor, &CompactionReason::Manual, room, &context).await.unwrap();
+    let config = CompactionConfig { dialect: Some(Dialect::Anthropic), ..CompactionConfig::default() };
+    session.compact_loops_with(&compactor, &config, budget, &CompactionContext::default()).await.unwrap();
 }
 
 #[tokio::test]

@@ -2,23 +2,19 @@
 
 use std::sync::Arc;
 
-use foldback_core::{BlockKind, Budget, CompactionBlock, CompactionReason, Dialect, Item, Tokens, View};
+use foldback_core::{Budget, CompactionBlock, Tokens, View};
 
-use super::{OlderNote, StoredSession, StoredSessionError};
-use crate::compaction::{CompactionContext, CompactionError};
-use crate::compactor::Compactor;
+use super::{Change, OLDER_NOTE, OlderNote, StoredSession, StoredSessionError};
+use crate::compaction::CompactionContext;
+use crate::compactor::StrategyCompactor;
 use crate::session::SessionError;
 use crate::session::config::CompactionConfig;
-use crate::session::context::build_context_from_session;
-use crate::session::orchestrate::{
-    LoopCompaction, SessionCompaction, compact_session_loops, due, is_summarised, older_tokens_max,
-    request_for,
-};
+use crate::session::orchestrate::{LoopCompaction, SessionCompaction};
 use crate::session::record::{LoopPlace, LoopRecord};
-use crate::session::scope::resolve_scope;
-use crate::session::strategy::as_seen;
+use crate::session::work::{Attempt, Work};
+use crate::store::{LoopInfo, Revision};
 
-/// How often a compaction is made anew because another one was committed first.
+/// How often a compaction is made anew because somebody else wrote first.
 const COMPACTIONS_MAX: usize = 4;
 
 impl StoredSession {
@@ -29,144 +25,105 @@ impl StoredSession {
         config: &CompactionConfig,
         max_context_tokens: Tokens,
     ) -> Result<SessionCompaction, StoredSessionError> {
-        for _ in 0..COMPACTIONS_MAX {
-            self.refresh().await?;
-            let mut session = self.load().await?;
-            let (current, strategy) = (self.current.clone(), Arc::clone(&config.block_strategy));
-            let done = compact_session_loops(&mut session, &current, &*strategy, config, max_context_tokens)?;
-            let base = self.top(&current).await?;
-            let recorded = session.record(&current)?.transcript().len();
-            let most_recent = done.loops.iter().filter(|done| done.place == LoopPlace::MostRecent);
-            let blocks: Vec<_> = most_recent.flat_map(|done| done.blocks.iter().cloned()).collect();
-            if !self.commit(&current, base, recorded, &blocks).await? {
-                continue;
-            }
-            for older in done.loops.iter().filter(|done| done.place == LoopPlace::Older) {
-                let item_count = session.record(&older.loop_id)?.transcript().len();
-                for block in &older.blocks {
-                    self.note_older(
-                        &older.loop_id,
-                        OlderNote { item_count, block: CompactionBlock::clone(block) },
-                    )
-                    .await?;
-                }
-            }
-            return Ok(done);
-        }
-        Err(self.outrun().into())
+        self.carry_out(Work::by_sections(&*config.block_strategy, config, max_context_tokens)?).await
     }
 
     /// Compacts the loops in scope with a compactor of the host's: its policy, its backend, its hooks, for
     /// older loops too. Each older loop comes down to the share that a summary may take, and the current
     /// one to what they leave of the budget.
+    ///
+    /// Hooks run and events are told for what is carried out, once, however often somebody else writes
+    /// first. Of a strategy of the host's own it is not known beforehand whether it will change anything.
     pub async fn compact_loops_with(
         &mut self,
-        compactor: &dyn Compactor,
+        compactor: &StrategyCompactor,
         config: &CompactionConfig,
         budget: Budget,
         context: &CompactionContext,
     ) -> Result<SessionCompaction, StoredSessionError> {
-        self.refresh().await?;
-        let session = self.load().await?;
-        let before = build_context_from_session(&session, &self.current, config, budget.window())?;
-        let reason = due(before.tokens, &budget);
-        let scope = resolve_scope(&session, &self.current, config, budget.window())?;
-        let (_, older) = scope.split_last().expect("a scope ends in the loop it was asked for");
-        let tokens_max = older_tokens_max(config, &budget, older.len());
-        let (mut loops, mut older_tokens) = (Vec::new(), Tokens::ZERO);
-        for loop_id in older {
-            let record = session.record(loop_id)?;
-            let view = record.view(LoopPlace::Older)?;
-            let done = match is_summarised(record, &view, tokens_max) || view.tokens() <= tokens_max {
-                true => None,
-                false => self.compact_older_with(compactor, record, &reason, tokens_max, context).await?,
-            };
-            older_tokens += done.as_ref().map_or(view.tokens(), |done| done.tokens_after);
-            loops.extend(done);
-        }
-        let room = (Some(budget.beside(older_tokens).map_err(SessionError::from)?), config.dialect);
-        let (seen, led_to) = self.compact_current_with(compactor, &reason, room, context).await?;
-        let known = seen.overlay().blocks().len();
-        let blocks = led_to.overlay().blocks().get(known..).unwrap_or_default().to_vec();
-        if !blocks.is_empty() {
-            let (tokens_before, tokens_after) = (seen.tokens(), led_to.tokens());
-            let (loop_id, place) = (self.current.clone(), LoopPlace::MostRecent);
-            loops.push(LoopCompaction { loop_id, place, tokens_before, tokens_after, blocks });
-        }
-        let tokens_after = self.context(config, budget.window()).await?.tokens;
-        Ok(SessionCompaction { reason, tokens_before: before.tokens, tokens_after, loops })
+        self.carry_out(Work::by_compactor(compactor, config, budget, context)).await
     }
 
-    /// Compacts a loop for its place as an older one. It stays as it is where it cannot become so small,
-    /// or would have to be repaired first: loading repairs it as well.
-    async fn compact_older_with(
-        &mut self,
-        compactor: &dyn Compactor,
-        record: &LoopRecord,
-        reason: &CompactionReason,
-        tokens_max: Tokens,
-        context: &CompactionContext,
-    ) -> Result<Option<LoopCompaction>, StoredSessionError> {
-        let seen = View::of(&as_seen(record.transcript(), LoopPlace::Older));
-        let tokens_before = record.view(LoopPlace::Older)?.tokens();
-        let mut request = request_for(&self.id, record.id(), seen, reason);
-        request.budget = Some(Budget::for_target(tokens_max).map_err(SessionError::from)?);
-        let view = match compactor.compact(request, context).await {
-            Ok(result) => result.transcript,
-            Err(CompactionError::Refused(_)) => return Ok(None),
-            Err(error) => return Err(error.into()),
-        };
-        let [block] = view.overlay().blocks() else { return Ok(None) };
-        let (item_count, tokens_after) = (record.transcript().len(), view.tokens());
-        if block.kind != BlockKind::Compaction || tokens_after >= tokens_before {
-            return Ok(None);
-        }
-        let (loop_id, block) = (record.id().clone(), Arc::clone(block));
-        self.note_older(&loop_id, OlderNote { item_count, block: CompactionBlock::clone(&block) }).await?;
-        let (place, blocks) = (LoopPlace::Older, vec![block]);
-        Ok(Some(LoopCompaction { loop_id, place, tokens_before, tokens_after, blocks }))
-    }
-
-    /// Compacts the current loop with a compactor of the host's, which may ask a model. Returns the
-    /// view it led to.
-    pub async fn compact_with(
-        &mut self,
-        compactor: &dyn Compactor,
-        reason: &CompactionReason,
-        room: (Option<Budget>, Option<Dialect>),
-        context: &CompactionContext,
-    ) -> Result<View, StoredSessionError> {
-        Ok(self.compact_current_with(compactor, reason, room, context).await?.1)
-    }
-
-    /// The same, with the view that was compacted.
-    async fn compact_current_with(
-        &mut self,
-        compactor: &dyn Compactor,
-        reason: &CompactionReason,
-        room: (Option<Budget>, Option<Dialect>),
-        context: &CompactionContext,
-    ) -> Result<(View, View), StoredSessionError> {
+    async fn carry_out(&mut self, mut work: Work<'_>) -> Result<SessionCompaction, StoredSessionError> {
+        let (mut loops, mut first) = (Vec::new(), None);
         for _ in 0..COMPACTIONS_MAX {
             self.refresh().await?;
-            let (current, view) = (self.current.clone(), self.view().await?);
-            let base = self.top(&current).await?;
-            let recorded = view.transcript().len();
-            let known = view.overlay().blocks().len();
-            let mut request = request_for(&self.id, &current, view.clone(), reason);
-            (request.budget, request.dialect) = room;
-            let led_to = compactor.compact(request, context).await?.transcript;
-            let blocks = led_to.overlay().blocks().get(known..).unwrap_or_default().to_vec();
-            // Repairs are recorded behind all others, and blocks name their places.
-            let repaired: Vec<Arc<Item>> = led_to.transcript().items().skip(recorded).cloned().collect();
-            let is_committed = match repaired.is_empty() {
-                true => self.commit(&current, base, recorded, &blocks).await?,
-                false => self.commit_repaired(&current, (base, recorded), &repaired, &blocks).await?,
-            };
-            if is_committed {
-                return Ok((view, led_to));
+            // What is committed after this is noticed when the loop is written.
+            let infos = self.store.loops(&self.id).await?;
+            let (session, current) = (self.load().await?, self.current.clone());
+            let Attempt { reason, tokens_before, made } = work.attempt(&session, &current).await?;
+            let (reason, tokens_before) = first.get_or_insert((reason, tokens_before)).clone();
+            let mut is_stored = true;
+            for made in made {
+                let record = session.record(&made.done.loop_id)?;
+                is_stored = self.put(&infos, record, &made.done).await?;
+                if !is_stored {
+                    break;
+                }
+                loops.push(work.ended(made));
+            }
+            if is_stored {
+                work.give_up("another compaction came first");
+                let tokens_after = self.context(work.config, work.budget.window()).await?.tokens;
+                return Ok(SessionCompaction { reason, tokens_before, tokens_after, loops });
             }
         }
-        Err(self.outrun().into())
+        let error = self.outrun();
+        work.give_up(&error.to_string());
+        Err(error.into())
     }
+
+    /// Puts in force what a compaction made of a loop, if the loop is as it was seen. Returns whether it
+    /// did. Items that came meanwhile do not matter, edits name places in an append-only record; where
+    /// repaired items are recorded, those places are taken.
+    async fn put(
+        &mut self,
+        infos: &[LoopInfo],
+        record: &LoopRecord,
+        done: &LoopCompaction,
+    ) -> Result<bool, StoredSessionError> {
+        let Some(seen) = infos.iter().find(|info| info.id == done.loop_id) else { return Ok(false) };
+        let item_count = record.transcript().len();
+        let (mut blocks, mut metadata) = (done.blocks.clone(), None);
+        if done.place == LoopPlace::Older {
+            let item_count = item_count + done.repaired.len();
+            let blocks_noted = blocks.iter().map(|block| CompactionBlock::clone(block)).collect();
+            let note = OlderNote { item_count, blocks: blocks_noted };
+            let note = serde_json::to_value(note).expect("a block has string keys only");
+            let mut notes = seen.metadata.clone();
+            notes.insert(OLDER_NOTE.to_owned(), note);
+            metadata = Some(notes);
+            blocks = hiding(record, done).map_err(SessionError::from)?;
+        }
+        let (is_repaired, is_noted) = (!done.repaired.is_empty(), metadata.is_some());
+        let is_as_seen = |info: &LoopInfo| {
+            let is_as_long =
+                if is_repaired { info.item_count == item_count } else { info.item_count >= item_count };
+            is_as_long && info.stack.top == seen.stack.top && (!is_noted || info.metadata == seen.metadata)
+        };
+        let (items, base) = (&done.repaired[..], seen.stack.top);
+        let revision = Revision { items, base, blocks: &blocks, metadata: metadata.as_ref() };
+        let change = match (is_repaired, &metadata) {
+            (true, _) => Change::Revise(&done.loop_id, &revision),
+            (false, Some(metadata)) => Change::Note(&done.loop_id, metadata),
+            (false, None) => Change::Commit(&done.loop_id, &blocks),
+        };
+        Ok(self.change_if(&change, Some((&done.loop_id, &is_as_seen))).await?)
+    }
+}
+
+/// Where the loop is the most recent one, nothing is seen of what was recorded for its place as an older one.
+fn hiding(
+    record: &LoopRecord,
+    done: &LoopCompaction,
+) -> Result<Vec<Arc<CompactionBlock>>, foldback_core::OverlayError> {
+    if done.repaired.is_empty() {
+        return Ok(Vec::new());
+    }
+    let mut view: View = record.view(LoopPlace::MostRecent)?;
+    let first = view.transcript().len();
+    done.repaired.iter().for_each(|item| view.push(Arc::clone(item)));
+    let copies = first..view.transcript().len();
+    let hiding = view.hiding(std::slice::from_ref(&copies))?;
+    Ok(hiding.overlay().blocks().last().cloned().into_iter().collect())
 }

@@ -79,7 +79,12 @@ async fn a_limit_that_the_provider_names_is_what_the_next_view_stays_below() {
     let rejected = || CompactionRequest::new(SESSION, view.clone(), CompactionReason::OverflowRejected);
     let context = CompactionContext::default();
     let blind = ladder(budget).build().unwrap().compact(rejected(), &context).await.unwrap();
-    let told = ladder(budget).build().unwrap().compact(rejected().with_limit(limit), &context).await.unwrap();
+    let told = ladder(budget)
+        .build()
+        .unwrap()
+        .compact(CompactionRequest { limit: Some(limit), ..rejected() }, &context)
+        .await
+        .unwrap();
     let room = Tokens(view.tokens().0 / 4);
     assert!(blind.transcript.tokens() > room, "{} of {room}", blind.transcript.tokens());
     assert!(told.transcript.tokens() < room, "{} of {room}", told.transcript.tokens());

@@ -3,7 +3,9 @@
 use std::sync::Mutex;
 
 use foldback_engine::session::LOOP_KEY;
-use foldback_engine::{CompactionEvent, CompactionEventKind, CompactionHooks, CompactionObserver};
+use foldback_engine::{
+    CompactionError, CompactionEvent, CompactionEventKind, CompactionHooks, CompactionObserver,
+};
 
 use super::*;
 
@@ -31,6 +33,9 @@ impl CompactionObserver for Log {
                 self.push(format!("ended from {} at {}", report.tokens_before, report.tokens_after));
             }
             CompactionEventKind::CompactionFailed { why, .. } => self.push(format!("failed: {why}")),
+            CompactionEventKind::SummaryTaken { written_by, .. } => {
+                self.push(format!("taken from {written_by}"))
+            }
             other => self.push(format!("{other:?}")),
         }
     }
@@ -65,8 +70,10 @@ fn hooks_run_and_events_are_told_for_every_loop_that_changes() {
     let expected = [
         format!("started at {}", older.tokens_before),
         "may \"s-0\"?".to_owned(),
+        "taken from digest".to_owned(),
         format!("started at {}", recent.tokens_before),
         "may \"s-1\"?".to_owned(),
+        "taken from digest".to_owned(),
         format!("ended from {} at {}", older.tokens_before, older.tokens_after),
         format!("\"s-0\" went from {} to {}", older.tokens_before, older.tokens_after),
         format!("ended from {} at {}", recent.tokens_before, recent.tokens_after),
@@ -91,7 +98,10 @@ fn a_veto_for_one_loop_leaves_the_session_as_it_was() {
     });
     let config = CompactionConfig { hooks, ..CompactionConfig::default() };
     let refused = compact_for(&mut session, &current, &config, WINDOW);
-    assert!(matches!(&refused, Err(SessionError::Vetoed { why }) if why.contains("not now")), "{refused:?}");
+    assert!(
+        matches!(&refused, Err(SessionError::Compaction(CompactionError::Vetoed { why })) if why == "not now"),
+        "{refused:?}"
+    );
     assert_eq!(context(&session, &current).items, shown);
     let failed = log.lines().iter().filter(|line| line.starts_with("failed")).count();
     assert_eq!(failed, 2, "what began is said to end: {:?}", log.lines());

@@ -80,7 +80,7 @@ fn an_oversized_newest_message_is_named_and_the_session_stays_what_it_was() {
     session.push(Item::user("huge", "x1 ".repeat(100_000))).unwrap();
     let before = context(&session, &current);
     let refused = compact_for(&mut session, &current, &CompactionConfig::default(), WINDOW);
-    let Err(SessionError::BudgetInfeasible(infeasible)) = refused else { panic!("{refused:?}") };
+    let Err(infeasible!(infeasible)) = refused else { panic!("{refused:?}") };
     assert_eq!(infeasible.kernel[0].id.as_str(), "huge");
     assert_eq!(ids(&context(&session, &current)), ids(&before));
     assert!(!session.undo(), "there is nothing to undo");

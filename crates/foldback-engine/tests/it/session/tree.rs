@@ -120,13 +120,15 @@ fn a_strategy_that_would_lose_items_or_speak_as_the_user_is_refused() {
     let (mut session, current) = session(3, 20);
     let before = context(&session, &current);
     let config = CompactionConfig::default();
-    let lossy = compact_session_loops(&mut session, &current, &Careless(Vec::new()), &config, WINDOW);
+    let careless = Careless(Vec::new());
+    let lossy = now(compact_session_loops(&mut session, &current, &careless, &config, WINDOW));
     let Err(SessionError::Section { source, .. }) = lossy else { panic!("{lossy:?}") };
     assert!(matches!(source, SectionError::NotRecorded { .. }), "{source}");
 
     let record = session.record(&current).unwrap();
     let recorded = record.transcript().items().skip(5).cloned().collect();
-    let speaking = compact_session_loops(&mut session, &current, &Careless(recorded), &config, WINDOW);
+    let careless = Careless(recorded);
+    let speaking = now(compact_session_loops(&mut session, &current, &careless, &config, WINDOW));
     assert!(matches!(speaking, Err(SessionError::Summary { .. })), "{speaking:?}");
     assert_eq!(ids(&context(&session, &current)), ids(&before));
 }

@@ -65,8 +65,8 @@ const IN_FLIGHT_PERCENT_MAX: u64 = 5;
 const TASK_PERCENT_MAX: u64 = 6;
 const SCENE_PERCENT_MAX: u64 = 4;
 
-/// In a small target, results and texts of the tail above this share of it are large.
-const TAIL_TEXT_PERCENT_MAX: u64 = 4;
+/// In a small target, results and texts above this share of what the tail may take are large.
+const TEXT_OF_TAIL_PERCENT_MAX: u64 = 40;
 const TAIL_TEXT_TOKENS_MIN: u64 = 100;
 
 /// The newest items that rung 1 looks at: it reads what they say, and the rungs after it do as well
@@ -117,9 +117,10 @@ impl Strategy for LadderStrategy {
             return;
         }
         if target.0.saturating_mul(100) < draft.tokens().0.saturating_mul(GENTLE_PERCENT_MIN) {
-            let tokens_max = share(target, TAIL_TEXT_PERCENT_MAX).max(Tokens(TAIL_TEXT_TOKENS_MIN));
+            let room = tail_room(draft, target);
+            let tokens_max = share(room, TEXT_OF_TAIL_PERCENT_MAX).max(Tokens(TAIL_TEXT_TOKENS_MIN));
             let tokens_max = tokens_max.min(TEXT_TOKENS_MAX);
-            shorten_large(draft, target, tail_reach(draft, target, tokens_max), tokens_max);
+            shorten_large(draft, target, tail_reach(draft, room, tokens_max), tokens_max);
             leave_room(draft, target);
         } else {
             let reach = reach(draft, target);
@@ -176,11 +177,15 @@ fn share(tokens: Tokens, percent: u64) -> Tokens {
     Tokens(tokens.0 * percent / 100)
 }
 
-/// The oldest position that may be part of a tail once large texts are shortened. No further back where
-/// a summary leaves more: what is cut out has to be told, and with everything cut there is none to tell
-/// it.
-fn tail_reach(draft: &Draft<'_>, target: Tokens, tokens_max: Tokens) -> usize {
-    let mut room = share(target, 100 - SUMMARY_PERCENT);
+/// What the texts of a tail are shortened to fit. No more where a summary may leave more: what is cut out
+/// has to be told, and with everything cut there is none to tell it. A summary that is written has told it.
+fn tail_room(draft: &Draft<'_>, target: Tokens) -> Tokens {
+    let left = draft.summaries_written().map(|written| target.saturating_sub(written));
+    left.unwrap_or_default().max(share(target, 100 - SUMMARY_PERCENT))
+}
+
+/// The oldest position that may be part of a tail once large texts are shortened.
+fn tail_reach(draft: &Draft<'_>, mut room: Tokens, tokens_max: Tokens) -> usize {
     for (position, _) in draft.live_rev() {
         let tokens = draft.tokens_at(position).min(tokens_max);
         if tokens > room {

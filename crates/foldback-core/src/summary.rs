@@ -20,7 +20,7 @@ use crate::sequence::Entry;
 use crate::tokens::ITEM_OVERHEAD_TOKENS;
 use crate::view::{Fate, View};
 use crate::written::{DIGEST, FLOOR, short_header};
-pub use crate::written::{ModelSummary, SummaryForm, WrittenSummary};
+pub use crate::written::{ModelSummary, SummaryForm, WrittenSummary, without_closing};
 
 /// No summary is asked to be smaller: this much holds a handle and a count.
 pub const SUMMARY_TOKENS_MIN: u64 = 40;

@@ -12,6 +12,7 @@ mod folding;
 mod guard;
 mod judge;
 mod retry;
+mod staying;
 #[cfg(test)]
 mod tests;
 
@@ -19,6 +20,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use foldback_core::compaction::MODEL_SUMMARY_TOKENS;
 use foldback_core::{CompactionReason, FoldRequest, Item, Metadata, Plan, SessionId, Tokens, TurnId, Usage};
 use futures_util::future::join_all;
 use serde_json::Value;
@@ -54,6 +56,9 @@ pub struct SummaryLimits {
     pub candidates: usize,
     /// How many calls run at the same time.
     pub parallel_max: usize,
+    /// What a summary is planned to cost at most where the strategy sets no size. What it leaves is for
+    /// items that stay as they were.
+    pub tokens_max: Tokens,
 }
 
 impl Default for SummaryLimits {
@@ -66,6 +71,7 @@ impl Default for SummaryLimits {
             backoff_max: Duration::from_secs(20),
             candidates: 1,
             parallel_max: 4,
+            tokens_max: MODEL_SUMMARY_TOKENS,
         }
     }
 }

@@ -102,7 +102,8 @@ async fn run(
 ) -> Result<Asked, CompactionError> {
     context.go_on()?;
     let is_asking = is_asking(&strategy, context);
-    let execution = Execution { now, ..request.execution(strategy) };
+    let summaries_max = is_asking.then_some(context.limits.tokens_max);
+    let execution = Execution { now, summaries_max, ..request.execution(strategy) };
     let begun = off_task(recorded(request), move || Begun::new(extent.begin(execution)?, is_asking)).await?;
     let (outcome, filled) = match begun {
         Begun::Over(outcome) => (*outcome, Filled::default()),
@@ -124,8 +125,11 @@ pub(crate) async fn run_on_task(
     context: &CompactionContext,
 ) -> Result<CompactionResult, CompactionError> {
     context.go_on()?;
-    let execution = Execution { now: Some(context.clock.now()), ..request.execution(strategy) };
-    let (outcome, filled) = match Begun::new(Extent::Step.begin(execution)?, is_asking(strategy, context))? {
+    let is_asking = is_asking(strategy, context);
+    let summaries_max = is_asking.then_some(context.limits.tokens_max);
+    let now = Some(context.clock.now());
+    let execution = Execution { now, summaries_max, ..request.execution(strategy) };
+    let (outcome, filled) = match Begun::new(Extent::Step.begin(execution)?, is_asking)? {
         Begun::Over(outcome) => (*outcome, Filled::default()),
         Begun::Asking(compaction) => {
             let filled = ask(&compaction, request, context).await?;

@@ -12,6 +12,7 @@ use crate::reading::text_of;
 use crate::secrets::redact;
 use crate::sequence::Entry;
 use crate::view::covers;
+use crate::written::closing;
 
 impl<'p> FoldRequest<'p> {
     /// The items that stay visible beside the summary, in order and as the model will see them.
@@ -56,11 +57,11 @@ impl<'p> FoldRequest<'p> {
         let said = newest.item().parts.iter().map(text_of).find(|text| !text.trim().is_empty())?;
         let said = redact(&said);
         let said = one_line(said.trim().lines().next()?);
-        let told = match messages.len() {
-            1 => format!("The user's message “{said}” behind this summary is not new"),
-            count => format!("The user's {count} messages up to “{said}” behind this summary are not new"),
+        let messages = match messages.len() {
+            1 => format!("message “{said}” behind this summary is not new"),
+            count => format!("{count} messages up to “{said}” behind this summary are not new"),
         };
-        Some(format!("[{told}: the last {later} items that it tells of came after it.]"))
+        Some(closing(&messages, later))
     }
 
     /// The entries of the view that the whole plan leaves visible.

@@ -1,7 +1,7 @@
-//! What must stand in a summary: the user's rules and the files that were changed, as far as nothing
-//! that stays visible tells them.
+//! What must stand in a summary: the user's rules, the files that were changed, and the newest failure that
+//! nothing has solved, as far as nothing that stays visible tells them.
 
-use foldback_core::ledger::{Detail, Operation};
+use foldback_core::ledger::{Detail, ErrorState, Operation};
 use foldback_core::{Fact, FactKind, ItemKind, Ledger, Meter, Text, Tokens};
 
 /// Shares of a summary that rules and files may take.
@@ -10,6 +10,12 @@ const FILES_FRACTION: f64 = 0.15;
 
 /// Rules and files that are looked at, the newest first.
 const LOOKED_AT_MAX: usize = 500;
+
+/// How many items back a failure is still the newest.
+const FAILURE_ITEMS_MAX: usize = 100;
+
+/// A longer line of an error is not demanded word for word.
+const FAILURE_FRACTION: f64 = 0.1;
 
 /// What a line costs beside its words: its mark and its end.
 const LINE_TOKENS: u64 = 2;
@@ -21,6 +27,45 @@ pub(super) struct Demands {
     pub(super) rules: Vec<Text>,
     /// Files that were changed, in order of their last change.
     pub(super) files: Vec<ChangedFile>,
+    /// The newest failure that is still open.
+    pub(super) failure: Option<Failure>,
+}
+
+/// Something that went wrong and was not solved.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Failure {
+    /// The line that says what went wrong.
+    pub(super) error: Text,
+    /// The command that failed, where it was one.
+    pub(super) command: Option<Text>,
+}
+
+impl Failure {
+    /// The newest one in a ledger, unless it is long ago.
+    fn newest(ledger: &Ledger) -> Option<Self> {
+        let open = |fact: &Fact| match &fact.detail {
+            Detail::Error(ErrorState { raised_by, fixed_by: None, .. }) => {
+                Some((*raised_by, fact.text.clone()))
+            }
+            _ => None,
+        };
+        let (raised_by, error) =
+            ledger.of_kind(FactKind::Error).filter_map(open).max_by_key(|open| open.0)?;
+        let ran = |fact: &&Fact| match &fact.detail {
+            Detail::Command(history) => history.runs.iter().any(|run| run.item_index == raised_by),
+            _ => false,
+        };
+        let command = ledger.of_kind(FactKind::Command).find(ran).map(|fact| fact.text.clone());
+        (raised_by + FAILURE_ITEMS_MAX >= ledger.item_count()).then_some(Self { error, command })
+    }
+
+    /// In a line.
+    pub(super) fn line(&self) -> String {
+        match &self.command {
+            Some(command) => format!("`{command}` failed: {}", self.error),
+            None => self.error.to_string(),
+        }
+    }
 }
 
 /// A file that was changed.
@@ -46,17 +91,36 @@ impl Demands {
         Self {
             rules: within(rules, tokens_max.scaled_down(RULES_FRACTION), |rule| meter.text(rule)),
             files: within(files, tokens_max.scaled_down(FILES_FRACTION), |file| meter.text(&file.line)),
+            failure: Failure::newest(ledger).filter(|failure| {
+                let tokens = Tokens(meter.text(&failure.line()));
+                !is_visible(&failure.error) && tokens <= tokens_max.scaled_down(FAILURE_FRACTION)
+            }),
         }
+    }
+
+    /// The same without a failure that was solved in what stays visible.
+    pub(super) fn without_solved(mut self, later: &Ledger) -> Self {
+        let went_well = |failure: &Failure| {
+            let command = failure.command.as_ref()?;
+            match &later.get(FactKind::Command, command)?.detail {
+                Detail::Command(history) => history.runs.last().map(|run| !run.failed),
+                _ => None,
+            }
+        };
+        self.failure = self.failure.filter(|failure| went_well(failure) != Some(true));
+        self
     }
 
     /// How many there are.
     pub(super) fn count(&self) -> usize {
-        self.rules.len() + self.files.len()
+        self.rules.len() + self.files.len() + usize::from(self.failure.is_some())
     }
 
     /// Word for word, as a backend is given them.
     pub(super) fn texts(&self) -> Vec<Text> {
-        self.rules.iter().cloned().chain(self.files.iter().map(|file| file.path.clone())).collect()
+        let files = self.files.iter().map(|file| file.path.clone());
+        let failure = self.failure.iter().map(|failure| failure.error.clone());
+        self.rules.iter().cloned().chain(files).chain(failure).collect()
     }
 
     /// Those that a text does not have.
@@ -65,6 +129,7 @@ impl Demands {
         Self {
             rules: self.rules.iter().filter(|rule| !says(&text, rule)).cloned().collect(),
             files: self.files.iter().filter(|file| !names(&text, &file.path)).cloned().collect(),
+            failure: self.failure.clone().filter(|failure| !says(&text, &failure.error)),
         }
     }
 }
@@ -95,10 +160,12 @@ fn change(fact: &Fact) -> Option<(usize, ChangedFile)> {
     let Detail::Path(history) = &fact.detail else { return None };
     let (operation, item_index) = history.last_change?;
     let path = fact.text.clone();
-    let line = match operation {
-        Operation::Deleted => format!("{path} (deleted)").into(),
-        Operation::Read | Operation::Written | Operation::Edited | Operation::Searched => path.clone(),
+    let line = match (operation, history.written_count + history.edited_count) {
+        (Operation::Deleted, _) => format!("{path} (deleted)"),
+        (_, 1) => format!("{path} (changed once)"),
+        (_, count) => format!("{path} (changed ×{count})"),
     };
+    let line = line.into();
     Some((item_index, ChangedFile { path, line }))
 }
 

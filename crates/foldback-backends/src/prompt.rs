@@ -115,7 +115,7 @@ pub(crate) fn behind_conversation(request: &SummaryRequest) -> Arc<Item> {
 /// What a good summary is.
 fn rules_of(request: &SummaryRequest) -> String {
     let mut rules = format!(
-        "Write the summary under these headings, in this order, without those that nothing is to be said under:\n\
+        "Write the summary under these headings, in this order; leave out those with nothing to say:\n\
          {SECTIONS}\n\
          \n\
          Write short lines. Copy paths, commands, numbers, identifiers and error messages exactly. \
@@ -158,7 +158,10 @@ fn task_of(request: &SummaryRequest) -> String {
             .to_owned(),
     };
     if !request.demands.is_empty() {
-        task.push_str(" Each entry of the `required` list must stand in it word for word.");
+        task.push_str(
+            " Each entry of the `required` list must stand in it word for word; \
+             of paths the folder that you have said once may go.",
+        );
     }
     if let Some(focus) = request.focus.as_deref().map(str::trim).filter(|focus| !focus.is_empty()) {
         let _ = write!(task, " Attend most of all to this, which the user asked for: {focus}");

@@ -167,7 +167,7 @@ impl<'p> FoldRequest<'p> {
         if items.iter().any(is_ours) {
             return Ok(vec![self.digest()]);
         }
-        let (id, closings) = (wider.item_id(), (wider.closing(), self.closing()));
+        let (id, closings) = (wider.item_id(), (wider.closing(), self.older_behind()));
         let renamed = |text: &Text| -> Text {
             let Some(written) = WrittenSummary::parse(text).filter(|it| it.handle == wider.fold.handle)
             else {

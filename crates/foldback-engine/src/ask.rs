@@ -20,8 +20,10 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use foldback_core::compaction::MODEL_SUMMARY_TOKENS;
-use foldback_core::{CompactionReason, FoldRequest, Item, Metadata, Plan, SessionId, Tokens, TurnId, Usage};
+use foldback_core::compaction::{MODEL_SUMMARY_TOKENS, Outcome};
+use foldback_core::{
+    CompactionReason, Edit, Fold, FoldRequest, Item, Metadata, Plan, SessionId, Tokens, TurnId, Usage,
+};
 use futures_util::future::join_all;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
@@ -35,6 +37,9 @@ pub use digest_backend::DigestBackend;
 use folding::Folding;
 pub use guard::{BackendGuard, GuardLimits, Spend};
 use retry::Calls;
+
+/// Under which key a report says which fold it is about.
+const HANDLE_KEY: &str = "handle";
 
 /// Under which key the metadata say how each summary that a backend wrote came about.
 const REPORTS_KEY: &str = "summaries";
@@ -127,6 +132,23 @@ impl Filled {
         match self.taken_count {
             0 => Vec::new(),
             _ => self.summaries.iter().cloned().map(Some).collect(),
+        }
+    }
+
+    /// Gives the reports the handles of the folds that were made in place of those that were asked for.
+    pub(crate) fn name<'f>(&mut self, asked: impl Iterator<Item = &'f Fold>, outcome: &Outcome) {
+        let edits = outcome.compactions().flat_map(|block| &block.edits);
+        let made = edits.filter_map(|edit| match edit {
+            Edit::Fold(fold) => Some(fold.handle.as_str()),
+            Edit::Drop(_) | Edit::Rewrite(_) => None,
+        });
+        let reports = self.metadata.get_mut(REPORTS_KEY).and_then(Value::as_array_mut);
+        let mut reports =
+            reports.into_iter().flatten().filter_map(|report| report.get_mut(HANDLE_KEY)).peekable();
+        for (asked, made) in asked.zip(made) {
+            if let Some(handle) = reports.next_if(|handle| **handle == *asked.handle.as_str()) {
+                *handle = made.into();
+            }
         }
     }
 }

@@ -108,9 +108,11 @@ async fn run(
     let (outcome, filled) = match begun {
         Begun::Over(outcome) => (*outcome, Filled::default()),
         Begun::Asking(compaction) => {
-            let filled = ask(&compaction, request, context).await?;
-            let answers = filled.answers();
-            (off_task(recorded(request), move || compaction.answer(answers)).await?, filled)
+            let mut filled = ask(&compaction, request, context).await?;
+            let (answers, plan) = (filled.answers(), Arc::clone(compaction.plan()));
+            let outcome = off_task(recorded(request), move || compaction.answer(answers)).await?;
+            filled.name(plan.folds(), &outcome);
+            (outcome, filled)
         }
     };
     context.go_on()?;
@@ -132,8 +134,11 @@ pub(crate) async fn run_on_task(
     let (outcome, filled) = match Begun::new(Extent::Step.begin(execution)?, is_asking)? {
         Begun::Over(outcome) => (*outcome, Filled::default()),
         Begun::Asking(compaction) => {
-            let filled = ask(&compaction, request, context).await?;
-            (compaction.answer(filled.answers())?, filled)
+            let mut filled = ask(&compaction, request, context).await?;
+            let plan = Arc::clone(compaction.plan());
+            let outcome = compaction.answer(filled.answers())?;
+            filled.name(plan.folds(), &outcome);
+            (outcome, filled)
         }
     };
     context.go_on()?;

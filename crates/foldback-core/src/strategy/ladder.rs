@@ -62,6 +62,7 @@ const GENTLE_PERCENT_MIN: u64 = 35;
 /// share of such a target, so that something is remembered beside them: the digest quotes from what
 /// is cut out.
 const IN_FLIGHT_PERCENT_MAX: u64 = 5;
+const IN_FLIGHT_OF_TAIL_PERCENT_MAX: u64 = 25;
 const TASK_PERCENT_MAX: u64 = 6;
 const SCENE_PERCENT_MAX: u64 = 4;
 
@@ -426,7 +427,10 @@ fn leave_room(draft: &mut Draft<'_>, target: Tokens) {
 
 /// Shortens what is in flight to its share of the target.
 fn shorten_all_in_flight(draft: &mut Draft<'_>, target: Tokens, floors: &Floors) {
-    let room = share(target, IN_FLIGHT_PERCENT_MAX);
+    // Beside a summary that is written, what is newest has a share of what is left.
+    let written =
+        draft.summaries_written().map(|_| share(tail_room(draft, target), IN_FLIGHT_OF_TAIL_PERCENT_MAX));
+    let room = share(target, IN_FLIGHT_PERCENT_MAX).max(written.unwrap_or_default());
     let parts = parts_in_flight(draft);
     let tokens_of = |draft: &Draft<'_>, (position, part_index): (usize, usize)| {
         Tokens(u64::from(draft.part_tokens(position, part_index)))

@@ -14,6 +14,9 @@ use crate::sequence::Entry;
 use crate::view::covers;
 use crate::written::closing;
 
+/// The share of a summary that its last line may take.
+const CLOSING_DIVISOR: u64 = 8;
+
 impl<'p> FoldRequest<'p> {
     /// The items that stay visible beside the summary, in order and as the model will see them.
     pub fn staying(&self) -> Vec<Arc<Item>> {
@@ -40,8 +43,15 @@ impl<'p> FoldRequest<'p> {
     }
 
     /// What a summary must say of the user's messages behind it: they look newer than it, and what it tells
-    /// last came after them. A line of its own, for its end. Nothing where none stands there.
+    /// last came after them. A line of its own, for its end. Nothing where none stands there, or where there
+    /// is no room for more than a few lines.
     pub fn closing(&self) -> Option<String> {
+        let tokens_max = self.fold.spec.tokens_max.0 / CLOSING_DIVISOR;
+        self.older_behind().filter(|line| self.view.transcript().meter().text(line) <= tokens_max)
+    }
+
+    /// The same, however little room there is.
+    pub(super) fn older_behind(&self) -> Option<String> {
         let Fold { range, anchor, .. } = self.fold;
         let is_behind = |entry: &&Entry| {
             let index = entry.anchor();

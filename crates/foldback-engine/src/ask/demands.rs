@@ -17,6 +17,9 @@ const FAILURE_ITEMS_MAX: usize = 100;
 /// A longer line of an error is not demanded word for word.
 const FAILURE_FRACTION: f64 = 0.1;
 
+/// A shorter folder is said with every file.
+const FOLDER_BYTES_MIN: usize = 8;
+
 /// What a line costs beside its words: its mark and its end.
 const LINE_TOKENS: u64 = 2;
 
@@ -116,11 +119,25 @@ impl Demands {
         self.rules.len() + self.files.len() + usize::from(self.failure.is_some())
     }
 
-    /// Word for word, as a backend is given them.
+    /// As a backend is given them: rules and the error word for word, files with what was done to them.
     pub(super) fn texts(&self) -> Vec<Text> {
-        let files = self.files.iter().map(|file| file.path.clone());
+        let files = self.files.iter().map(|file| file.line.clone());
         let failure = self.failure.iter().map(|failure| failure.error.clone());
         self.rules.iter().cloned().chain(files).chain(failure).collect()
+    }
+
+    /// The changed files, each in a line; a folder that all of them are in is said once.
+    pub(super) fn file_lines(&self) -> Vec<Text> {
+        let folder_of = |path: &str| path.rfind('/').map_or(0, |end| end + 1);
+        let mut folder = self.files.first().map_or("", |file| &file.path[..folder_of(&file.path)]);
+        while !self.files.iter().all(|file| file.path.starts_with(folder)) {
+            folder = &folder[..folder_of(folder.trim_end_matches('/'))];
+        }
+        if self.files.len() < 2 || folder.len() < FOLDER_BYTES_MIN {
+            return self.files.iter().map(|file| file.line.clone()).collect();
+        }
+        let within = self.files.iter().map(|file| Text::from(&file.line[folder.len()..]));
+        std::iter::once(Text::from(format!("in {folder}:"))).chain(within).collect()
     }
 
     /// Those that a text does not have.
@@ -128,7 +145,7 @@ impl Demands {
         let text = one_spaced(text);
         Self {
             rules: self.rules.iter().filter(|rule| !says(&text, rule)).cloned().collect(),
-            files: self.files.iter().filter(|file| !names(&text, &file.path)).cloned().collect(),
+            files: self.files.iter().filter(|file| !names_file(&text, &file.path)).cloned().collect(),
             failure: self.failure.clone().filter(|failure| !says(&text, &failure.error)),
         }
     }
@@ -179,6 +196,12 @@ fn says(text: &str, sentence: &str) -> bool {
     text.contains(sentence.trim_end_matches(['.', '!', ';']))
 }
 
+/// Whether a text names a file: by its path, or by the rest of it where the folder is said as well.
+fn names_file(text: &str, path: &str) -> bool {
+    let below = |(at, _)| text.contains(&path[..at]) && names(text, &path[at + 1..]);
+    names(text, path) || path.match_indices('/').filter(|(at, _)| *at > 0).any(below)
+}
+
 /// Whether a text names a path as a whole, not as the beginning or the end of another.
 fn names(text: &str, path: &str) -> bool {
     let is_inside = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-' | '/');
@@ -219,11 +242,16 @@ mod tests {
         let all: Vec<String> = demands(&[], 1_000).texts().iter().map(ToString::to_string).collect();
         assert_eq!(
             all,
-            ["Never touch src/lexer.rs.", "Use tabs, not spaces.", "src/parser.rs", "src/old.rs"]
+            [
+                "Never touch src/lexer.rs.",
+                "Use tabs, not spaces.",
+                "src/parser.rs (changed once)",
+                "src/old.rs (changed once)"
+            ]
         );
         let kept = ["Use tabs, not spaces. And src/old.rs is gone."];
         let rest: Vec<String> = demands(&kept, 1_000).texts().iter().map(ToString::to_string).collect();
-        assert_eq!(rest, ["Never touch src/lexer.rs.", "src/parser.rs"]);
+        assert_eq!(rest, ["Never touch src/lexer.rs.", "src/parser.rs (changed once)"]);
     }
 
     #[test]
@@ -234,6 +262,33 @@ mod tests {
             let tokens: u64 = texts.iter().map(|text| transcript.meter().text(text)).sum();
             assert!(tokens * 2 <= tokens_max, "{texts:?}");
         }
+    }
+
+    #[test]
+    fn changed_files_are_listed_under_the_folder_that_all_of_them_are_in() {
+        let listed = |paths: &[&str]| {
+            let file = |&path: &&str| ChangedFile {
+                path: path.into(),
+                line: format!("{path} (changed once)").into(),
+            };
+            let files = paths.iter().map(file).collect();
+            Demands { files, ..Demands::default() }.file_lines().join("\n")
+        };
+        let both = listed(&["/home/me/parser/src/a.rs", "/home/me/parser/docs/b.md"]);
+        assert_eq!(both, "in /home/me/parser/:\nsrc/a.rs (changed once)\ndocs/b.md (changed once)");
+        assert!(names_file(&both, "/home/me/parser/docs/b.md"), "and are found there");
+        assert_eq!(listed(&["/home/me/parser/src/a.rs"]), "/home/me/parser/src/a.rs (changed once)");
+        assert_eq!(listed(&["/etc/a", "src/b"]), "/etc/a (changed once)\nsrc/b (changed once)");
+        assert_eq!(listed(&[]), "");
+    }
+
+    #[test]
+    fn a_file_is_named_where_its_folder_is_said_once() {
+        let path = "/home/me/parser/src/rules.rs";
+        assert!(names_file("In /home/me/parser: src/rules.rs (changed ×3)", path));
+        assert!(!names_file("In /home/me/lexer: src/rules.rs (changed ×3)", path));
+        assert!(!names_file("In /home/me/parser: docs/src/rules.rs, and mod_rules.rs", path));
+        assert!(!names_file("/home/me/parser/src", path));
     }
 
     #[test]

@@ -9,7 +9,6 @@ use foldback_core::{FoldRequest, Item, ItemKind, Ledger, Meter, Part, Tokens, di
 use futures_util::future::join_all;
 use serde_json::{Value, json};
 
-use super::PlannedFold;
 use super::candidates::{CANDIDATES_MAX, Candidate, Scale, best_first};
 use super::chunk::{all_calls, chunks};
 use super::demands::Demands;
@@ -17,6 +16,7 @@ use super::fit::{Room, fit};
 use super::judge::{Measure, cut, is_refusal, judge, repaired, text_of};
 use super::retry::{Answered, Calls};
 use super::staying::{STAYING_TOKENS_MAX, newest, shown};
+use super::{HANDLE_KEY, PlannedFold};
 use crate::backend::{BackendError, SummaryRequest, SummaryStage};
 use crate::event::SummaryFault;
 use crate::off_task::Large;
@@ -332,7 +332,7 @@ impl<'f> Folding<'f> {
                     }
                 };
             let report = json!({
-                "handle": self.request.fold().handle,
+                HANDLE_KEY: self.request.fold().handle,
                 "written_by": written_by,
                 "chunks": chunk_count,
                 "candidates": candidates.iter().map(Candidate::report).collect::<Vec<Value>>(),

@@ -164,7 +164,7 @@ pub(super) fn repaired(
     let mut tokens = Tokens::ZERO;
     for _ in 0..CUTS_MAX {
         let missing = demands.missing_in(answer);
-        let changed: Vec<Text> = missing.files.iter().map(|file| file.line.clone()).collect();
+        let changed = missing.file_lines();
         let mut text = ModelSummary { said: &missing.rules, changed: &changed, answer }.text(header);
         if let Some(failure) = &missing.failure {
             text = format!("{text}\n{FAILURE_HEADING}\n{}", failure.line());

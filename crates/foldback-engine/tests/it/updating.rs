@@ -175,6 +175,7 @@ async fn what_a_short_answer_leaves_is_the_tails_however_it_was_asked_for() {
         assert!(short.tokens() <= TARGET && short.tokens().0 * 10 > TARGET.0 * 9, "{}", short.tokens());
         let written = WrittenSummary::parse(summary(&short)).unwrap();
         assert!(short.recall(&written.handle).is_some(), "{written:?}");
+        assert_eq!(asked.metadata["summaries"][0]["handle"], written.handle.as_str());
     }
 }
 

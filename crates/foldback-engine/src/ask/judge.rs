@@ -1,7 +1,7 @@
 //! Whether an answer can be taken for a summary, and what must be added to it.
 
 use foldback_core::summary::ModelSummary;
-use foldback_core::{FinishReason, FoldRequest, Item, ItemKind, Meter, Part, Text, Tokens, redact};
+use foldback_core::{FinishReason, FoldRequest, Item, ItemKind, Meter, Part, Tokens, redact};
 
 use super::demands::Demands;
 use crate::backend::SummaryResult;

@@ -23,6 +23,7 @@ use crate::block::{BlockKind, CompactionBlock};
 use crate::budget::Budget;
 use crate::change::Change;
 use crate::dialect::{Dialect, Repair, Violation, check};
+use crate::draft::SummarySize;
 use crate::ids::{Text, Timestamp, Tokens};
 use crate::item::Item;
 use crate::mend::{Mended, mend};
@@ -32,8 +33,15 @@ use crate::summary::FoldRequest;
 use crate::trigger::CompactionReason;
 use crate::view::View;
 
-/// Where digests leave more than this share of the target unused, it is planned once more.
+/// Where summaries leave more than this share of the target unused, it is planned once more.
 const UNUSED_PERCENT_MAX: u64 = 5;
+
+/// What a summary of a model is planned to cost where nobody says otherwise: models tell what matters of a
+/// long session in so much, and what they leave is worth more as items that stay as they were.
+pub const MODEL_SUMMARY_TOKENS: Tokens = Tokens(4_000);
+
+/// What the header of a summary may cost more with another handle in it.
+const HEADER_TOKENS_SLACK: Tokens = Tokens(16);
 
 /// What to compact, how, and for whom.
 #[derive(Clone, Debug)]
@@ -52,12 +60,24 @@ pub struct Execution<S> {
     pub now: Option<Timestamp>,
     /// What every summary should attend to, whatever the strategy asked for.
     pub focus: Option<Text>,
+    /// What summaries are planned to cost together at most where a model writes them and the strategy sets
+    /// no size; a digest takes all the room that there is for one.
+    pub summaries_max: Option<Tokens>,
 }
 
 impl<S: Strategy> Execution<S> {
     /// Compacts a view, with no budget and no dialect, for no reason that is recorded.
     pub fn new(view: View, strategy: S) -> Self {
-        Self { view, strategy, budget: None, dialect: None, cause: None, now: None, focus: None }
+        Self {
+            view,
+            strategy,
+            budget: None,
+            dialect: None,
+            cause: None,
+            now: None,
+            focus: None,
+            summaries_max: None,
+        }
     }
 
     /// The same, towards a budget.
@@ -162,7 +182,8 @@ impl<S: Strategy> Compaction<S> {
 
     fn within(execution: Execution<S>, room: Option<Tokens>) -> Result<Self, Refusal> {
         let mended = mend(&execution.view, execution.dialect);
-        let (plan, target) = planned(&execution, &mended, room, None)?;
+        let size = execution.summaries_max.map(SummarySize::AtMost);
+        let (plan, target) = planned(&execution, &mended, room, size)?;
         Ok(Self { execution, mended, room: room.or(target), target, plan: Arc::new(plan) })
     }
 
@@ -183,31 +204,61 @@ impl<S: Strategy> Compaction<S> {
 
     /// Ends it with these summaries, one list of items for each fold in order. The digest stands where
     /// there is none, or one that cannot be taken. Without any, the outcome is that of
-    /// [`Compaction::digest`].
+    /// [`Compaction::digest`]. What they leave of the target goes to the newest items of what was folded:
+    /// those stay after all.
     pub fn answer(self, mut summaries: Vec<Option<Vec<Item>>>) -> Result<Outcome, Refusal> {
         summaries.resize(self.plan.folds().count(), None);
         let is_answered = summaries.iter().any(Option::is_some);
-        let compacted = if is_answered { self.plan.apply_or_digest(summaries) } else { self.digested() };
+        let compacted = if is_answered { self.answered(summaries) } else { self.digested() };
         judge(&compacted.view, &compacted.block.strategy, self.execution.dialect, self.room)?;
         Ok(Outcome::new(self.execution.view, self.mended, compacted))
+    }
+
+    /// Applies the plan with what was written. Where that is shorter than it left room for, items that it
+    /// folded stay after all: as many as the summaries leave room for, and none that was visible goes.
+    fn answered(&self, summaries: Vec<Option<Vec<Item>>>) -> Compacted {
+        let first = self.plan.apply_or_digest(summaries);
+        let after = first.view.tokens();
+        if !self.leaves_much(after) {
+            return first;
+        }
+        let meter = first.view.transcript().meter();
+        let written: Tokens = first.block.summaries.iter().flatten().map(|item| meter.item(item).total).sum();
+        let written = written + HEADER_TOKENS_SLACK;
+        let narrower = |size: SummarySize| {
+            let (plan, _) = planned(&self.execution, &self.mended, self.room, Some(size)).ok()?;
+            let second = plan.apply_narrowed(&self.plan, &first.block.summaries)?;
+            judge(&second.view, &second.block.strategy, self.execution.dialect, self.room).ok()?;
+            (second.view.tokens() > after).then_some(second)
+        };
+        let second =
+            [SummarySize::Written(written), SummarySize::AtMost(written)].into_iter().find_map(narrower);
+        second.unwrap_or(first)
     }
 
     /// Applies the plan with digests. Where they have much less to tell than it left room for, items that
     /// it folded stay after all.
     fn digested(&self) -> Compacted {
-        let first = self.plan.apply_digest();
-        let after = first.view.tokens();
-        let unused = self.target.unwrap_or_default().saturating_sub(after);
-        let reserved = self.plan.summaries_max();
-        if unused.0 * 100 <= (after + unused).0 * UNUSED_PERCENT_MAX || reserved == Tokens::ZERO {
+        let plan_again = |size: Option<SummarySize>| {
+            planned(&self.execution, &self.mended, self.room, size).ok().map(|(plan, _)| Arc::new(plan))
+        };
+        // The room that was left for a model is not a digest's: it tells more in more of it.
+        let for_digest = self.execution.summaries_max.and_then(|_| plan_again(None));
+        let plan = for_digest.as_ref().unwrap_or(&self.plan);
+        let first = plan.apply_digest();
+        let (after, reserved) = (first.view.tokens(), plan.summaries_max());
+        if !self.leaves_much(after) || reserved == Tokens::ZERO {
             return first;
         }
-        let written = reserved.saturating_sub(self.plan.tokens_after().saturating_sub(after));
-        match planned(&self.execution, &self.mended, self.room, Some(written)) {
-            Ok((plan, _)) => Some(plan.apply_digest()).filter(|second| second.view.tokens() > after),
-            Err(_) => None,
-        }
-        .unwrap_or(first)
+        let written = reserved.saturating_sub(plan.tokens_after().saturating_sub(after));
+        let second = plan_again(Some(SummarySize::AtMost(written))).map(|plan| plan.apply_digest());
+        second.filter(|second| second.view.tokens() > after).unwrap_or(first)
+    }
+
+    /// Whether a view of this size leaves so much of the target that it is planned once more.
+    fn leaves_much(&self, after: Tokens) -> bool {
+        let unused = self.target.unwrap_or_default().saturating_sub(after);
+        unused.0 * 100 > (after + unused).0 * UNUSED_PERCENT_MAX
     }
 }
 
@@ -216,10 +267,10 @@ fn planned<S: Strategy>(
     execution: &Execution<S>,
     mended: &Mended,
     room: Option<Tokens>,
-    written: Option<Tokens>,
+    summary_size: Option<SummarySize>,
 ) -> Result<(Plan, Option<Tokens>), PlanError> {
     let Execution { strategy, budget, .. } = execution;
-    let fitting = Fitting { strategy, budget: budget.as_ref(), room, written };
+    let fitting = Fitting { strategy, budget: budget.as_ref(), room, summary_size };
     let (mut plan, target) = fitting.plan(&mended.view)?;
     if let Some(cause) = &execution.cause {
         plan = plan.caused_by(cause.clone());

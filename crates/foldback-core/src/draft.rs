@@ -44,7 +44,16 @@ pub struct Draft<'v> {
     is_loosened: Vec<bool>,
     change_count: u64,
     infeasible: Option<BudgetInfeasible>,
-    summaries_max: Option<Tokens>,
+    summary_size: Option<SummarySize>,
+}
+
+/// What is known of the size of summaries before anybody writes them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum SummarySize {
+    /// They need no more than this together.
+    AtMost(Tokens),
+    /// They are written, and need this together: all the rest is for items.
+    Written(Tokens),
 }
 
 /// What has become of a position; numbers index into the draft's lists.
@@ -115,19 +124,28 @@ impl<'v> Draft<'v> {
             is_loosened: vec![false; view.len()],
             change_count: 0,
             infeasible: None,
-            summaries_max: None,
+            summary_size: None,
         }
     }
 
-    /// The same, for summaries that need no more than this together; a digest has room in any case.
-    pub(crate) fn with_summaries_max(mut self, tokens: Tokens) -> Self {
-        self.summaries_max = Some(tokens.max(Tokens(2 * DIGEST_TOKENS_MIN)));
+    /// The same, for summaries of this size; a digest has room in any case.
+    pub(crate) fn with_summary_size(mut self, size: Option<SummarySize>) -> Self {
+        self.summary_size = size;
         self
     }
 
-    /// What summaries need at most, where they were written before.
+    /// What summaries need at most, where that is known.
     pub(crate) fn summaries_max(&self) -> Option<Tokens> {
-        self.summaries_max
+        let (SummarySize::AtMost(tokens) | SummarySize::Written(tokens)) = self.summary_size?;
+        Some(tokens.max(Tokens(2 * DIGEST_TOKENS_MIN)))
+    }
+
+    /// What summaries need that are written.
+    pub(crate) fn summaries_written(&self) -> Option<Tokens> {
+        match self.summary_size? {
+            SummarySize::Written(_) => self.summaries_max(),
+            SummarySize::AtMost(_) => None,
+        }
     }
 
     /// The view being edited, as it was.

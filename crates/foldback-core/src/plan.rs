@@ -1,5 +1,6 @@
 //! A plan: the edits of one compaction, to be inspected, applied or thrown away.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use crate::block::{BlockKind, CompactionBlock};
@@ -8,7 +9,7 @@ use crate::ids::{ItemId, Text, Timestamp, Tokens};
 use crate::item::{Item, ItemKind};
 use crate::summary::{FoldRequest, SummaryError};
 use crate::trigger::CompactionReason;
-use crate::view::View;
+use crate::view::{View, covers};
 
 /// What must stay is larger than the target.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -198,6 +199,36 @@ impl Plan {
             accepted.unwrap_or_else(|| vec![request.digest()])
         });
         self.commit(taken.collect())
+    }
+
+    /// Applies it with summaries that were taken for the folds of a plan that hides more: each is named for
+    /// what it stands for now. `None` where this plan hides anything else, or one does not fit it.
+    pub(crate) fn apply_narrowed(&self, wider: &Self, summaries: &[Vec<Item>]) -> Option<Compacted> {
+        if self.folds().count() != summaries.len() || !self.is_within(wider) {
+            return None;
+        }
+        let requests = self.requests().zip(wider.requests()).zip(summaries);
+        let narrowed = requests.map(|((request, wider), items)| request.take_over(&wider, items));
+        Some(self.commit(narrowed.collect::<Result<_, _>>().ok()?))
+    }
+
+    /// Whether all that it hides is hidden by another plan as well, in the same fold where it is folded.
+    fn is_within(&self, wider: &Self) -> bool {
+        let mut hidden: Vec<Range<usize>> =
+            wider.folds().flat_map(Fold::folded).chain(wider.drops()).collect();
+        hidden.sort_by_key(|range| range.start);
+        let is_hidden = |mut range: Range<usize>| range.all(|index| covers(&hidden, index));
+        let is_told = |(fold, wider): (&Fold, &Fold)| fold.folded().flatten().all(|index| wider.hides(index));
+        self.folds().count() == wider.folds().count()
+            && self.folds().zip(wider.folds()).all(is_told)
+            && self.drops().all(is_hidden)
+    }
+
+    fn drops(&self) -> impl Iterator<Item = Range<usize>> {
+        self.edits.iter().filter_map(|edit| match edit {
+            Edit::Drop(drop) => Some(drop.range.clone()),
+            Edit::Rewrite(_) | Edit::Fold(_) => None,
+        })
     }
 
     /// Applies it with floor summaries, which say least and cost least to write.

@@ -1,6 +1,7 @@
 //! Summaries of folds: what is asked for, how an answer is judged, and the floor summary that
 //! answers whenever nothing better does.
 
+mod beside;
 mod material;
 
 use std::fmt::Write;
@@ -19,7 +20,7 @@ use crate::sequence::Entry;
 use crate::tokens::ITEM_OVERHEAD_TOKENS;
 use crate::view::{Fate, View};
 use crate::written::{DIGEST, FLOOR, short_header};
-pub use crate::written::{ModelSummary, SummaryForm, WrittenSummary};
+pub use crate::written::{ModelSummary, SummaryForm, WrittenSummary, without_closing};
 
 /// No summary is asked to be smaller: this much holds a handle and a count.
 pub const SUMMARY_TOKENS_MIN: u64 = 40;
@@ -72,10 +73,13 @@ impl<'p> FoldRequest<'p> {
     /// Makes text into the summary item of this fold. It is context, never a user message in
     /// disguise, and says what it stands for.
     pub fn item(&self, text: impl Into<Text>, written_by: impl Into<Text>) -> Item {
-        let id = format!("summary-{}", self.fold.handle.as_str().trim_start_matches('@'));
-        let mut item = Item::text(id, ItemKind::Context, text);
+        let mut item = Item::text(self.item_id(), ItemKind::Context, text);
         item.summary = Some(self.origin(written_by.into()));
         item
+    }
+
+    fn item_id(&self) -> String {
+        format!("summary-{}", self.fold.handle.as_str().trim_start_matches('@'))
     }
 
     fn origin(&self, written_by: Text) -> SummaryOrigin {
@@ -155,6 +159,40 @@ impl<'p> FoldRequest<'p> {
             return Err(SummaryError::Inflated { handle: handle(), tokens, tokens_max });
         }
         Ok(items)
+    }
+
+    /// Takes over the items that were taken for a fold that hides more, under the names of this one. A
+    /// digest is written anew.
+    pub(crate) fn take_over(&self, wider: &Self, items: &[Item]) -> Result<Vec<Item>, SummaryError> {
+        let is_ours = |item: &Item| {
+            item.summary.as_ref().is_some_and(|origin| [FLOOR, DIGEST].contains(&origin.written_by.as_str()))
+        };
+        if items.iter().any(is_ours) {
+            return Ok(vec![self.digest()]);
+        }
+        let (id, closings) = (wider.item_id(), (wider.closing(), self.older_behind()));
+        let renamed = |text: &Text| -> Text {
+            let Some(written) = WrittenSummary::parse(text).filter(|it| it.handle == wider.fold.handle)
+            else {
+                return text.clone();
+            };
+            let header = written.form.header(self.item_count(&self.covered()), &self.fold.handle);
+            let old = closings.0.as_deref().and_then(|closing| written.lines.strip_suffix(closing));
+            let new = old.and(closings.1.as_deref()).unwrap_or_default();
+            format!("{header}\n{}{new}", old.unwrap_or(written.lines)).trim_end().into()
+        };
+        let items = items.iter().cloned().map(|mut item| {
+            if *item.id == *id {
+                item.id = self.item_id().into();
+            }
+            for part in &mut item.parts {
+                if let Part::Text(text) = part {
+                    *text = renamed(text);
+                }
+            }
+            item
+        });
+        self.accept(items.collect())
     }
 
     /// The digest: what was said, done and named in the folded range, written without a model. Where

@@ -27,6 +27,23 @@ const MODEL_END: &str = ". Written by a model; the handle recalls what it stands
 /// Between count and handle where there was room for nothing else.
 const SHORT_MIDDLE: &str = " items folded: ";
 
+/// Around what a summary says at its end of messages behind it.
+const CLOSING_START: &str = "[The user's ";
+const CLOSING_END: &str = " that it tells of came after it.]";
+
+/// The line at the end of a summary about the messages behind it.
+pub(crate) fn closing(messages: &str, later: usize) -> String {
+    format!("{CLOSING_START}{messages}: the last {later} items{CLOSING_END}")
+}
+
+/// The text of a summary without that line, which is true only where it stands.
+pub fn without_closing(text: &str) -> &str {
+    match text.rsplit_once('\n') {
+        Some((rest, last)) if last.starts_with(CLOSING_START) && last.ends_with(CLOSING_END) => rest,
+        _ => text,
+    }
+}
+
 /// Who wrote a model's summary that came back from a file.
 const MODEL: &str = "model";
 

@@ -12,6 +12,7 @@ mod folding;
 mod guard;
 mod judge;
 mod retry;
+mod staying;
 #[cfg(test)]
 mod tests;
 
@@ -19,7 +20,10 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use foldback_core::{CompactionReason, FoldRequest, Item, Metadata, Plan, SessionId, Tokens, TurnId, Usage};
+use foldback_core::compaction::{MODEL_SUMMARY_TOKENS, Outcome};
+use foldback_core::{
+    CompactionReason, Edit, Fold, FoldRequest, Item, Metadata, Plan, SessionId, Tokens, TurnId, Usage,
+};
 use futures_util::future::join_all;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
@@ -32,6 +36,9 @@ pub use digest_backend::DigestBackend;
 use folding::Folding;
 pub use guard::{BackendGuard, GuardLimits, Spend};
 use retry::Calls;
+
+/// Under which key a report says which fold it is about.
+const HANDLE_KEY: &str = "handle";
 
 /// Under which key the metadata say how each summary that a backend wrote came about.
 const REPORTS_KEY: &str = "summaries";
@@ -53,6 +60,9 @@ pub struct SummaryLimits {
     pub candidates: usize,
     /// How many calls run at the same time.
     pub parallel_max: usize,
+    /// What a summary is planned to cost at most where the strategy sets no size. What it leaves is for
+    /// items that stay as they were.
+    pub tokens_max: Tokens,
 }
 
 impl Default for SummaryLimits {
@@ -65,6 +75,7 @@ impl Default for SummaryLimits {
             backoff_max: Duration::from_secs(20),
             candidates: 1,
             parallel_max: 4,
+            tokens_max: MODEL_SUMMARY_TOKENS,
         }
     }
 }
@@ -120,6 +131,23 @@ impl Filled {
         match self.taken_count {
             0 => Vec::new(),
             _ => self.summaries.iter().cloned().map(Some).collect(),
+        }
+    }
+
+    /// Gives the reports the handles of the folds that were made in place of those that were asked for.
+    pub(crate) fn name<'f>(&mut self, asked: impl Iterator<Item = &'f Fold>, outcome: &Outcome) {
+        let edits = outcome.compactions().flat_map(|block| &block.edits);
+        let made = edits.filter_map(|edit| match edit {
+            Edit::Fold(fold) => Some(fold.handle.as_str()),
+            Edit::Drop(_) | Edit::Rewrite(_) => None,
+        });
+        let reports = self.metadata.get_mut(REPORTS_KEY).and_then(Value::as_array_mut);
+        let mut reports =
+            reports.into_iter().flatten().filter_map(|report| report.get_mut(HANDLE_KEY)).peekable();
+        for (asked, made) in asked.zip(made) {
+            if let Some(handle) = reports.next_if(|handle| **handle == *asked.handle.as_str()) {
+                *handle = made.into();
+            }
         }
     }
 }

@@ -148,8 +148,11 @@ pub struct SummaryRequest {
     pub focus: Option<Text>,
     /// Earlier summaries, which this one brings up to date and replaces.
     pub previous: Vec<Arc<Item>>,
-    /// What must stand in the summary word for word: the user's rules and the files that were
-    /// changed. Found without a model.
+    /// What stays visible beside the summary: the first task and the newest items, long ones shortened. It
+    /// says what is wanted now and what is unfinished, and is not to be summarised.
+    pub staying: Vec<Arc<Item>>,
+    /// What must stand in the summary word for word: the user's rules, the files that were changed, and
+    /// the newest failure that is open. Found without a model.
     pub demands: Vec<Text>,
     /// What the digest says of the same items within the same size. A backend may use it or not; the
     /// executor falls back to it.
@@ -174,6 +177,7 @@ impl SummaryRequest {
             tokens_max: None,
             focus: None,
             previous: Vec::new(),
+            staying: Vec::new(),
             demands: Vec::new(),
             digest: None,
             prefix: None,

@@ -115,6 +115,7 @@ impl CompactionRequest {
             cause: Some(self.reason.clone()),
             now: None,
             focus: self.focus.clone(),
+            summaries_max: None,
         }
     }
 }

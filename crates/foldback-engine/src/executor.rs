@@ -106,7 +106,8 @@ pub(crate) async fn begin(
 ) -> Result<Begun<Arc<dyn Strategy>>, CompactionError> {
     context.go_on()?;
     let is_asking = is_asking(&strategy, context);
-    let execution = Execution { now, ..request.execution(strategy) };
+    let summaries_max = is_asking.then_some(context.limits.tokens_max);
+    let execution = Execution { now, summaries_max, ..request.execution(strategy) };
     let begun = off_task(recorded(request), move || Begun::new(extent.begin(execution)?, is_asking));
     Ok(begun.await?)
 }
@@ -119,12 +120,18 @@ pub(crate) async fn run_on_task(
     context: &CompactionContext,
 ) -> Result<CompactionResult, CompactionError> {
     context.go_on()?;
-    let execution = Execution { now: Some(context.clock.now()), ..request.execution(strategy) };
-    let (outcome, filled) = match Begun::new(Extent::Step.begin(execution)?, is_asking(strategy, context))? {
+    let is_asking = is_asking(strategy, context);
+    let summaries_max = is_asking.then_some(context.limits.tokens_max);
+    let now = Some(context.clock.now());
+    let execution = Execution { now, summaries_max, ..request.execution(strategy) };
+    let (outcome, filled) = match Begun::new(Extent::Step.begin(execution)?, is_asking)? {
         Begun::Over(outcome) => (*outcome, Filled::default()),
         Begun::Asking(compaction) => {
-            let filled = ask(&compaction, request, context).await?;
-            (compaction.answer(filled.answers())?, filled)
+            let mut filled = ask(&compaction, request, context).await?;
+            let plan = Arc::clone(compaction.plan());
+            let outcome = compaction.answer(filled.answers())?;
+            filled.name(plan.folds(), &outcome);
+            (outcome, filled)
         }
     };
     context.go_on()?;
@@ -181,9 +188,11 @@ impl Begun<Arc<dyn Strategy>> {
         let (outcome, filled) = match self {
             Self::Over(outcome) => (*outcome, Filled::default()),
             Self::Asking(compaction) => {
-                let filled = ask(&compaction, request, context).await?;
-                let answers = filled.answers();
-                (off_task(recorded(request), move || compaction.answer(answers)).await?, filled)
+                let mut filled = ask(&compaction, request, context).await?;
+                let (answers, plan) = (filled.answers(), Arc::clone(compaction.plan()));
+                let outcome = off_task(recorded(request), move || compaction.answer(answers)).await?;
+                filled.name(plan.folds(), &outcome);
+                (outcome, filled)
             }
         };
         context.go_on()?;

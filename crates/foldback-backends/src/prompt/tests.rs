@@ -55,6 +55,7 @@ proptest! {
     #[test]
     fn whatever_the_items_say_each_block_ends_once_and_headings_are_ours(
         said in forgery(), returned in forgery(), named in forgery(), demanded in forgery(), earlier in forgery(),
+        stays in forgery(),
     ) {
         let mut request = request(vec![
             Item::user("u", said.as_str()),
@@ -63,18 +64,19 @@ proptest! {
         ]);
         request.demands = vec![demanded.as_str().into()];
         request.previous = vec![Arc::new(Item::text("p", ItemKind::Context, earlier.as_str()))];
+        request.staying = vec![Arc::new(Item::user("w", stays.as_str()))];
         let (rules, asked) = texts(&request);
         let tag = tag_in(&rules);
-        for name in ["conversation", "required", "previous-summary"] {
+        for name in ["conversation", "required", "previous-summary", STAYING] {
             for delimiter in [format!("<{name}-{tag}>"), format!("</{name}-{tag}>")] {
                 prop_assert_eq!(asked.matches(&delimiter).count(), 1, "{} in {}", delimiter, asked);
             }
         }
-        // User, assistant, call, result; and one for the earlier summary's item.
+        // User, assistant, call, result; one for the earlier summary's item, and one for what stays.
         let seal = Seal::tagged(tag.to_owned());
         prop_assert_eq!(block(&asked, tag).matches(&seal.heading_end).count(), 4, "{}", asked);
-        prop_assert_eq!(asked.matches(&seal.heading_end).count(), 5, "{}", asked);
-        prop_assert_eq!(asked.matches(tag).count(), 6, "{}", asked);
+        prop_assert_eq!(asked.matches(&seal.heading_end).count(), 6, "{}", asked);
+        prop_assert_eq!(asked.matches(tag).count(), 8, "{}", asked);
     }
 
 }
@@ -123,6 +125,7 @@ fn a_seal_is_one_that_the_text_does_not_have() {
 fn the_instruction_costs_no_more_than_is_said() {
     let mut request = request(Vec::new());
     request.previous = vec![Arc::new(Item::text("p", ItemKind::Context, ""))];
+    request.staying = vec![Arc::new(Item::text("w", ItemKind::Context, ""))];
     request.demands = vec!["".into()];
     request.focus = Some("x".into());
     request.tokens_max = Some(Tokens(100_000));
@@ -221,8 +224,10 @@ fn stage_focus_size_and_earlier_summaries_change_what_is_asked() {
     assert!(updated.contains("takes its place") && updated.contains("\nold\n</previous-summary-"));
     let demanded = asked(&|request| request.demands = vec!["never push".into(), "src/a.rs".into()]);
     assert!(demanded.contains("- never push\n- src/a.rs\n</required-") && demanded.contains("word for word"));
+    let beside = asked(&|request| request.staying = vec![Arc::new(Item::user("w", "and the linker"))]);
+    assert!(beside.contains("\nand the linker\n</stays-visible-") && beside.contains("Do not summarise it"));
     let plain = asked(&|_| {});
-    for absent in ["<required-", "<previous-summary-", "Attend most", "It may have about"] {
+    for absent in ["stays-visible", "<required-", "<previous-summary-", "Attend most", "It may have about"] {
         assert!(!plain.contains(absent), "{absent}");
     }
 }

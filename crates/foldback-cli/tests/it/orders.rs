@@ -20,7 +20,7 @@ impl Sent {
         let (sent, summary) = (self.clone(), summary.to_owned());
         let url = Server::apart(move |request: &Request| {
             let body = request.json()["messages"].to_string();
-            let is_asked = body.contains("## Constraints: every rule");
+            let is_asked = body.contains("## Rules: every rule");
             let answer = if is_asked { &summary } else { AGREED };
             sent.0.lock().unwrap().push(body);
             Spoken::Chat.answer(request, &Said::Text(answer))

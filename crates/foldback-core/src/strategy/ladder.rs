@@ -78,11 +78,12 @@ const GENTLE_PERCENT_MIN: u64 = 35;
 /// share of such a target, so that something is remembered beside them: the digest quotes from what
 /// is cut out. What is in flight decides the next step, so it has the largest share.
 const IN_FLIGHT_PERCENT_MAX: u64 = 12;
+const IN_FLIGHT_OF_TAIL_PERCENT_MAX: u64 = 25;
 const TASK_PERCENT_MAX: u64 = 6;
 const SCENE_PERCENT_MAX: u64 = 4;
 
-/// In a small target, results and texts of the tail above this share of it are large.
-const TAIL_TEXT_PERCENT_MAX: u64 = 4;
+/// In a small target, results and texts above this share of what the tail may take are large.
+const TEXT_OF_TAIL_PERCENT_MAX: u64 = 13;
 const TAIL_TEXT_TOKENS_MIN: u64 = 160;
 
 /// What can be looked at again is large above this part of that.
@@ -137,8 +138,10 @@ impl Strategy for LadderStrategy {
             return;
         }
         if target.0.saturating_mul(100) < draft.tokens().0.saturating_mul(GENTLE_PERCENT_MIN) {
-            let large = Large::for_target(target);
-            shorten_large(draft, target, tail_reach(draft, target, &large), &large);
+            let room = tail_room(draft, target);
+            let large = Large::in_tail(room);
+            let room = draft.summaries_max().map_or(room, |most| target.saturating_sub(most).max(room));
+            shorten_large(draft, target, tail_reach(draft, room, &large), &large);
             leave_room(draft, target);
         } else {
             let reach = reach(draft, target);
@@ -195,14 +198,15 @@ fn share(tokens: Tokens, percent: u64) -> Tokens {
     Tokens(tokens.0 * percent / 100)
 }
 
-/// The oldest position that may be part of a tail once large texts are shortened. No further back where
-/// a summary leaves more: what is cut out has to be told, and with everything cut there is none to tell
-/// it.
-fn tail_reach(draft: &Draft<'_>, target: Tokens, large: &Large) -> usize {
-    let mut room = match draft.summaries_max() {
-        Some(written) => target.saturating_sub(written),
-        None => share(target, 100 - SUMMARY_PERCENT),
-    };
+/// What the texts of a tail are shortened to fit. No more where a summary may leave more: what is cut out
+/// has to be told, and with everything cut there is none to tell it. A summary that is written has told it.
+fn tail_room(draft: &Draft<'_>, target: Tokens) -> Tokens {
+    let left = draft.summaries_written().map(|written| target.saturating_sub(written));
+    left.unwrap_or_default().max(share(target, 100 - SUMMARY_PERCENT))
+}
+
+/// The oldest position that may be part of a tail once large texts are shortened.
+fn tail_reach(draft: &Draft<'_>, mut room: Tokens, large: &Large) -> usize {
     for (position, _) in draft.live_rev() {
         let tokens = draft.tokens_at(position).min(large.texts);
         if tokens > room {
@@ -265,9 +269,9 @@ struct Large {
 }
 
 impl Large {
-    /// In the tail beside a summary.
-    fn for_target(target: Tokens) -> Self {
-        let texts = share(target, TAIL_TEXT_PERCENT_MAX).max(Tokens(TAIL_TEXT_TOKENS_MIN)).min(TEXT_TOKENS_MAX);
+    /// In the room of a tail beside a summary.
+    fn in_tail(room: Tokens) -> Self {
+        let texts = share(room, TEXT_OF_TAIL_PERCENT_MAX).max(Tokens(TAIL_TEXT_TOKENS_MIN)).min(TEXT_TOKENS_MAX);
         Self { texts, looks: Tokens(texts.0 / TAIL_LOOK_DIVISOR).max(Tokens(TAIL_LOOK_TOKENS_MIN)) }
     }
 
@@ -495,7 +499,10 @@ fn leave_room(draft: &mut Draft<'_>, target: Tokens) {
 
 /// Shortens what is in flight to its share of the target.
 fn shorten_all_in_flight(draft: &mut Draft<'_>, target: Tokens, floors: &Floors) {
-    let room = share(target, IN_FLIGHT_PERCENT_MAX);
+    // Beside a summary that is written, what is newest has a share of what is left.
+    let written =
+        draft.summaries_written().map(|_| share(tail_room(draft, target), IN_FLIGHT_OF_TAIL_PERCENT_MAX));
+    let room = share(target, IN_FLIGHT_PERCENT_MAX).max(written.unwrap_or_default());
     let parts = parts_in_flight(draft);
     let tokens_of = |draft: &Draft<'_>, (position, part_index): (usize, usize)| {
         Tokens(u64::from(draft.part_tokens(position, part_index)))

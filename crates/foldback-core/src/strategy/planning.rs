@@ -2,7 +2,7 @@
 
 use super::{LadderStrategy, Strategy};
 use crate::budget::Budget;
-use crate::draft::Draft;
+use crate::draft::{Draft, SummarySize};
 use crate::ids::Tokens;
 use crate::plan::{BudgetInfeasible, Plan};
 use crate::view::View;
@@ -25,14 +25,13 @@ fn plan_draft(
     Ok(draft.finish(strategy.describe())?)
 }
 
-/// A plan that stays within a room. `written` is what the summaries of an earlier such plan needed,
-/// where they needed less than it left for them: the rest goes to items.
+/// A plan that stays within a room. What summaries of a known size leave of it goes to items.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Fitting<'a> {
     pub(crate) strategy: &'a dyn Strategy,
     pub(crate) budget: Option<&'a Budget>,
     pub(crate) room: Option<Tokens>,
-    pub(crate) written: Option<Tokens>,
+    pub(crate) summary_size: Option<SummarySize>,
 }
 
 impl Fitting<'_> {
@@ -49,10 +48,7 @@ impl Fitting<'_> {
     }
 
     fn draft<'v>(&self, view: &'v View) -> Draft<'v> {
-        match self.written {
-            Some(written) => Draft::new(view).with_summaries_max(written),
-            None => Draft::new(view),
-        }
+        Draft::new(view).with_summary_size(self.summary_size)
     }
 }
 

@@ -114,7 +114,7 @@ mod tests {
     fn a_text_that_tells_more_scores_higher() {
         let mut ledger = Ledger::new();
         ledger.push(0, &Item::user("u", "Never touch src/lexer.rs. Fix parse_rule() in src/parser.rs."));
-        let demands = Demands { rules: vec!["Never touch src/lexer.rs.".into()], files: Vec::new() };
+        let demands = Demands { rules: vec!["Never touch src/lexer.rs.".into()], ..Demands::default() };
         let scale = Scale::new(&ledger, &demands);
         let scores: Vec<f64> = [
             "The user wants the parser fixed.",

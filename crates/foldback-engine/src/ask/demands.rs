@@ -1,7 +1,7 @@
-//! What must stand in a summary: the user's rules and the files that were changed, as far as nothing
-//! that stays visible tells them.
+//! What must stand in a summary: the user's rules, the files that were changed, and the newest failure that
+//! nothing has solved, as far as nothing that stays visible tells them.
 
-use foldback_core::ledger::{Detail, Operation};
+use foldback_core::ledger::{Detail, ErrorState, Operation};
 use foldback_core::{Fact, FactKind, ItemKind, Ledger, Meter, Text, Tokens};
 
 /// Shares of a summary that rules and files may take.
@@ -10,6 +10,15 @@ const FILES_FRACTION: f64 = 0.15;
 
 /// Rules and files that are looked at, the newest first.
 const LOOKED_AT_MAX: usize = 500;
+
+/// How many items back a failure is still the newest.
+const FAILURE_ITEMS_MAX: usize = 100;
+
+/// A longer line of an error is not demanded word for word.
+const FAILURE_FRACTION: f64 = 0.1;
+
+/// A shorter folder is said with every file.
+const FOLDER_BYTES_MIN: usize = 8;
 
 /// What a line costs beside its words: its mark and its end.
 const LINE_TOKENS: u64 = 2;
@@ -21,6 +30,45 @@ pub(super) struct Demands {
     pub(super) rules: Vec<Text>,
     /// Files that were changed, in order of their last change.
     pub(super) files: Vec<ChangedFile>,
+    /// The newest failure that is still open.
+    pub(super) failure: Option<Failure>,
+}
+
+/// Something that went wrong and was not solved.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Failure {
+    /// The line that says what went wrong.
+    pub(super) error: Text,
+    /// The command that failed, where it was one.
+    pub(super) command: Option<Text>,
+}
+
+impl Failure {
+    /// The newest one in a ledger, unless it is long ago.
+    fn newest(ledger: &Ledger) -> Option<Self> {
+        let open = |fact: &Fact| match &fact.detail {
+            Detail::Error(ErrorState { raised_by, fixed_by: None, .. }) => {
+                Some((*raised_by, fact.text.clone()))
+            }
+            _ => None,
+        };
+        let (raised_by, error) =
+            ledger.of_kind(FactKind::Error).filter_map(open).max_by_key(|open| open.0)?;
+        let ran = |fact: &&Fact| match &fact.detail {
+            Detail::Command(history) => history.runs.iter().any(|run| run.item_index == raised_by),
+            _ => false,
+        };
+        let command = ledger.of_kind(FactKind::Command).find(ran).map(|fact| fact.text.clone());
+        (raised_by + FAILURE_ITEMS_MAX >= ledger.item_count()).then_some(Self { error, command })
+    }
+
+    /// In a line.
+    pub(super) fn line(&self) -> String {
+        match &self.command {
+            Some(command) => format!("`{command}` failed: {}", self.error),
+            None => self.error.to_string(),
+        }
+    }
 }
 
 /// A file that was changed.
@@ -46,17 +94,50 @@ impl Demands {
         Self {
             rules: within(rules, tokens_max.scaled_down(RULES_FRACTION), |rule| meter.text(rule)),
             files: within(files, tokens_max.scaled_down(FILES_FRACTION), |file| meter.text(&file.line)),
+            failure: Failure::newest(ledger).filter(|failure| {
+                let tokens = Tokens(meter.text(&failure.line()));
+                !is_visible(&failure.error) && tokens <= tokens_max.scaled_down(FAILURE_FRACTION)
+            }),
         }
+    }
+
+    /// The same without a failure that was solved in what stays visible.
+    pub(super) fn without_solved(mut self, later: &Ledger) -> Self {
+        let went_well = |failure: &Failure| {
+            let command = failure.command.as_ref()?;
+            match &later.get(FactKind::Command, command)?.detail {
+                Detail::Command(history) => history.runs.last().map(|run| !run.failed),
+                _ => None,
+            }
+        };
+        self.failure = self.failure.filter(|failure| went_well(failure) != Some(true));
+        self
     }
 
     /// How many there are.
     pub(super) fn count(&self) -> usize {
-        self.rules.len() + self.files.len()
+        self.rules.len() + self.files.len() + usize::from(self.failure.is_some())
     }
 
-    /// Word for word, as a backend is given them.
+    /// As a backend is given them: rules and the error word for word, files with what was done to them.
     pub(super) fn texts(&self) -> Vec<Text> {
-        self.rules.iter().cloned().chain(self.files.iter().map(|file| file.path.clone())).collect()
+        let files = self.files.iter().map(|file| file.line.clone());
+        let failure = self.failure.iter().map(|failure| failure.error.clone());
+        self.rules.iter().cloned().chain(files).chain(failure).collect()
+    }
+
+    /// The changed files, each in a line; a folder that all of them are in is said once.
+    pub(super) fn file_lines(&self) -> Vec<Text> {
+        let folder_of = |path: &str| path.rfind('/').map_or(0, |end| end + 1);
+        let mut folder = self.files.first().map_or("", |file| &file.path[..folder_of(&file.path)]);
+        while !self.files.iter().all(|file| file.path.starts_with(folder)) {
+            folder = &folder[..folder_of(folder.trim_end_matches('/'))];
+        }
+        if self.files.len() < 2 || folder.len() < FOLDER_BYTES_MIN {
+            return self.files.iter().map(|file| file.line.clone()).collect();
+        }
+        let within = self.files.iter().map(|file| Text::from(&file.line[folder.len()..]));
+        std::iter::once(Text::from(format!("in {folder}:"))).chain(within).collect()
     }
 
     /// Those that a text does not have.
@@ -64,7 +145,8 @@ impl Demands {
         let text = one_spaced(text);
         Self {
             rules: self.rules.iter().filter(|rule| !says(&text, rule)).cloned().collect(),
-            files: self.files.iter().filter(|file| !names(&text, &file.path)).cloned().collect(),
+            files: self.files.iter().filter(|file| !names_file(&text, &file.path)).cloned().collect(),
+            failure: self.failure.clone().filter(|failure| !says(&text, &failure.error)),
         }
     }
 }
@@ -95,10 +177,12 @@ fn change(fact: &Fact) -> Option<(usize, ChangedFile)> {
     let Detail::Path(history) = &fact.detail else { return None };
     let (operation, item_index) = history.last_change?;
     let path = fact.text.clone();
-    let line = match operation {
-        Operation::Deleted => format!("{path} (deleted)").into(),
-        Operation::Read | Operation::Written | Operation::Edited | Operation::Searched => path.clone(),
+    let line = match (operation, history.written_count + history.edited_count) {
+        (Operation::Deleted, _) => format!("{path} (deleted)"),
+        (_, 1) => format!("{path} (changed once)"),
+        (_, count) => format!("{path} (changed ×{count})"),
     };
+    let line = line.into();
     Some((item_index, ChangedFile { path, line }))
 }
 
@@ -110,6 +194,12 @@ fn one_spaced(text: &str) -> String {
 fn says(text: &str, sentence: &str) -> bool {
     let sentence = one_spaced(sentence);
     text.contains(sentence.trim_end_matches(['.', '!', ';']))
+}
+
+/// Whether a text names a file: by its path, or by the rest of it where the folder is said as well.
+fn names_file(text: &str, path: &str) -> bool {
+    let below = |(at, _)| text.contains(&path[..at]) && names(text, &path[at + 1..]);
+    names(text, path) || path.match_indices('/').filter(|(at, _)| *at > 0).any(below)
 }
 
 /// Whether a text names a path as a whole, not as the beginning or the end of another.
@@ -152,11 +242,16 @@ mod tests {
         let all: Vec<String> = demands(&[], 1_000).texts().iter().map(ToString::to_string).collect();
         assert_eq!(
             all,
-            ["Never touch src/lexer.rs.", "Use tabs, not spaces.", "src/parser.rs", "src/old.rs"]
+            [
+                "Never touch src/lexer.rs.",
+                "Use tabs, not spaces.",
+                "src/parser.rs (changed once)",
+                "src/old.rs (changed once)"
+            ]
         );
         let kept = ["Use tabs, not spaces. And src/old.rs is gone."];
         let rest: Vec<String> = demands(&kept, 1_000).texts().iter().map(ToString::to_string).collect();
-        assert_eq!(rest, ["Never touch src/lexer.rs.", "src/parser.rs"]);
+        assert_eq!(rest, ["Never touch src/lexer.rs.", "src/parser.rs (changed once)"]);
     }
 
     #[test]
@@ -167,6 +262,33 @@ mod tests {
             let tokens: u64 = texts.iter().map(|text| transcript.meter().text(text)).sum();
             assert!(tokens * 2 <= tokens_max, "{texts:?}");
         }
+    }
+
+    #[test]
+    fn changed_files_are_listed_under_the_folder_that_all_of_them_are_in() {
+        let listed = |paths: &[&str]| {
+            let file = |&path: &&str| ChangedFile {
+                path: path.into(),
+                line: format!("{path} (changed once)").into(),
+            };
+            let files = paths.iter().map(file).collect();
+            Demands { files, ..Demands::default() }.file_lines().join("\n")
+        };
+        let both = listed(&["/home/me/parser/src/a.rs", "/home/me/parser/docs/b.md"]);
+        assert_eq!(both, "in /home/me/parser/:\nsrc/a.rs (changed once)\ndocs/b.md (changed once)");
+        assert!(names_file(&both, "/home/me/parser/docs/b.md"), "and are found there");
+        assert_eq!(listed(&["/home/me/parser/src/a.rs"]), "/home/me/parser/src/a.rs (changed once)");
+        assert_eq!(listed(&["/etc/a", "src/b"]), "/etc/a (changed once)\nsrc/b (changed once)");
+        assert_eq!(listed(&[]), "");
+    }
+
+    #[test]
+    fn a_file_is_named_where_its_folder_is_said_once() {
+        let path = "/home/me/parser/src/rules.rs";
+        assert!(names_file("In /home/me/parser: src/rules.rs (changed ×3)", path));
+        assert!(!names_file("In /home/me/lexer: src/rules.rs (changed ×3)", path));
+        assert!(!names_file("In /home/me/parser: docs/src/rules.rs, and mod_rules.rs", path));
+        assert!(!names_file("/home/me/parser/src", path));
     }
 
     #[test]

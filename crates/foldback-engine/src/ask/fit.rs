@@ -88,7 +88,7 @@ pub(super) fn total(pieces: &[Piece]) -> Tokens {
 
 /// An item without what no summary is made of: thoughts, pictures, things nobody can read. `None`
 /// where nothing is left of it.
-fn readable(item: &Arc<Item>) -> Option<Arc<Item>> {
+pub(super) fn readable(item: &Arc<Item>) -> Option<Arc<Item>> {
     let is_plain = |part: &Part| match part {
         Part::Text(_) | Part::ToolCall(_) | Part::Structured(_) => true,
         Part::ToolResult(result) => result.content.iter().all(|part| part.as_text().is_some()),
@@ -129,7 +129,7 @@ fn readable_result(part: &ResultPart) -> ResultPart {
     }
 }
 
-fn with_parts(item: &Item, parts: Vec<Part>) -> Item {
+pub(super) fn with_parts(item: &Item, parts: Vec<Part>) -> Item {
     let mut changed = Item::new(item.id.clone(), item.kind, parts);
     changed.turn_id.clone_from(&item.turn_id);
     changed.created_at = item.created_at;
@@ -287,7 +287,7 @@ fn changed(piece: &Piece, meter: &Meter, mut change: impl FnMut(&Part) -> Option
     if is_changed { Piece::new(items, meter) } else { piece.clone() }
 }
 
-fn shortened(part: &Part, tokens_max: Tokens, handle: &Handle, meter: &Meter) -> Option<Part> {
+pub(super) fn shortened(part: &Part, tokens_max: Tokens, handle: &Handle, meter: &Meter) -> Option<Part> {
     let cut =
         |text: &str| shorten_to_tokens(text, tokens_max, HeadPercent::HALF, handle, meter).map(Part::text);
     match part {

@@ -3,18 +3,20 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use foldback_core::summary::without_closing;
 use foldback_core::tokens::{ITEM_OVERHEAD_TOKENS, Precision};
-use foldback_core::{FoldRequest, Item, ItemKind, Ledger, Meter, Tokens, digest_of};
+use foldback_core::{FoldRequest, Item, ItemKind, Ledger, Meter, Part, Tokens, digest_of};
 use futures_util::future::join_all;
 use serde_json::{Value, json};
 
-use super::PlannedFold;
 use super::candidates::{CANDIDATES_MAX, Candidate, Scale, best_first};
 use super::chunk::{all_calls, chunks};
 use super::demands::Demands;
 use super::fit::{Room, fit};
 use super::judge::{Measure, cut, is_refusal, judge, repaired, text_of};
 use super::retry::{Answered, Calls};
+use super::staying::{STAYING_TOKENS_MAX, newest, shown};
+use super::{HANDLE_KEY, PlannedFold};
 use crate::backend::{BackendError, SummaryRequest, SummaryStage};
 use crate::event::SummaryFault;
 use crate::off_task::Large;
@@ -46,6 +48,9 @@ const SECTION_TOKENS: Tokens = Tokens(8);
 /// The share of the room that earlier summaries may take.
 const PREVIOUS_DIVISOR: u64 = 2;
 
+/// The share of the room that may be taken by what stays visible.
+const STAYING_DIVISOR: u64 = 4;
+
 /// A fold that a backend is asked about.
 #[derive(Debug)]
 pub(super) struct Folding<'f> {
@@ -58,6 +63,8 @@ pub(super) struct Folding<'f> {
     asked: Tokens,
     ledger: Large<Ledger>,
     demands: Demands,
+    /// What stays visible beside the summary, long parts shortened.
+    staying: Vec<Arc<Item>>,
     digest: Arc<Item>,
     /// Where the seeds of its calls begin.
     seed: u64,
@@ -81,15 +88,16 @@ enum Stop {
 
 impl<'f> Folding<'f> {
     pub(super) async fn new(calls: &'f Calls<'f>, fold: &'f PlannedFold, digest: Arc<Item>) -> Self {
-        let (ledger, demands) = fold.off_task(demanded).await;
+        let ((ledger, demands), staying) = fold.off_task(|request| (demanded(request), shown(request))).await;
         let request = fold.request();
         let meter = request.view().transcript().meter();
         let tokens_max = request.fold().spec.tokens_max;
         let header = request.header();
-        let around = Tokens(meter.text(&header) + ITEM_OVERHEAD_TOKENS) + SECTION_TOKENS;
+        let closing = request.closing().map_or(0, |closing| meter.text(&closing));
+        let around = Tokens(meter.text(&header) + closing + ITEM_OVERHEAD_TOKENS) + SECTION_TOKENS;
         let asked = tokens_max.saturating_sub(around).scaled_down(ASKED_FRACTION);
         let (seed, ledger) = ((fold.index as u64) << 32, Large::new(ledger, fold.tokens()));
-        Self { calls, fold, request, meter, header, asked, ledger, demands, digest, seed }
+        Self { calls, fold, request, meter, header, asked, ledger, demands, staying, digest, seed }
     }
 
     /// Asks until there is a summary, or none is to be had.
@@ -133,13 +141,18 @@ impl<'f> Folding<'f> {
         let demands: u64 = self.demands.texts().iter().map(|text| self.meter.text(text) + 1).sum();
         let room = counted.saturating_sub(self.asked + Tokens(focus + demands));
         let handle = &self.request.fold().handle;
+        let staying_max = STAYING_TOKENS_MAX.min(Tokens(room.0 / STAYING_DIVISOR));
+        let staying = newest(&self.staying, staying_max, self.meter);
+        let room = room.saturating_sub(self.tokens(&staying));
         let half = Tokens(room.0 / PREVIOUS_DIVISOR);
         let previous_room = Room { call: half, all: half, handle };
         let like = self.request.view().transcript();
-        let previous = fit(self.request.previous().map(|entry| entry.item()), &previous_room, like);
+        let previous: Vec<Arc<Item>> =
+            self.request.previous().map(|entry| without_closing_line(entry.item())).collect();
+        let previous = fit(&previous, &previous_room, like);
         let previous: Vec<Arc<Item>> = previous.into_iter().flat_map(|piece| piece.items).collect();
         let call = room.saturating_sub(self.tokens(&previous)).min(call_max);
-        (call >= ROOM_TOKENS_MIN).then_some(Sheet { call, counted, previous })
+        (call >= ROOM_TOKENS_MIN).then_some(Sheet { call, counted, previous, staying })
     }
 
     fn tokens(&self, items: &[Arc<Item>]) -> Tokens {
@@ -156,6 +169,7 @@ impl<'f> Folding<'f> {
             _ => self.ask_of(self.chunk_summaries(&chunks, sheet, seed).await?, SummaryStage::Merge),
         };
         request.previous.clone_from(&sheet.previous);
+        request.staying.clone_from(&sheet.staying);
         request.demands = self.demands.texts();
         let left = sheet.call.saturating_sub(self.tokens(&request.items));
         request.digest = (self.meter.item(&self.digest).total <= left).then(|| Arc::clone(&self.digest));
@@ -182,7 +196,7 @@ impl<'f> Folding<'f> {
         let (fold, view) = (self.request.fold(), self.request.view());
         let folded = view.iter().enumerate().filter(|(_, entry)| fold.hides(entry.span().start));
         let end = view.cut_at_or_after(folded.last()?.0 + 1);
-        let tokens = view.tokens_of(0..end) + self.asked;
+        let tokens = view.tokens_of(0..end) + self.asked + self.tokens(&sheet.staying);
         (tokens <= sheet.counted).then(|| view.items().take(end).cloned().collect())
     }
 
@@ -241,7 +255,8 @@ impl<'f> Folding<'f> {
     /// One call, with its retries.
     async fn ask(&self, request: &SummaryRequest, seed: u64) -> Result<Answered, Stop> {
         let sent = self.tokens(&request.items);
-        let answered = self.calls.ask(request, sent + self.tokens(&request.previous), seed).await;
+        let beside = self.tokens(&request.previous) + self.tokens(&request.staying);
+        let answered = self.calls.ask(request, sent + beside, seed).await;
         answered.map_err(|error| match error {
             BackendError::Overflow { limit } => Stop::Overflow { limit, sent },
             BackendError::Cancelled
@@ -317,7 +332,7 @@ impl<'f> Folding<'f> {
                     }
                 };
             let report = json!({
-                "handle": self.request.fold().handle,
+                HANDLE_KEY: self.request.fold().handle,
                 "written_by": written_by,
                 "chunks": chunk_count,
                 "candidates": candidates.iter().map(Candidate::report).collect::<Vec<Value>>(),
@@ -337,7 +352,26 @@ fn demanded(request: &FoldRequest<'_>) -> (Ledger, Demands) {
     request.recorded().enumerate().for_each(|(index, item)| ledger.push(index, item));
     let meter = request.view().transcript().meter();
     let demands = Demands::of(&ledger, &request.kept_texts(), request.fold().spec.tokens_max, meter);
+    let (transcript, mut later) = (request.view().transcript(), Ledger::new());
+    let behind = transcript.range(request.fold().range.end..transcript.len());
+    behind.enumerate().for_each(|(index, entry)| later.push(index, entry.item()));
+    let demands = demands.without_solved(&later);
     (ledger, demands)
+}
+
+/// An earlier summary without what it says of messages that stood behind it then.
+fn without_closing_line(item: &Arc<Item>) -> Arc<Item> {
+    let mut item = Arc::clone(item);
+    let is_closed =
+        |part: &Part| matches!(part, Part::Text(text) if without_closing(text).len() < text.len());
+    if item.parts.iter().any(is_closed) {
+        for part in &mut Arc::make_mut(&mut item).parts {
+            if let Part::Text(text) = part {
+                *text = without_closing(text).into();
+            }
+        }
+    }
+    item
 }
 
 /// The folded items, as much of them as calls of this size can hold.
@@ -355,6 +389,7 @@ struct Sheet {
     /// All that one call holds beside the backend's own prompt, answer included.
     counted: Tokens,
     previous: Vec<Arc<Item>>,
+    staying: Vec<Arc<Item>>,
 }
 
 type Asked = Result<Result<Candidate, SummaryFault>, Stop>;

@@ -1,7 +1,7 @@
 //! Whether an answer can be taken for a summary, and what must be added to it.
 
 use foldback_core::summary::ModelSummary;
-use foldback_core::{FinishReason, FoldRequest, Item, ItemKind, Meter, Part, Text, Tokens, redact};
+use foldback_core::{FinishReason, FoldRequest, Item, ItemKind, Meter, Part, Tokens, redact};
 
 use super::demands::Demands;
 use crate::backend::SummaryResult;
@@ -56,6 +56,9 @@ const REFUSALS: &[&str] = &[
     "申し訳",
     "죄송",
 ];
+
+/// Under which the newest failure stands where the answer leaves it out.
+const FAILURE_HEADING: &str = "## Still failing";
 
 /// Attempts at a text that fits, each with less of the answer.
 const CUTS_MAX: usize = 8;
@@ -156,13 +159,19 @@ pub(super) fn repaired(
     written_by: &str,
 ) -> Result<Repaired, SummaryFault> {
     let (meter, tokens_max) = (request.view().transcript().meter(), request.fold().spec.tokens_max);
-    let whole = without_demands(answer, demands);
+    let (whole, closing) = (without_demands(answer, demands), request.closing());
     let mut answer = whole.as_str();
     let mut tokens = Tokens::ZERO;
     for _ in 0..CUTS_MAX {
         let missing = demands.missing_in(answer);
-        let changed: Vec<Text> = missing.files.iter().map(|file| file.line.clone()).collect();
-        let text = ModelSummary { said: &missing.rules, changed: &changed, answer }.text(header);
+        let changed = missing.file_lines();
+        let mut text = ModelSummary { said: &missing.rules, changed: &changed, answer }.text(header);
+        if let Some(failure) = &missing.failure {
+            text = format!("{text}\n{FAILURE_HEADING}\n{}", failure.line());
+        }
+        if let Some(closing) = &closing {
+            text = format!("{text}\n{closing}");
+        }
         let item = request.item(redact(&text).into_owned(), written_by);
         tokens = meter.item(&item).total;
         if tokens <= tokens_max {

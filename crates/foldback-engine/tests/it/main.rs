@@ -6,3 +6,4 @@ mod road;
 mod session;
 mod telemetry;
 mod undo;
+mod updating;

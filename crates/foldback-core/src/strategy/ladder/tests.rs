@@ -2,6 +2,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::*;
+use crate::draft::SummarySize;
 use crate::edit::Edit;
 use crate::item::Item;
 use crate::part::{Blob, Media};
@@ -186,7 +187,8 @@ fn what_a_summary_does_not_need_is_the_tails() {
     let first = plan(&view, &LadderStrategy::new(), Some(&budget)).unwrap();
     let written = Tokens(first.summaries_max().0 / 4);
     let (strategy, room) = (&LadderStrategy::new(), Some(budget.target()));
-    let again = Fitting { strategy, budget: Some(&budget), room, written: Some(written) };
+    let summary_size = Some(SummarySize::AtMost(written));
+    let again = Fitting { strategy, budget: Some(&budget), room, summary_size };
     let (again, _) = again.plan(&view).unwrap();
     assert!(again.summaries_max() <= written && again.tokens_after() <= budget.target());
     let kept = |plan: &Plan| plan.apply_floor().view.len();

@@ -67,12 +67,14 @@ proptest! {
         prop_assert!(!is_asked || !backend.requests().is_empty());
         let meter = transcript.meter();
         for request in backend.requests() {
-            let items = request.items.iter().chain(&request.previous).chain(&request.digest);
+            let beside = request.previous.iter().chain(&request.staying);
+            let items = request.items.iter().chain(beside).chain(&request.digest);
             let items: Tokens = items.map(|item| meter.item(item).total).sum();
             let demands: u64 = request.demands.iter().map(|demand| meter.text(demand)).sum();
             let all = items + Tokens(demands) + request.tokens_max.unwrap() + backend.prompt_tokens();
             prop_assert!(all.0 <= window, "{all} in a window of {window}");
             let prefix = request.prefix.iter().flatten().map(|item| meter.item(item).total);
+            let prefix = prefix.chain(request.staying.iter().map(|item| meter.item(item).total));
             let prefixed = prefix.sum::<Tokens>() + request.tokens_max.unwrap() + backend.prompt_tokens();
             prop_assert!(prefixed.0 <= window, "{prefixed} in a window of {window}");
         }

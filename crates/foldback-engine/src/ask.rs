@@ -31,7 +31,7 @@ use crate::event::CompactionEventKind;
 use crate::off_task::off_task;
 pub use digest_backend::DigestBackend;
 use folding::Folding;
-pub use guard::{BackendGuard, GuardLimits, Spend};
+pub use guard::{Admission, BackendGuard, GuardLimits, Spend};
 use retry::Calls;
 
 /// Under which key the metadata say how each summary that a backend wrote came about.

@@ -170,9 +170,7 @@ impl CompactionBackend for ModelBackend {
 
 impl ModelBackend {
     fn result_of(&self, answer: &ModelAnswer) -> SummaryResult {
-        let texts: Vec<&str> = answer.item.parts.iter().filter_map(text_in).collect();
-        let text = texts.join("\n");
-        let text = without_thinking(&text).trim();
+        let text = answer_text(answer);
         let items = match text.is_empty() {
             true => Vec::new(),
             false => vec![Item::text(answer.item.id.as_str(), ItemKind::Context, text)],
@@ -186,6 +184,12 @@ impl ModelBackend {
 fn tool_bytes(tool: &ToolSpec) -> usize {
     let ToolSpec { name, description, input_schema } = tool;
     name.len() + description.len() + input_schema.to_string().len()
+}
+
+/// What an answer says, without the thinking that some models write at its beginning.
+pub fn answer_text(answer: &ModelAnswer) -> String {
+    let texts: Vec<&str> = answer.item.parts.iter().filter_map(text_in).collect();
+    without_thinking(&texts.join("\n")).trim().to_owned()
 }
 
 /// What a part says. Calls are no part of a summary, and their results are not ours.

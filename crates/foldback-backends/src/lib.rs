@@ -32,11 +32,12 @@ mod prompt;
 mod request;
 
 #[cfg(feature = "http")]
-pub use backend::ModelBackend;
+pub use backend::{ModelBackend, answer_text};
 #[cfg(feature = "http")]
 pub use client::ModelClient;
 #[cfg(feature = "http")]
 pub use endpoint::{Endpoint, EndpointError, Key};
 pub use foldback_formats::answer::{Caching, Delta, Protocol, ToolSpec};
+pub use prompt::{Quoted, Sealed, sealed};
 pub use prompt::{prompt_tokens as summary_prompt_tokens, quoted as summary_prompt};
 pub use request::{ModelAnswer, ModelRequest};

@@ -3,6 +3,7 @@
 
 mod render;
 mod seal;
+mod sealed;
 
 use std::fmt::Write;
 use std::sync::Arc;
@@ -11,6 +12,7 @@ use foldback_core::{Item, ItemKind, Text, Tokens};
 use foldback_engine::{SummaryRequest, SummaryStage};
 
 use seal::Seal;
+pub use sealed::{Quoted, Sealed, sealed};
 
 /// What the instruction costs at most, without what a request adds to it.
 const INSTRUCTION_TOKENS: Tokens = Tokens(900);

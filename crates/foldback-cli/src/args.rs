@@ -96,6 +96,13 @@ pub(crate) enum Command {
     Replay(lab::Replay),
     /// Fail where a policy remembers too little of recorded sessions
     Eval(lab::Eval),
+    /// What a model can still answer from compacted sessions
+    ///
+    /// Each session is cut, and what stands before the cut is compacted in several ways. The model writes
+    /// questions that going on from the cut needs answered, answers them from each compacted view alone, and
+    /// grades the answers without knowing whose they are. What is sent to it is the session; what it answers
+    /// is kept, and nothing is asked twice.
+    Probe(lab::Probe),
     /// What a compaction does to every item, why, and what is lost
     Explain(lab::Explain),
     /// Talk to a model that works in this folder and never runs out of context

@@ -130,6 +130,12 @@ impl Served {
         self.base_url.as_deref().unwrap_or(of_provider)
     }
 
+    /// The server and the model, for telling them from others. It may hold a password: it is no text for
+    /// people.
+    pub(crate) fn identity(&self) -> String {
+        format!("{} {}#{}", self.protocol, self.address(), self.model)
+    }
+
     /// What the model is called.
     pub(crate) fn model(&self) -> &str {
         &self.model

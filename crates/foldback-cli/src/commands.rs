@@ -13,6 +13,7 @@ pub(crate) mod log;
 pub(crate) mod man;
 pub(crate) mod mcp;
 pub(crate) mod policies;
+pub(crate) mod probe;
 pub(crate) mod recall;
 pub(crate) mod replay;
 pub(crate) mod search;

@@ -13,7 +13,7 @@ use serde::{Deserialize, Deserializer};
 use toml::Spanned;
 
 use crate::args::chat::{Backend, Chat};
-use crate::args::lab::{Eval, Explain, Replay};
+use crate::args::lab::{Eval, Explain, Probe, Replay};
 use crate::args::sessions::HowToCompact;
 use crate::args::{Aim, Compact, CounterName, Shared};
 use crate::backend::Spec;
@@ -199,6 +199,17 @@ impl Config {
         let (window, _) = self.window_under(eval.window)?;
         let (policy, policy_from) = self.policy_under(eval.policy)?;
         Ok(Eval { window, policy, policy_from, ..eval })
+    }
+
+    /// As [`under`](Self::under), for `probe`: the policy of the file takes the default's place.
+    pub(crate) fn probe_under(&self, probe: Probe) -> Result<Probe, Failure> {
+        let (window, _) = self.window_under(probe.window)?;
+        let backend = self.compact.backend_under(probe.backend)?;
+        if !probe.policy.is_empty() {
+            return Ok(Probe { window, backend, ..probe });
+        }
+        let (policy, policy_from) = self.policy_under(None)?;
+        Ok(Probe { window, backend, policy: policy.into_iter().collect(), policy_from, ..probe })
     }
 
     /// As [`under`](Self::under), for `explain`: what `compact` would do, unless a model writes.

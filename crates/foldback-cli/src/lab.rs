@@ -1,9 +1,10 @@
-//! What replay, eval and explain share: the policies by name, and sessions made ready to be
+//! What replay, eval, explain and probe share: the policies by name, and sessions made ready to be
 //! measured.
 
 pub(crate) mod cuts;
 pub(crate) mod page;
 pub(crate) mod policies;
+pub(crate) mod probe;
 pub(crate) mod runs;
 
 use std::sync::Arc;

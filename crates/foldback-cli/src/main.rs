@@ -92,6 +92,10 @@ fn run(arguments: Arguments) -> Result<Exit, Failure> {
             let (config, shared) = settings(shared)?;
             commands::eval::run(&shared, &config.eval_under(eval)?)
         }
+        Command::Probe(probe) => {
+            let (config, shared) = settings(shared)?;
+            commands::probe::run(&shared, &config.probe_under(probe)?)
+        }
         Command::Explain(explain) => {
             let (config, shared) = settings(shared)?;
             commands::explain::run(&shared, &config.explain_under(explain)?)

@@ -67,8 +67,12 @@ fn path_in(url: &str) -> Result<PathBuf, Failure> {
     }
 }
 
-/// Where the platform keeps a program's data.
 fn default_path() -> Result<PathBuf, Failure> {
+    Ok(data_folder("name a file with --store")?.join(FILE_NAME))
+}
+
+/// Where the platform keeps a program's data. `hint` says what to name where there is no such place.
+pub(crate) fn data_folder(hint: &str) -> Result<PathBuf, Failure> {
     let folder = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     let home = || folder("HOME");
     let data = match std::env::consts::OS {
@@ -76,8 +80,8 @@ fn default_path() -> Result<PathBuf, Failure> {
         "macos" => home().map(|home| home.join("Library").join("Application Support")),
         _ => folder("XDG_DATA_HOME").or_else(|| home().map(|home| home.join(".local").join("share"))),
     };
-    let found = data.map(|data| data.join("foldback").join(FILE_NAME));
-    found.ok_or_else(|| Failure::usage("there is no folder for data", "name a file with --store"))
+    let found = data.map(|data| data.join("foldback"));
+    found.ok_or_else(|| Failure::usage("there is no folder for data", hint))
 }
 
 /// Opens a session of the store.

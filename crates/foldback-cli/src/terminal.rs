@@ -66,6 +66,18 @@ pub(crate) fn height() -> Option<usize> {
     terminal_size::terminal_size().map(|(_, height)| usize::from(height.0))
 }
 
+/// Text from elsewhere on one line, with nothing in it that a terminal would take for an order or that would
+/// turn the line around.
+pub(crate) fn harmless(text: &str) -> String {
+    let turns =
+        |c: char| matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    let of_char = |c: char| match c.is_control() || turns(c) {
+        true => c.escape_default().to_string(),
+        false => c.to_string(),
+    };
+    text.chars().map(of_char).collect()
+}
+
 /// A number with separators: `12,345`.
 pub(crate) fn number(value: u64) -> String {
     let digits = value.to_string();
@@ -87,6 +99,11 @@ pub(crate) fn counted(count: usize, thing: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn nothing_from_elsewhere_gives_a_terminal_an_order() {
+        assert_eq!(harmless("é\u{1b}[2J\n\u{9b}1m\u{202e}x"), "é\\u{1b}[2J\\n\\u{9b}1m\\u{202e}x");
+    }
 
     #[test]
     fn numbers_are_grouped_by_three() {

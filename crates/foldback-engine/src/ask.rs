@@ -34,7 +34,7 @@ use crate::event::CompactionEventKind;
 use crate::off_task::off_task;
 pub use digest_backend::DigestBackend;
 use folding::Folding;
-pub use guard::{BackendGuard, GuardLimits, Spend};
+pub use guard::{Admission, BackendGuard, GuardLimits, Spend};
 use retry::Calls;
 
 /// Under which key a report says which fold it is about.

@@ -36,7 +36,7 @@ pub mod session;
 pub mod store;
 mod telemetry;
 
-pub use ask::{BackendGuard, DigestBackend, GuardLimits, Spend, SummaryLimits};
+pub use ask::{Admission, BackendGuard, DigestBackend, GuardLimits, Spend, SummaryLimits};
 pub use backend::{
     BackendError, CompactionBackend, GuardedBackend, SummaryRequest, SummaryResult, SummaryStage,
 };

@@ -43,6 +43,18 @@ pub struct ReplayPolicy {
     pub writer: Writer,
 }
 
+impl ReplayPolicy {
+    /// The strategy that brings a view to any size, so that policies can be compared there.
+    pub fn sized(&self) -> Arc<dyn Strategy> {
+        match self.sizing {
+            Sizing::Target => Arc::clone(&self.strategy),
+            Sizing::EqualTokens => {
+                Arc::new(EqualTokensStrategy::new(Arc::clone(&self.strategy), self.budget))
+            }
+        }
+    }
+}
+
 /// Who writes summaries, as far as it costs something.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Writer {

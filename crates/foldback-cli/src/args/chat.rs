@@ -22,7 +22,7 @@ const CANDIDATES_MAX: i64 = 4;
 pub(crate) struct Backend {
     /// Who writes summaries: digest, or a model as openai, responses or anthropic, each with
     /// :BASE_URL and #MODEL where wanted, such as openai:http://127.0.0.1:8080/v1#qwen3. Where it
-    /// fails, the digest answers [default: digest; in chat, the model itself] [env: FOLDBACK_BACKEND]
+    /// fails, the digest answers [default: digest; in chat, the model itself; probe needs a model] [env: FOLDBACK_BACKEND]
     ///
     /// The keys of providers come from OPENAI_API_KEY and ANTHROPIC_API_KEY and are sent to the
     /// providers' own addresses only. Proxies come from HTTPS_PROXY, http_proxy, ALL_PROXY and NO_PROXY.
@@ -34,7 +34,8 @@ pub(crate) struct Backend {
     /// What the model of --backend reads and writes together, where it is not known
     #[arg(long, value_name = "TOKENS", value_parser = tokens, allow_negative_numbers = true)]
     pub(crate) backend_window: Option<Tokens>,
-    /// How long one summary may take, in seconds [default: 60]
+    /// How long one summary may take, in seconds [default: 60; in probe, where it holds for every
+    /// answer, 300]
     #[arg(long, value_name = "SECONDS", value_parser = seconds, allow_negative_numbers = true)]
     pub(crate) backend_timeout: Option<Duration>,
     /// Ask the model for so many summaries at once and take the one that tells most [default: 1]

@@ -1,13 +1,15 @@
-//! What the commands of the lab understand: replay, eval, explain.
+//! What the commands of the lab understand: replay, eval, probe, explain.
 
 use std::path::PathBuf;
 
 use clap::Args;
-use foldback_core::Tokens;
+use foldback_core::{Level, Tokens};
 
+use super::chat::Backend;
 use super::{Aim, Inputs};
 use crate::config::Origin;
-use crate::values::tokens;
+use crate::lab::probe::questions::COUNT_MAX;
+use crate::values::{level, tokens};
 
 #[derive(Clone, Debug, Args)]
 pub(crate) struct Replay {
@@ -67,6 +69,58 @@ pub(crate) struct Eval {
 }
 
 #[derive(Clone, Debug, Args)]
+pub(crate) struct Probe {
+    #[command(flatten)]
+    pub(crate) inputs: Inputs,
+    /// Where to cut each session, in percent of its tokens: at the next place that splits no unit
+    #[arg(long, value_name = "PERCENT", value_parser = percent, default_value = "60")]
+    pub(crate) at: u64,
+    /// How many questions the model writes for each session
+    #[arg(long, value_name = "N", value_parser = question_count, default_value = "16")]
+    pub(crate) count: usize,
+    /// Ask these questions instead: a JSON list of objects with id, category, question and answer. For one
+    /// session
+    #[arg(long, value_name = "FILE", conflicts_with = "count")]
+    pub(crate) questions: Option<PathBuf>,
+    /// The policies to compare, separated by commas: names that `foldback policies` lists, TOML files, or
+    /// `all` for every name [default: ladder, or the one that is set, and truncate] [env: FOLDBACK_POLICY]
+    #[arg(long, value_name = "NAMES|FILES", value_delimiter = ',')]
+    pub(crate) policy: Vec<String>,
+    /// Who set it.
+    #[arg(skip)]
+    pub(crate) policy_from: Origin,
+    /// What each policy comes down to, separated by commas: tokens, or shares of what stands before the cut
+    #[arg(long, value_name = "TOKENS", value_parser = level, value_delimiter = ',', default_value = "10%,5%")]
+    pub(crate) target: Vec<Level>,
+    /// Let the model write summaries, too, in arms of their own beside those of the digest
+    #[arg(long)]
+    pub(crate) with_summary: bool,
+    /// The context window at which a policy decides what it keeps [default: the model's] [env:
+    /// FOLDBACK_WINDOW]
+    #[arg(long, value_name = "TOKENS", value_parser = tokens, allow_negative_numbers = true)]
+    pub(crate) window: Option<Tokens>,
+    /// Decides in which order answers are graded
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub(crate) seed: u64,
+    /// Keep what the model answers in this folder, and ask nothing twice [default: foldback/probe in the
+    /// user's data folder]
+    #[arg(long, value_name = "FOLDER")]
+    pub(crate) cache: Option<PathBuf>,
+    /// Write the comparison as a page into this file
+    #[arg(long, value_name = "FILE")]
+    pub(crate) html: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) backend: Backend,
+}
+
+impl Probe {
+    /// Whether nobody named the policies to compare.
+    pub(crate) fn is_compared(&self) -> bool {
+        self.policy.is_empty() || self.policy_from != Origin::CommandLine
+    }
+}
+
+#[derive(Clone, Debug, Args)]
 pub(crate) struct Explain {
     /// The session; - for stdin
     #[arg(value_name = "SESSION")]
@@ -83,6 +137,17 @@ pub(crate) struct Explain {
     /// What is kept, from the configuration file.
     #[arg(skip)]
     pub(crate) keep: Vec<String>,
+}
+
+/// A share in whole percent with something on either side.
+fn percent(text: &str) -> Result<u64, String> {
+    let percent = text.trim_end_matches('%').parse().ok().filter(|percent| (1..100).contains(percent));
+    percent.ok_or_else(|| "give a share from 1% to 99%, such as 60%".to_owned())
+}
+
+fn question_count(text: &str) -> Result<usize, String> {
+    let count = text.parse().ok().filter(|count| (1..=COUNT_MAX).contains(count));
+    count.ok_or_else(|| format!("give a whole number from 1 to {COUNT_MAX}"))
 }
 
 fn share(text: &str) -> Result<f64, String> {

@@ -1,7 +1,7 @@
 //! A replay as one page that needs nothing but itself: curves, costs, retention, every compaction.
 
 mod curves;
-mod style;
+pub(super) mod style;
 
 use std::fmt::Write;
 
@@ -28,7 +28,7 @@ const NAMES: f64 = 130.0;
 /// The page.
 pub(crate) fn draw(sessions: &[ReplayedSession], totals: &[Total], prices: &Prices) -> String {
     let names: Vec<&str> = totals.iter().map(|total| total.policy.as_str()).collect();
-    let mut page = String::from(style::HEAD);
+    let mut page = style::head("replay");
     heading(&mut page, sessions, prices);
     overview(&mut page, totals);
     costs(&mut page, totals);
@@ -95,7 +95,7 @@ fn overview(page: &mut String, totals: &[Total]) {
     page.push_str("</tbody></table></div>\n");
 }
 
-fn swatch(index: usize) -> String {
+pub(super) fn swatch(index: usize) -> String {
     format!("<span class=\"swatch {}\" aria-hidden=\"true\"></span>", style::colour(index))
 }
 
@@ -268,7 +268,7 @@ fn told(made: &Compaction) -> String {
     told.join(" · ")
 }
 
-fn escaped(text: &str) -> String {
+pub(super) fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
 

@@ -36,6 +36,8 @@ fn every_fixture_goes_through_every_command() {
             "import" | "session" => {}
             // They read the store, which is the same for all formats.
             "recall" | "search" | "store" | "mcp" => {}
+            // probe::a_fixture_of_every_format_is_probed asks a model for it.
+            "probe" => {}
             // files:: puts every fixture through them.
             "log" | "undo" | "redo" => {}
             // They read no session.

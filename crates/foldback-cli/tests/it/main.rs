@@ -12,6 +12,7 @@ mod long;
 mod mistakes;
 mod orders;
 mod policies;
+mod probe;
 mod readme;
 mod reports;
 mod road;

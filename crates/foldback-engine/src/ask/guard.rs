@@ -82,7 +82,7 @@ impl BackendGuard {
 
     /// Lets a call through that takes at most `most`, or says why not. What comes of it must be
     /// reported to the admission; one that is dropped counts as having taken all of it.
-    pub(super) fn admit(&self, most: Spend) -> Result<Admission<'_>, BackendError> {
+    pub fn admit(&self, most: Spend) -> Result<Admission<'_>, BackendError> {
         let mut state = self.lock();
         let unavailable = |why: String| Err(BackendError::Unavailable { why });
         if let Some(over) = self.over(&state, most) {
@@ -125,7 +125,7 @@ impl BackendGuard {
 
 /// A call that was let through.
 #[derive(Debug)]
-pub(super) struct Admission<'g> {
+pub struct Admission<'g> {
     guard: &'g BackendGuard,
     most: Spend,
     is_probe: bool,
@@ -134,14 +134,14 @@ pub(super) struct Admission<'g> {
 
 impl Admission<'_> {
     /// There was an answer, whatever is in it.
-    pub(super) fn answered(mut self, spend: Spend) {
+    pub fn answered(mut self, spend: Spend) {
         let mut state = self.settle(spend);
         state.failures = 0;
         state.closed_until = None;
     }
 
     /// There was none.
-    pub(super) fn failed(mut self, error: &BackendError) {
+    pub fn failed(mut self, error: &BackendError) {
         let (is_alive, may_be_billed) = match error {
             // A server that refuses a request for its length works.
             BackendError::Overflow { .. } => (true, false),

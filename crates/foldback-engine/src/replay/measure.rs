@@ -4,14 +4,13 @@ use std::sync::Arc;
 
 use foldback_core::tokens::count_item;
 use foldback_core::{
-    Budget, CompactionReason, Dialect, Execution, Ledger, Sequence, Strategy, TokenCounter, Tokens,
-    Transcript, View,
+    Budget, CompactionReason, Dialect, Execution, Ledger, Sequence, TokenCounter, Tokens, Transcript, View,
 };
 
+use super::ReplayPolicy;
 use super::kept::{Keepsakes, Kept};
 use super::lines::History;
 use super::retention::{Needs, Retention};
-use super::{EqualTokensStrategy, ReplayPolicy, Sizing};
 use crate::compaction::CompactionError;
 use crate::executor::compact;
 
@@ -116,7 +115,7 @@ pub fn cut_at(history: &Sequence, percent: u64) -> Option<usize> {
 }
 
 /// The first items of a transcript, without counting them again.
-pub(super) fn beginning(history: &Transcript, len: usize) -> Transcript {
+pub fn beginning(history: &Transcript, len: usize) -> Transcript {
     let mut past = history.clone_empty();
     for entry in history.range(0..len) {
         past.push_counted(Arc::clone(entry.item()), entry.tokens().clone());
@@ -131,13 +130,7 @@ fn compacted(
     dialect: Option<Dialect>,
 ) -> Result<View, CompactionError> {
     let budget = Budget::for_target(target).expect("a share of something is above zero");
-    let strategy: Arc<dyn Strategy> = match policy.sizing {
-        Sizing::Target => Arc::clone(&policy.strategy),
-        Sizing::EqualTokens => {
-            Arc::new(EqualTokensStrategy::new(Arc::clone(&policy.strategy), policy.budget))
-        }
-    };
-    let execution = Execution::new(view.clone(), strategy)
+    let execution = Execution::new(view.clone(), policy.sized())
         .with_budget(budget)
         .with_dialect(dialect)
         .caused_by(CompactionReason::Manual);

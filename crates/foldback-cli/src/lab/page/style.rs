@@ -3,18 +3,25 @@
 /// Colours that policies take in turn.
 const COLOURS: [&str; 10] = ["c0", "c1", "c2", "c3", "c4", "c5", "c6", "c7", "c8", "c9"];
 
-pub(super) fn colour(index: usize) -> &'static str {
+pub(in crate::lab) fn colour(index: usize) -> &'static str {
     COLOURS[index % COLOURS.len()]
 }
 
-/// Everything before the content.
-pub(super) const HEAD: &str = "<!doctype html>
+/// Everything before the content of a page on `what`.
+pub(in crate::lab) fn head(what: &str) -> String {
+    HEAD.replacen(SUBJECT, what, 1)
+}
+
+/// Stands for what a page is on.
+const SUBJECT: &str = "{subject}";
+
+const HEAD: &str = "<!doctype html>
 <html lang=\"en\">
 <head>
 <meta charset=\"utf-8\">
 <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">
 <meta name=\"color-scheme\" content=\"light dark\">
-<title>foldback replay</title>
+<title>foldback {subject}</title>
 <style>
 :root { --ground: #ffffff; --ink: #1e293b; --faint: #64748b; --rule: #e2e8f0; --over: #dc2626;
   --c0: #2563eb; --c1: #d97706; --c2: #16a34a; --c3: #9333ea; --c4: #db2777;

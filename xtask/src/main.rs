@@ -14,6 +14,7 @@ mod llama;
 mod mutate;
 mod postgres;
 mod purity;
+mod retention;
 mod runner;
 mod sessions;
 mod soak;
@@ -43,6 +44,8 @@ commands:
   appends [--seconds N]           appends beside pgbench on one PostgreSQL, N seconds each turn (default 5)
   generate --megabytes N FILE     a Claude Code session of that size, the same each time
   sessions [--megabytes N]        the command line on such a session, beside Python's json
+  retention                       what of a chat survives a compaction, beside a kit's own compactors;
+                                  FOLDBACK_SEED draws the same chats again
   peers [filter…]                 compare with other compaction libraries (release build of benches/)
 ";
 
@@ -71,6 +74,7 @@ enum Command {
     Appends { seconds: u32 },
     Generate { megabytes: u32, path: PathBuf },
     Sessions { megabytes: u32 },
+    Retention,
     Peers { filters: Vec<String> },
 }
 
@@ -105,6 +109,7 @@ fn run(command: Command) -> Result<(), Failure> {
         Command::Appends { seconds } => postgres::run_appends(seconds),
         Command::Generate { megabytes, path } => generate::run(megabytes, &path),
         Command::Sessions { megabytes } => sessions::run(megabytes),
+        Command::Retention => retention::run(runner::seed()?),
         Command::Peers { filters } => cargo::run(
             cargo::cargo(&["run", "--release", "--manifest-path", "benches/Cargo.toml", "--"]).args(filters),
         ),
@@ -140,9 +145,10 @@ fn parse(arguments: &[String]) -> Result<Command, Failure> {
             Ok(Command::Sessions { megabytes: positive(flag, Some(size))? })
         }
         ("sessions", _) => Err(Failure::Misuse("sessions takes --megabytes and a number".to_owned())),
+        ("retention", []) => Ok(Command::Retention),
         ("llama", rest) => parse_llama(rest),
         ("peers", filters) => Ok(Command::Peers { filters: filters.to_vec() }),
-        ("help" | "--help" | "-h" | "quick" | "test" | "edges", [extra, ..]) => {
+        ("help" | "--help" | "-h" | "quick" | "test" | "edges" | "retention", [extra, ..]) => {
             Err(Failure::Misuse(format!("{name} takes no argument, but was given {extra}")))
         }
         _ => Err(Failure::Misuse(format!("there is no command {name}"))),
@@ -228,6 +234,7 @@ mod tests {
         assert_eq!(parse_line("soak --hours 0.5 kill"), Ok(killing));
         assert_eq!(parse_line("peers codex"), Ok(Command::Peers { filters: vec!["codex".to_owned()] }));
         assert_eq!(parse_line("appends --seconds 2"), Ok(Command::Appends { seconds: 2 }));
+        assert_eq!(parse_line("retention"), Ok(Command::Retention));
         assert_eq!(parse_line("fuzz --help"), Ok(Command::Help));
         let smollm2 = llama::Options { model: "smollm2".to_owned(), context: 512, port: 0 };
         assert_eq!(parse_line("llama --model smollm2 --context 512"), Ok(Command::Llama(smollm2)));

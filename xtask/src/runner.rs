@@ -21,7 +21,7 @@ const NEEDS_SESSIONS: &str = "test(/(^|::)recorded::/)";
 
 /// How many random cases a test draws, and from where: `foldback_testkit::effort` reads them.
 const CASES_VARIABLE: &str = "FOLDBACK_CASES";
-const SEED_VARIABLE: &str = "FOLDBACK_SEED";
+pub(crate) const SEED_VARIABLE: &str = "FOLDBACK_SEED";
 
 /// How one run of the tests draws its random cases.
 #[derive(Clone, Copy, Debug)]
@@ -33,11 +33,20 @@ pub(crate) struct Search {
 impl Search {
     /// So many cases, from a seed that nobody had before.
     pub(crate) fn fresh(cases: u32) -> Self {
-        use std::hash::{BuildHasher, RandomState};
-        // Six digits are enough to be new each time, and can be typed.
-        let seed = RandomState::new().hash_one(std::process::id()) % 1_000_000;
-        Self { cases, seed }
+        Self { cases, seed: fresh_seed() }
     }
+}
+
+/// Six digits are enough to be new each time, and can be typed.
+fn fresh_seed() -> u64 {
+    use std::hash::{BuildHasher, RandomState};
+    RandomState::new().hash_one(std::process::id()) % 1_000_000
+}
+
+/// The seed that the variable names; if it is not set, one that nobody had before.
+pub(crate) fn seed() -> Result<u64, Failure> {
+    let Ok(asked) = std::env::var(SEED_VARIABLE) else { return Ok(fresh_seed()) };
+    asked.parse().map_err(|_| Failure::Misuse(format!("{SEED_VARIABLE} is {asked}, not a whole number")))
 }
 
 impl std::fmt::Display for Search {

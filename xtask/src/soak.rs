@@ -3,11 +3,10 @@
 
 use std::time::{Duration, Instant};
 
-use crate::Failure;
 use crate::cargo::{cargo, run as run_command};
 use crate::fuzz::{self, Effort};
 use crate::runner::{self, Search, Servers};
-use crate::tools;
+use crate::{Failure, retention, tools};
 
 /// How long a soak takes unless told otherwise.
 pub(crate) const HOURS_DEFAULT: f64 = 1.0;
@@ -19,7 +18,7 @@ const CASES: u32 = 4_000;
 const FUZZ_SECONDS: u32 = 120;
 
 /// Runs rounds until the time is over; the last one is finished. With a filter, only the tests whose
-/// names contain it, and no fuzzer.
+/// names contain it, and neither the fuzzer nor the comparison of what is kept.
 pub(crate) fn run(hours: f64, filter: Option<&str>) -> Result<(), Failure> {
     tools::ensure_basics()?;
     runner::build()?;
@@ -34,6 +33,7 @@ pub(crate) fn run(hours: f64, filter: Option<&str>) -> Result<(), Failure> {
         left_out.iter().for_each(|told| eprintln!("left out: {told}"));
         if filter.is_none() {
             fuzz::run(Effort::Seconds(FUZZ_SECONDS), None)?;
+            retention::run(search.seed)?;
         }
         eprintln!("round {round}: {count} tests passed");
         if Instant::now() >= until {

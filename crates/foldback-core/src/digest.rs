@@ -24,7 +24,7 @@ use crate::item::{Item, ItemKind};
 use crate::secrets::redact;
 use crate::tokens::Meter;
 use crate::written::SECTION_MARK;
-use story::{Story, What};
+use story::Story;
 use trail::Trail;
 
 /// A digest needs room for a sentence or two.
@@ -109,8 +109,11 @@ pub(crate) fn digest(material: &Material<'_>, tokens_max: u64, meter: &Meter) ->
     if tokens_max < DIGEST_TOKENS_MIN {
         return None;
     }
-    let story = Story::read(&material.items);
+    let mut story = Story::read(&material.items);
     let folder = working_folder(&story);
+    story.shorten_paths(folder.as_deref());
+    // Little room is for words.
+    let folder = folder.filter(|_| tokens_max >= STATE_TOKENS_MIN);
     let mut trail = Trail::new(&story, &material.kept, material.focus, meter);
     trail.fill_rules(tokens_max);
     let mut head = String::new();
@@ -142,23 +145,17 @@ pub(crate) fn digest(material: &Material<'_>, tokens_max: u64, meter: &Meter) ->
 }
 
 /// A folder has to hold this share of all paths to be the one that the work is in.
-const FOLDER_PERCENT_MIN: usize = 60;
+const FOLDER_PERCENT_MIN: usize = 50;
 const FOLDER_BYTES_MIN: usize = 8;
 
-/// The folder that most absolute paths stand in.
+/// As many paths are looked at for folders.
+const FOLDER_PATHS_MAX: usize = 64;
+
+/// The folder that most absolute paths stand in, with its slash.
 fn working_folder(story: &Story<'_>) -> Option<String> {
-    let paths: Vec<&str> = story
-        .events
-        .iter()
-        .filter_map(|event| match &event.what {
-            What::Did(did) => Some(did.actions.iter().filter_map(|action| action.file())),
-            _ => None,
-        })
-        .flatten()
-        .filter(|path| path.starts_with('/'))
-        .collect();
+    let paths: Vec<String> = story.paths().map(plain_slashes).filter(|path| is_absolute(path)).collect();
     let mut folder = "";
-    for path in paths.iter().take(64) {
+    for path in paths.iter().take(FOLDER_PATHS_MAX) {
         for (at, _) in path.match_indices('/').skip(1) {
             let candidate = &path[..at];
             let inside = paths.iter().filter(|path| path.starts_with(candidate)).count();
@@ -170,15 +167,24 @@ fn working_folder(story: &Story<'_>) -> Option<String> {
     (folder.len() >= FOLDER_BYTES_MIN && paths.len() > 2).then(|| format!("{folder}/"))
 }
 
+fn plain_slashes(path: &str) -> String {
+    path.replace('\\', "/")
+}
+
+fn is_absolute(path: &str) -> bool {
+    path.starts_with('/') || path.get(1..3) == Some(":/")
+}
+
 /// The text with paths relative to the folder, which is said once; the user's words are left alone.
 fn without_folder(text: &str, folder: Option<&str>) -> String {
-    let Some(folder) = folder.filter(|folder| text.matches(*folder).count() > 2) else { return text.to_owned() };
+    let Some(folder) = folder else { return text.to_owned() };
+    let with_backslashes = folder.replace('/', "\\");
     let mut all = format!("\nPaths are relative to {folder}");
     for line in text.lines().skip(1) {
         all.push('\n');
         match line.starts_with(crate::written::USER_MARK) {
             true => all.push_str(line),
-            false => all.push_str(&line.replace(folder, "")),
+            false => all.push_str(&line.replace(folder, "").replace(&with_backslashes, "")),
         }
     }
     all
@@ -209,8 +215,7 @@ mod tests {
         let meter = transcript.meter();
         let digest = |tokens: u64| digest_of(&items, Tokens(tokens), meter).unwrap();
         let roomy = digest(4_000);
-        let quoted =
-            "earlier summary:\n  ## Goal\n  - make the whole thing quicker without making it worse\n  # Rules";
+        let quoted = "earlier summary:\n  ## Goal\n  - make the whole thing quicker without making it worse\n  # Rules";
         assert!(roomy.contains(quoted), "{roomy}");
         assert!(!digest(DIGEST_TOKENS_MIN).contains("earlier summary"), "{}", digest(DIGEST_TOKENS_MIN));
         // And from there once more.
@@ -261,7 +266,7 @@ mod tests {
         for line in [
             "> Make the parser faster. Never touch src/lexer.rs, it is generated.",
             "> Use tabs, not spaces.",
-            "Newest failure, not put right yet, of `cargo test -p parser`",
+            "Newest failure, not put right yet, before the user's newest message, of `cargo test -p parser`",
             "checked `cargo test -p parser` → failed ×12",
             "error[E0308]: mismatched types",
             "The slow part is scan_token() because it backtracks.",
@@ -303,7 +308,10 @@ mod tests {
             items.push(Item::tool(format!("x{number}"), ToolResult::text(call, answer)));
         }
         let text = written(&items, 400).unwrap();
-        assert!(text.contains("  Read /etc/boot.conf failed: The file is outside of the workspace."), "{text}");
+        assert!(
+            text.contains("  Read /etc/boot.conf failed: The file is outside of the workspace."),
+            "{text}"
+        );
         assert!(!text.contains("Error: (none)"), "{text}");
     }
 

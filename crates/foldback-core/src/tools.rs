@@ -154,6 +154,16 @@ impl Action {
         }
     }
 
+    /// The same, to be named otherwise.
+    pub(crate) fn file_mut(&mut self) -> Option<&mut String> {
+        match self {
+            Self::Read { path, .. } | Self::Write { path } | Self::Edit { path } | Self::Delete { path } => {
+                Some(path)
+            }
+            _ => None,
+        }
+    }
+
     /// Whether all that some actions do is to look at something that can be looked at again.
     pub fn only_look(actions: &[Self]) -> bool {
         let looks = |action: &Self| {

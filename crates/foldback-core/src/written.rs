@@ -22,7 +22,8 @@ pub(crate) const USER_MARK: &str = "> ";
 const HEADER_START: &str = "[Summary of ";
 const HEADER_MIDDLE: &str = " folded items, ";
 const FLOOR_END: &str = ". Each line names what it stands for by its handle.]";
-const DIGEST_END: &str = ". Lines with > are the user's own words; […] marks what was left out; the handle recalls all of it.]";
+const DIGEST_END: &str =
+    ". Lines with > are the user's own words; […] marks what was left out; the handle recalls all of it.]";
 const MODEL_END: &str = ". Written by a model; the handle recalls what it stands for.]";
 /// Between count and handle where there was room for nothing else.
 const SHORT_MIDDLE: &str = " items folded: ";

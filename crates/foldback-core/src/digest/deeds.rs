@@ -1,8 +1,8 @@
 //! What was done, in the words of a list: which files were changed, what was run and how it ended.
 
+use super::json::fields_of_json;
 use super::state::{plain_command, verdict};
 use super::story::{Did, Story, What};
-use super::json::fields_of_json;
 use super::text::{LEFT_OUT, beginning, decisive, in_one_line, set_back};
 use super::traces::traces;
 use crate::ledger::{is_constraint, is_decision, own_words};
@@ -20,6 +20,8 @@ const OUTPUT_BYTES_MIN: usize = 40;
 
 /// Bytes of a command in a list of them.
 const COMMAND_BYTES_MAX: usize = 110;
+const LONG_COMMAND_BYTES: usize = 90;
+const ID_BYTES_MAX: usize = 24;
 
 /// Signatures told of one change, and their length.
 const SIGNATURES_MAX: usize = 6;
@@ -94,7 +96,8 @@ fn stretch(start: usize, deeds: &[&Did<'_>]) -> Option<Stretch> {
                 Action::Delete { path } if !did.outcome.failed => edited.add(format!("{path} (deleted)")),
                 Action::Run { command, .. } if is_check(command) => {
                     let has_counts = did.outcome.tests.is_some();
-                    let verdict = if did.outcome.failed && !has_counts { "failed".to_owned() } else { verdict(did) };
+                    let verdict =
+                        if did.outcome.failed && !has_counts { "failed".to_owned() } else { verdict(did) };
                     checked.add(format!("`{}` → {verdict}", plain_command(command)));
                 }
                 Action::Run { command, .. } if !did.only_looks() && !did.outcome.failed => {
@@ -124,22 +127,38 @@ fn stretch(start: usize, deeds: &[&Did<'_>]) -> Option<Stretch> {
     (!clauses.is_empty()).then(|| Stretch { start, text: clauses.join("; ") })
 }
 
-/// A command without how its output was to look.
+/// A command without how its output was to look; a long one by its program.
 fn without_form(command: &str) -> String {
-    let end = [" --json", " --jq", " --format", " --pretty"].iter().filter_map(|option| command.find(option)).min();
+    if command.len() > LONG_COMMAND_BYTES {
+        return program(command);
+    }
+    let end =
+        [" --json", " --jq", " --format", " --pretty"].iter().filter_map(|option| command.find(option)).min();
     in_one_line(end.map_or(command, |end| &command[..end]), COMMAND_BYTES_MAX)
 }
 
-/// A command as its program and what it was told to do: `git push`, `gh pr view`.
+/// A command as its program and what it was told to do: `git push`, `gh pr view 12`.
 pub(super) fn program(command: &str) -> String {
     let command = plain_command(command);
     let mut words = command.split_whitespace().skip_while(|word| word.contains('='));
     let Some(first) = words.next() else { return command };
     let mut name = first.rsplit('/').next().unwrap_or(first).to_owned();
-    let is_verb = |word: &&str| word.bytes().all(|b| b.is_ascii_lowercase() || b == b'-') && !word.starts_with('-');
-    for word in words.take(2).take_while(is_verb) {
+    let is_verb =
+        |word: &&str| word.bytes().all(|b| b.is_ascii_lowercase() || b == b'-') && !word.starts_with('-');
+    // What it is done to, where that is a number or a name with one.
+    let is_id = |word: &str| {
+        word.len() <= ID_BYTES_MAX && word.bytes().any(|b| b.is_ascii_digit()) && !word.contains(['/', '='])
+    };
+    for (place, word) in words.take(3).enumerate() {
+        let is_last = is_id(word);
+        if !is_last && (place == 2 || !is_verb(&word)) {
+            break;
+        }
         name.push(' ');
         name.push_str(word);
+        if is_last {
+            break;
+        }
     }
     name
 }
@@ -159,13 +178,15 @@ pub(super) fn failed(did: &Did<'_>) -> Option<String> {
 
 /// What a command said that was neither a check nor a look at files.
 pub(super) fn said_by_command(did: &Did<'_>) -> Option<String> {
-    let command = did.command().filter(|command| !is_check(command) && !did.only_looks() && !did.outcome.failed)?;
+    let command =
+        did.command().filter(|command| !is_check(command) && !did.only_looks() && !did.outcome.failed)?;
     let said = did.answer.as_deref().and_then(|answer| fields_of_json(answer, OUTPUT_BYTES_MAX));
     let said = said.unwrap_or_else(|| {
         let lines: Vec<&str> = did.said_lines().take(OUTPUT_LINES_MAX).collect();
         in_one_line(&lines.join(" "), OUTPUT_BYTES_MAX)
     });
-    (said.len() >= OUTPUT_BYTES_MIN).then(|| format!("  `{}` said: {said}", without_form(&plain_command(command))))
+    (said.len() >= OUTPUT_BYTES_MIN)
+        .then(|| format!("  `{}` said: {said}", without_form(&plain_command(command))))
 }
 
 /// What a change wrote that is worth knowing later: signatures, and remarks that give a reason. With the
@@ -181,7 +202,8 @@ pub(super) fn written_in(did: &Did<'_>) -> Option<(String, String)> {
             continue;
         }
         let is_added = |line: &&str| !line.starts_with('-');
-        let raw: Vec<&str> = field.value.lines().filter(is_added).map(|line| line.strip_prefix('+').unwrap_or(line)).collect();
+        let raw: Vec<&str> =
+            field.value.lines().filter(is_added).map(|line| line.strip_prefix('+').unwrap_or(line)).collect();
         let all: Vec<&str> = raw.iter().map(|line| line.trim()).collect();
         let is_told = |number: usize| is_signature(all[number]) || is_constant(raw[number]);
         for (number, line) in all.iter().enumerate().filter(|&(number, _)| is_told(number)) {
@@ -209,11 +231,13 @@ pub(super) fn content_of(did: &Did<'_>, bytes_max: usize) -> Option<String> {
     if did.outcome.failed || did.command().is_some() || did.plan().is_some() {
         return None;
     }
-    let is_old = |key: &str| key.to_ascii_lowercase().starts_with("old") || key.to_ascii_lowercase().contains("path");
+    let is_old =
+        |key: &str| key.to_ascii_lowercase().starts_with("old") || key.to_ascii_lowercase().contains("path");
     let new = fields(did.call).into_iter().filter(|field| !is_old(&field.key) && field.value.contains('\n'));
     let added: Vec<String> = new
         .flat_map(|field| {
-            let lines = field.value.lines().filter(|line| !line.starts_with(['-', '*']) && !line.trim().is_empty());
+            let lines =
+                field.value.lines().filter(|line| !line.starts_with(['-', '*']) && !line.trim().is_empty());
             lines.map(|line| line.trim_start_matches('+').to_owned()).collect::<Vec<_>>()
         })
         .collect();
@@ -251,7 +275,10 @@ fn signature(line: &str, next: &[&str]) -> String {
     if !is_type || !line.ends_with('{') {
         return line.trim_end_matches(['{', ' ']).to_owned();
     }
-    let fields = next.iter().take_while(|line| !line.starts_with('}')).filter(|line| !line.starts_with(['/', '*', '#']));
+    let fields = next
+        .iter()
+        .take_while(|line| !line.starts_with('}'))
+        .filter(|line| !line.starts_with(['/', '*', '#']));
     let fields: Vec<&str> = fields.copied().take(FIELDS_MAX).collect();
     format!("{} }}", beginning(&format!("{line} {}", fields.join(" ")), TYPE_BYTES_MAX))
 }
@@ -260,15 +287,32 @@ fn signature(line: &str, next: &[&str]) -> String {
 fn is_constant(line: &str) -> bool {
     let plain = line.trim_start_matches("pub ").trim_start_matches("export ");
     let is_named = ["const ", "static ", "var ", "let "].iter().any(|word| plain.starts_with(word));
-    is_named && SIGNATURE_BYTES.contains(&line.len()) && line.contains('=') && !line.trim_end().ends_with(['{', '(', '['])
+    is_named
+        && SIGNATURE_BYTES.contains(&line.len())
+        && line.contains('=')
+        && !line.trim_end().ends_with(['{', '(', '['])
 }
 
 fn is_signature(line: &str) -> bool {
-    const WORDS: &[&str] =
-        &["fn ", "func ", "function ", "def ", "class ", "interface ", "constructor(", "struct ", "trait ", "impl ", "enum ", "type "];
-    let is_code = !line.starts_with(['/', '*', '#', '<', '-', '"']) && line.ends_with(['{', ':', ')', ';', '(']);
+    const WORDS: &[&str] = &[
+        "fn ",
+        "func ",
+        "function ",
+        "def ",
+        "class ",
+        "interface ",
+        "constructor(",
+        "struct ",
+        "trait ",
+        "impl ",
+        "enum ",
+        "type ",
+    ];
+    let is_code =
+        !line.starts_with(['/', '*', '#', '<', '-', '"']) && line.ends_with(['{', ':', ')', ';', '(']);
     let start = line.trim_start_matches("pub ").trim_start_matches("export ").trim_start_matches("async ");
-    let start = start.trim_start_matches("default ").trim_start_matches("private ").trim_start_matches("public ");
+    let start =
+        start.trim_start_matches("default ").trim_start_matches("private ").trim_start_matches("public ");
     SIGNATURE_BYTES.contains(&line.len()) && is_code && WORDS.iter().any(|word| start.starts_with(word))
 }
 
@@ -296,8 +340,14 @@ pub(super) fn guide_rules<'d>(did: &'d Did<'_>, bytes_max: usize) -> Option<(&'d
 fn is_guide(path: &str) -> bool {
     let name = path.rsplit('/').next().unwrap_or(path);
     let is_text = name.ends_with(".md") || name.ends_with(".mdc");
-    let is_guide = ["AGENTS", "CLAUDE", "GEMINI", "CONTRIBUTING", "CONVENTIONS"].iter().any(|known| name.starts_with(known));
-    is_text && (is_guide || ["/.agents/", "/.claude/", "/.cursor/"].iter().any(|folder| format!("/{path}").contains(folder)))
+    let is_guide = ["AGENTS", "CLAUDE", "GEMINI", "CONTRIBUTING", "CONVENTIONS"]
+        .iter()
+        .any(|known| name.starts_with(known));
+    is_text
+        && (is_guide
+            || ["/.agents/", "/.claude/", "/.cursor/"]
+                .iter()
+                .any(|folder| format!("/{path}").contains(folder)))
 }
 
 #[cfg(test)]
@@ -306,14 +356,19 @@ mod tests {
 
     #[test]
     fn a_command_is_named_by_its_program_and_what_it_does() {
-        assert_eq!(program("cd /a && gh pr view 12 --json title | head"), "gh pr view");
+        assert_eq!(program("cd /a && gh pr view 12 --json title | head"), "gh pr view 12");
         assert_eq!(program("GIT_EDITOR=true git rebase --continue"), "git rebase");
         assert_eq!(program("/usr/bin/python3 run.py"), "python3");
     }
 
     #[test]
     fn of_comments_those_are_told_that_give_a_reason() {
-        let lines = ["// The token stands for the user,", "// so it is sent because servers ask for it.", "let x = 1;", "// counts"];
+        let lines = [
+            "// The token stands for the user,",
+            "// so it is sent because servers ask for it.",
+            "let x = 1;",
+            "// counts",
+        ];
         let reasons = reasons_in(lines.into_iter());
         assert_eq!(reasons, ["The token stands for the user, so it is sent because servers ask for it."]);
     }

@@ -4,8 +4,22 @@
 use super::text::{LEFT_OUT, beginning};
 
 /// Words in a heading whose section is the last to go.
-const KEPT_LONGEST: &[&str] =
-    &["pending", "current", "next", "state", "stands", "error", "fail", "rule", "constraint", "user", "goal", "request", "progress", "decision"];
+const KEPT_LONGEST: &[&str] = &[
+    "pending",
+    "current",
+    "next",
+    "state",
+    "stands",
+    "error",
+    "fail",
+    "rule",
+    "constraint",
+    "user",
+    "goal",
+    "request",
+    "progress",
+    "decision",
+];
 
 /// The sections of a summary that fit, in its order.
 pub(super) fn cut(text: &str, bytes_max: usize) -> String {
@@ -42,7 +56,9 @@ pub(super) fn cut(text: &str, bytes_max: usize) -> String {
 fn sections(text: &str) -> Vec<&str> {
     let is_heading = |line: &str| {
         let plain = line.trim_start_matches(|c: char| c.is_ascii_digit() || c == '.' || c == ' ');
-        line.starts_with('#') || plain.starts_with("**") || (line.ends_with(':') && !line.starts_with([' ', '-', '*']))
+        line.starts_with('#')
+            || plain.starts_with("**")
+            || (line.ends_with(':') && !line.starts_with([' ', '-', '*']))
     };
     let mut starts = vec![0];
     let mut at = 0;
@@ -53,7 +69,11 @@ fn sections(text: &str) -> Vec<&str> {
         at += line.len();
     }
     starts.push(text.len());
-    starts.windows(2).map(|two| text[two[0]..two[1]].trim_end()).filter(|section| !section.is_empty()).collect()
+    starts
+        .windows(2)
+        .map(|two| text[two[0]..two[1]].trim_end())
+        .filter(|section| !section.is_empty())
+        .collect()
 }
 
 #[cfg(test)]
@@ -62,7 +82,11 @@ mod tests {
 
     #[test]
     fn of_an_earlier_summary_what_is_left_to_do_stays_longest() {
-        let text = format!("# Overview\n{}\n# Files\n{}\n# Pending tasks\n- write the docs\n- ship it", "word ".repeat(200), "a.rs ".repeat(200));
+        let text = format!(
+            "# Overview\n{}\n# Files\n{}\n# Pending tasks\n- write the docs\n- ship it",
+            "word ".repeat(200),
+            "a.rs ".repeat(200)
+        );
         let cut = cut(&text, 300);
         assert!(cut.contains("# Pending tasks\n- write the docs\n- ship it"), "{cut}");
         assert!(cut.len() < 340, "{cut}");

@@ -12,14 +12,28 @@ const JSON_BYTES_MAX: usize = 1 << 18;
 const DEPTH_MAX: usize = 3;
 
 /// Names of values that say what an object is and how far it is, in any order; they are told first.
-const TELLING: &[&str] =
-    &["id", "number", "name", "title", "state", "status", "merged", "conclusion", "reason", "error", "message", "url", "path"];
+const TELLING: &[&str] = &[
+    "id",
+    "number",
+    "name",
+    "title",
+    "state",
+    "status",
+    "merged",
+    "conclusion",
+    "reason",
+    "error",
+    "message",
+    "url",
+    "path",
+];
 
 /// The short values in an answer that is JSON, with their names. `None` where it is none, or holds none.
 pub(super) fn fields_of_json(answer: &str, bytes_max: usize) -> Option<String> {
     let start = answer.find(['{', '['])?;
     // Behind what an agent writes around an output, JSON begins a line.
-    let begins_line = answer[..start].trim_end_matches([' ', '\t']).ends_with('\n') || answer[..start].trim().is_empty();
+    let begins_line =
+        answer[..start].trim_end_matches([' ', '\t']).ends_with('\n') || answer[..start].trim().is_empty();
     if !begins_line || answer.len() > JSON_BYTES_MAX {
         return None;
     }
@@ -46,7 +60,8 @@ fn collect(value: &Value, depth: usize, told: &mut Vec<(bool, usize, String)>) {
             for (name, value) in fields {
                 match value {
                     Value::Object(_) | Value::Array(_) => collect(value, depth - 1, told),
-                    Value::String(text) if text.is_empty() || text.len() > VALUE_BYTES_MAX || text.contains('\n') => {}
+                    Value::String(text)
+                        if text.is_empty() || text.len() > VALUE_BYTES_MAX || text.contains('\n') => {}
                     Value::Null => {}
                     _ => {
                         let lower = name.to_lowercase();
@@ -69,7 +84,10 @@ mod tests {
     #[test]
     fn what_an_object_is_and_how_far_it_is_comes_before_the_rest() {
         let answer = "Output:\n[{\"author\":\"ann\",\"body\":\"long\\ntext\",\"number\":12,\"state\":\"MERGED\",\"title\":\"Fix it\"}]\n";
-        assert_eq!(fields_of_json(answer, 400).unwrap(), "author: ann, number: 12, state: MERGED, title: Fix it");
+        assert_eq!(
+            fields_of_json(answer, 400).unwrap(),
+            "author: ann, number: 12, state: MERGED, title: Fix it"
+        );
         assert_eq!(fields_of_json(answer, 50).unwrap(), "number: 12, state: MERGED, title: Fix it");
         assert_eq!(fields_of_json("no json", 50), None);
         assert_eq!(fields_of_json("see {this", 50), None);

@@ -40,7 +40,9 @@ pub(super) fn state(story: &Story<'_>, bytes_max: usize) -> Vec<String> {
 }
 
 /// What was done, in order, with its place.
-pub(super) fn deeds<'s, 'r>(story: &'s Story<'r>) -> impl DoubleEndedIterator<Item = (usize, &'s Event<'r>, &'s Did<'r>)> {
+pub(super) fn deeds<'s, 'r>(
+    story: &'s Story<'r>,
+) -> impl DoubleEndedIterator<Item = (usize, &'s Event<'r>, &'s Did<'r>)> {
     story.events.iter().enumerate().filter_map(|(number, event)| match &event.what {
         What::Did(did) => Some((number, event, did)),
         _ => None,
@@ -55,7 +57,8 @@ pub(super) fn plain_command(command: &str) -> String {
         command = rest.trim_start();
     }
     let command = command.lines().next().unwrap_or("");
-    let end = ["2>&1", "| tail", "| head", "|tail", "|head"].iter().filter_map(|sign| command.find(sign)).min();
+    let end =
+        ["2>&1", "| tail", "| head", "|tail", "|head"].iter().filter_map(|sign| command.find(sign)).min();
     let command = end.map_or(command, |end| &command[..end]).trim();
     in_one_line(command, COMMAND_BYTES_MAX)
 }
@@ -120,13 +123,18 @@ fn kept_tasks(story: &Story<'_>) -> Vec<TodoEntry> {
     for (_, _, did) in deeds(story) {
         let name: String = did.call.name.chars().filter(char::is_ascii_alphanumeric).collect();
         let field = |keys: &[&str]| {
-            fields(did.call).into_iter().find(|field| keys.contains(&field.key.as_str())).map(|field| field.value.into_owned())
+            fields(did.call)
+                .into_iter()
+                .find(|field| keys.contains(&field.key.as_str()))
+                .map(|field| field.value.into_owned())
         };
         match name.to_ascii_lowercase().as_str() {
             "taskcreate" => {
-                let digits = |text: &str| text.split('#').nth(1).map(|rest| {
-                    rest.chars().take_while(char::is_ascii_digit).collect::<String>()
-                });
+                let digits = |text: &str| {
+                    text.split('#')
+                        .nth(1)
+                        .map(|rest| rest.chars().take_while(char::is_ascii_digit).collect::<String>())
+                };
                 let id = did.answer.as_deref().and_then(digits).unwrap_or_default();
                 if let Some(text) = field(&["subject", "title", "description"]) {
                     tasks.push((id, TodoEntry { text, state: TodoState::Pending }));
@@ -174,10 +182,14 @@ fn checks(story: &Story<'_>, bytes_max: usize) -> Option<String> {
     let mut is_outdated = false;
     for (_, event, did) in deeds(story).rev() {
         is_outdated |= !did.outcome.failed && did.actions.iter().any(|action| action.is_change());
-        let Some(command) = did.command().filter(|command| is_check(command) && did.answer.is_some()) else { continue };
+        let Some(command) = did.command().filter(|command| is_check(command) && did.answer.is_some()) else {
+            continue;
+        };
         let plain = plain_command(command);
         let families = families(did);
-        if seen.contains(&plain) || (did.outcome.failed && families.iter().any(|family| family.is_right_after(&passed))) {
+        if seen.contains(&plain)
+            || (did.outcome.failed && families.iter().any(|family| family.is_right_after(&passed)))
+        {
             continue;
         }
         if !did.outcome.failed {
@@ -193,7 +205,8 @@ fn checks(story: &Story<'_>, bytes_max: usize) -> Option<String> {
         }
     }
     lines.reverse();
-    (!lines.is_empty()).then(|| format!("Checks, as they ended last:\n  {}", listed(&lines, "\n  ", bytes_max)))
+    (!lines.is_empty())
+        .then(|| format!("Checks, as they ended last:\n  {}", listed(&lines, "\n  ", bytes_max)))
 }
 
 /// The newest failure that nothing put right, with the lines that decide what to do.
@@ -220,7 +233,11 @@ fn failure(story: &Story<'_>, bytes_max: usize) -> Option<String> {
         let told = decisive(did.answer.as_deref().unwrap_or(""), bytes_max);
         let is_before = story.events[number..].iter().any(|event| matches!(event.what, What::User(_)));
         let when = if is_before { ", before the user's newest message" } else { "" };
-        return Some(format!("Newest failure, not put right yet{when}, of {}:\n  {}", tried(did), set_back(&told)));
+        return Some(format!(
+            "Newest failure, not put right yet{when}, of {}:\n  {}",
+            tried(did),
+            set_back(&told)
+        ));
     }
     None
 }
@@ -244,7 +261,10 @@ pub(super) fn families(did: &Did<'_>) -> Vec<Tried> {
     match did.command() {
         Some(command) => command
             .split("&&")
-            .map(|command| Tried { what: program(command), word_count: plain_command(command).split_whitespace().count() })
+            .map(|command| Tried {
+                what: program(command),
+                word_count: plain_command(command).split_whitespace().count(),
+            })
             .filter(|tried| tried.what != "echo")
             .collect(),
         None => vec![Tried { what: tried(did), word_count: 0 }],

@@ -22,22 +22,61 @@ const SAME_PERCENT: f64 = 0.35;
 
 /// Words with which somebody tells what they want, what holds, or what comes next.
 const TELLING: &[&str] = &[
-    "prefer", "goal", "want", "would like", "remember", "aim ", "plan to", "next step", "next up", "deadline", "call me",
-    "my ", "our ", "i am", "i'm", "we are", "we're", "favourite", "favorite", "instead", "from now on", "no longer",
+    "prefer",
+    "goal",
+    "want",
+    "would like",
+    "remember",
+    "aim ",
+    "plan to",
+    "next step",
+    "next up",
+    "deadline",
+    "call me",
+    "my ",
+    "our ",
+    "i am",
+    "i'm",
+    "we are",
+    "we're",
+    "favourite",
+    "favorite",
+    "instead",
+    "from now on",
+    "no longer",
 ];
 
 /// Words that say nothing about what a sentence is about.
 const COMMON: &[&str] = &[
-    "the", "a", "an", "is", "are", "was", "be", "to", "of", "in", "on", "for", "and", "or", "with", "this", "that", "it",
-    "its", "as", "at", "by", "from", "we", "our", "you", "i", "do", "not", "no", "any", "all", "every", "must", "never",
-    "always", "use", "used", "will", "my", "me", "does", "did", "has", "have", "now", "then", "than", "past", "more", "without",
-    "under", "user", "team",
+    "the", "a", "an", "is", "are", "was", "be", "to", "of", "in", "on", "for", "and", "or", "with", "this",
+    "that", "it", "its", "as", "at", "by", "from", "we", "our", "you", "i", "do", "not", "no", "any", "all",
+    "every", "must", "never", "always", "use", "used", "will", "my", "me", "does", "did", "has", "have",
+    "now", "then", "than", "past", "more", "without", "under", "user", "team",
 ];
 
 /// Words with which somebody forbids something, or leaves no choice.
 const FORBIDDING: &[&str] = &[
-    "never", "do not", "don't", "must not", "mustn't", "may not", "under no circumstances", "no more", "only", "forbidden",
-    "prohibited", "not allowed", "off limits", "nie ", "niemals", "jamais", "nunca", "никогда", "нельзя", "禁止", "不要",
+    "never",
+    "do not",
+    "don't",
+    "must not",
+    "mustn't",
+    "may not",
+    "under no circumstances",
+    "no more",
+    "only",
+    "forbidden",
+    "prohibited",
+    "not allowed",
+    "off limits",
+    "nie ",
+    "niemals",
+    "jamais",
+    "nunca",
+    "никогда",
+    "нельзя",
+    "禁止",
+    "不要",
 ];
 
 /// What a sentence of the user's is good for later.
@@ -79,7 +118,10 @@ impl Statements {
                 if *said_later != (number, place) && says_something(said) {
                     sentence.worth = Worth::Outdated;
                     repeated.push(*said_later);
-                } else if sentence.worth < Worth::Talk && said.len() <= FACT_BYTES_MAX && facts.len() < FACTS_MAX {
+                } else if sentence.worth < Worth::Talk
+                    && said.len() <= FACT_BYTES_MAX
+                    && facts.len() < FACTS_MAX
+                {
                     facts.push(Fact::new(number, place, said));
                 }
             }
@@ -88,7 +130,11 @@ impl Statements {
         for (event, place) in outdated(&facts) {
             let Some(sentences) = all.get_mut(&event) else { continue };
             // What is said beside it in a short message is about it.
-            let place = if sentences.len() <= SHORT_MESSAGE_SENTENCES { 0..sentences.len() } else { place..place + 1 };
+            let place = if sentences.len() <= SHORT_MESSAGE_SENTENCES {
+                0..sentences.len()
+            } else {
+                place..place + 1
+            };
             sentences[place].iter_mut().for_each(|sentence| sentence.worth = Worth::Outdated);
         }
         // What is said again and again, and is no rule, is small talk.
@@ -134,13 +180,16 @@ pub(super) fn sentences_of(text: &str) -> Vec<Sentence> {
 
 fn is_ban(sentence: &str) -> bool {
     let lower = sentence.to_lowercase();
-    let opens_with_no = || words(&lower).any(|(word, opens)| opens && word == "no") || lower.contains(": no ");
+    let opens_with_no =
+        || words(&lower).any(|(word, opens)| opens && word == "no") || lower.contains(": no ");
     FORBIDDING.iter().any(|cue| lower.contains(cue)) || opens_with_no()
 }
 
 fn is_fact(sentence: &str) -> bool {
     let lower = sentence.to_lowercase();
-    let is_told = || TELLING.iter().any(|cue| lower.contains(cue)) || words(sentence).any(|(word, at)| is_value(word, at));
+    let is_told = || {
+        TELLING.iter().any(|cue| lower.contains(cue)) || words(sentence).any(|(word, at)| is_value(word, at))
+    };
     sentence.len() <= FACT_BYTES_MAX && !sentence.ends_with(['?', '？']) && is_told()
 }
 
@@ -190,7 +239,8 @@ fn outdated(facts: &[Fact]) -> Vec<(usize, usize)> {
     };
     let is_replaced = |(number, old): &(usize, &Fact)| {
         facts[..*number].iter().any(|new| {
-            let differs = old.values.difference(&new.values).next().is_some() && new.values.difference(&old.values).next().is_some();
+            let differs = old.values.difference(&new.values).next().is_some()
+                && new.values.difference(&old.values).next().is_some();
             let all = weight(&mut old.about.iter()).min(weight(&mut new.about.iter()));
             differs && all > 0.0 && weight(&mut old.about.intersection(&new.about)) >= all * SAME_PERCENT
         })
@@ -204,13 +254,15 @@ mod tests {
 
     /// Which of some sentences, in order, no longer hold.
     fn outdated_of(said: &[&str]) -> Vec<usize> {
-        let newest_first: Vec<Fact> = said.iter().enumerate().rev().map(|(number, said)| Fact::new(number, 0, said)).collect();
+        let newest_first: Vec<Fact> =
+            said.iter().enumerate().rev().map(|(number, said)| Fact::new(number, 0, said)).collect();
         outdated(&newest_first).into_iter().map(|(event, _)| event).collect()
     }
 
     #[test]
     fn what_is_stated_again_with_another_value_replaces_the_older() {
-        let said = ["The deadline is 4 May.", "The server runs on port 8080.", "Our deadline moved to 9 June."];
+        let said =
+            ["The deadline is 4 May.", "The server runs on port 8080.", "Our deadline moved to 9 June."];
         assert_eq!(outdated_of(&said), [0]);
         assert!(outdated_of(&["Fix issue 12.", "The docs live in docs/a.md.", "Thanks, Anna."]).is_empty());
     }

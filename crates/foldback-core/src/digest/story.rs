@@ -101,7 +101,13 @@ impl Did<'_> {
 
     /// Whether the user did not let the agent do it.
     pub(super) fn is_refused(&self) -> bool {
-        const WORDS: &[&str] = &["user doesn't want", "rejected by the user", "user rejected", "user denied", "declined by the user"];
+        const WORDS: &[&str] = &[
+            "user doesn't want",
+            "rejected by the user",
+            "user rejected",
+            "user denied",
+            "declined by the user",
+        ];
         let answer = self.answer.as_deref().unwrap_or("");
         self.outcome.failed && WORDS.iter().any(|words| answer.contains(words))
     }
@@ -113,14 +119,24 @@ impl Did<'_> {
 
 /// Whether a file is a text about what is to be done.
 fn is_plan(path: &str) -> bool {
-    let path = path.to_ascii_lowercase();
-    path.ends_with(".md") && ["plan", "todo", "spec", "design"].iter().any(|word| path.contains(word))
+    let name = path.rsplit(['/', '\\']).next().unwrap_or(path).to_ascii_lowercase();
+    let mut words = name.trim_end_matches(".md").split(|c: char| !c.is_ascii_alphabetic());
+    name.ends_with(".md")
+        && (path.contains("/plans/")
+            || words.any(|word| ["plan", "todo", "tasks", "spec", "roadmap"].contains(&word)))
 }
 
 /// Whether a line is what an agent wrote around an output.
 fn is_frame(line: &str) -> bool {
-    const OPENINGS: &[&str] =
-        &["Wall time", "Output:", "Chunk ID", "Process exited", "Original token", "Total output", "Exit code: 0"];
+    const OPENINGS: &[&str] = &[
+        "Wall time",
+        "Output:",
+        "Chunk ID",
+        "Process exited",
+        "Original token",
+        "Total output",
+        "Exit code: 0",
+    ];
     line.starts_with('<') || OPENINGS.iter().any(|opening| line.starts_with(opening))
 }
 
@@ -130,7 +146,41 @@ pub(super) struct Story<'r> {
     pub(super) events: Vec<Event<'r>>,
 }
 
+/// A longer path outside of the working folder is named by its end.
+const PATH_BYTES_MAX: usize = 48;
+
 impl<'r> Story<'r> {
+    fn actions(&mut self) -> impl Iterator<Item = &mut Action> {
+        let deeds = self.events.iter_mut().filter_map(|event| match &mut event.what {
+            What::Did(did) => Some(did),
+            _ => None,
+        });
+        deeds.flat_map(|did| &mut did.actions)
+    }
+
+    /// The files that calls read and changed.
+    pub(super) fn paths(&self) -> impl Iterator<Item = &str> {
+        let deeds = self.events.iter().filter_map(|event| match &event.what {
+            What::Did(did) => Some(did),
+            _ => None,
+        });
+        deeds.flat_map(|did| did.actions.iter().filter_map(Action::file))
+    }
+
+    /// Names files relative to the folder that the work is in, and others by the end of their paths.
+    pub(super) fn shorten_paths(&mut self, folder: Option<&str>) {
+        for action in self.actions() {
+            let Some(path) = action.file_mut() else { continue };
+            let plain = path.replace('\\', "/");
+            if let Some(inside) = folder.and_then(|folder| plain.strip_prefix(folder)) {
+                *path = inside.to_owned();
+            } else if plain.len() > PATH_BYTES_MAX {
+                let start = plain.rmatch_indices('/').nth(1).map_or(0, |(at, _)| at);
+                *path = format!("…{}", &plain[start..]);
+            }
+        }
+    }
+
     /// Reads recorded items: the newest whole; of a very long past what the user said, what summaries
     /// say and which files were changed.
     pub(super) fn read(items: &[Told<'r>]) -> Self {
@@ -244,8 +294,7 @@ impl<'r> Reader<'r> {
 
     /// Takes an earlier summary in: what it quotes of the user is the user's still.
     fn earlier(&mut self, text: &str) {
-        let mut push =
-            |what| self.story.events.push(Event { is_visible: false, is_beside: false, what });
+        let mut push = |what| self.story.events.push(Event { is_visible: false, is_beside: false, what });
         let quoted = user_lines(text);
         let mut rest = String::new();
         let mut end = WrittenSummary::parse(text).map_or(0, |written| text.len() - written.lines.len());
@@ -262,4 +311,3 @@ impl<'r> Reader<'r> {
         }
     }
 }
-

@@ -167,7 +167,7 @@ pub(super) fn decisive(output: &str, bytes_max: usize) -> String {
     let kept: Vec<usize> = (0..lines.len()).filter(|&number| is_kept[number]).collect();
     let (mut front, mut back) = (0, kept.len());
     while front < back {
-        let is_front = (front + kept.len() - back) % 3 == 0;
+        let is_front = (front + kept.len() - back).is_multiple_of(3);
         let number = if is_front { kept[front] } else { kept[back - 1] };
         used += lines[number].len().min(LINE_BYTES_MAX) + 1;
         if used > bytes_max {
@@ -218,7 +218,9 @@ mod tests {
 
     #[test]
     fn a_list_that_is_too_long_keeps_all_its_entries() {
-        let entries: Vec<String> = (1..9).map(|n| format!("{n}. **Entry {n}** {}\n   - aside", "words and more ".repeat(20))).collect();
+        let entries: Vec<String> = (1..9)
+            .map(|n| format!("{n}. **Entry {n}** {}\n   - aside", "words and more ".repeat(20)))
+            .collect();
         let told = condensed(&entries.join("\n"), 1_400);
         assert!(told.len() <= 1_400 && (1..9).all(|n| told.contains(&format!("**Entry {n}**"))), "{told}");
     }

@@ -17,6 +17,11 @@ pub(super) fn traces(command: &str, answer: &str) -> Vec<String> {
     if command.contains("git ") {
         traces.extend(answer.lines().filter_map(commit_in));
     }
+    // A quiet commit, and the log behind it, newest first.
+    if traces.is_empty() && command.contains("git commit") {
+        let logged: Vec<String> = answer.lines().filter_map(logged_commit).collect();
+        traces.extend(logged.into_iter().rev());
+    }
     for (opening, what) in [("gh pr create", "pull request"), ("gh issue create", "issue")] {
         if command.contains(opening)
             && let Some(number) = number_in_address(answer)
@@ -57,6 +62,13 @@ fn commit_in(line: &str) -> Option<String> {
     is_sha.then(|| format!("commit {sha} {subject}"))
 }
 
+/// `1a2b3c4 subject`, as a short log tells a commit.
+fn logged_commit(line: &str) -> Option<String> {
+    let (sha, subject) = line.split_once(' ')?;
+    let is_sha = (7..=12).contains(&sha.len()) && sha.bytes().all(|byte| byte.is_ascii_hexdigit());
+    (is_sha && !subject.trim().is_empty()).then(|| format!("commit {sha} {subject}"))
+}
+
 /// The number at the end of an address such as `https://host/owner/name/pull/7`.
 fn number_in_address(answer: &str) -> Option<&str> {
     let line = answer.lines().rev().find(|line| line.contains("/pull/") || line.contains("/issues/"))?;
@@ -95,6 +107,9 @@ mod tests {
         let opened = traces("gh pr create --title \"Fix it\" --body x", "https://host/o/n/pull/17\n");
         assert_eq!(opened, ["opened pull request #17 Fix it"]);
         assert_eq!(traces("gh pr merge 17 --squash", "✓ Merged"), ["merged pull request #17"]);
+        let quiet =
+            traces("git commit -qm x && git log --oneline -2", "2b3c4d5e Fix more\n1a2b3c4d Fix it\n");
+        assert_eq!(quiet, ["commit 1a2b3c4d Fix it", "commit 2b3c4d5e Fix more"]);
         assert!(traces("ls", "[a] b").is_empty());
     }
 }

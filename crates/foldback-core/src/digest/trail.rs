@@ -6,15 +6,15 @@ use std::collections::BTreeMap;
 
 use foldhash::{HashMap, HashMapExt, HashSet};
 
-use super::statements::{Statements, Worth};
 use super::deeds::{Stretch, content_of, failed, guide_rules, said_by_command, stretches, written_in};
 use super::state::{Tried, deeds, families, tried};
+use super::statements::{Statements, Worth};
 use super::story::{Event, Story, What};
 use super::text::{both_ends, condensed, in_one_line, set_back, without_code};
 use super::words::{quoted, worth_at_least};
-use crate::reading::clipped;
 use crate::ids::Text;
 use crate::ledger::is_decision;
+use crate::reading::clipped;
 use crate::tokens::Meter;
 use crate::tools::Action;
 use crate::written::USER_MARK;
@@ -65,6 +65,9 @@ const FILLER_BYTES_MAX: usize = 160;
 /// Rules have this share of the room before anything else is told.
 const RULES_PERCENT: u64 = 60;
 
+/// In less room there is nothing but rules before there is anything else.
+const LITTLE_TOKENS: u64 = 400;
+
 /// An earlier summary has this share of the room at most.
 const EARLIER_PERCENT: usize = 45;
 
@@ -110,7 +113,12 @@ pub(super) struct Trail<'a, 'r> {
 }
 
 impl<'a, 'r> Trail<'a, 'r> {
-    pub(super) fn new(story: &'a Story<'r>, kept: &'a [Text], focus: Option<&'a str>, meter: &'a Meter) -> Self {
+    pub(super) fn new(
+        story: &'a Story<'r>,
+        kept: &'a [Text],
+        focus: Option<&'a str>,
+        meter: &'a Meter,
+    ) -> Self {
         let (statements, said_again) = (Statements::of(story), said_again(story));
         let (entries, before) = (BTreeMap::new(), Vec::new());
         Self { story, kept, focus, meter, statements, said_again, entries, before, used: 0, room: 0 }
@@ -118,7 +126,8 @@ impl<'a, 'r> Trail<'a, 'r> {
 
     /// The rules of the user, before anything else has room.
     pub(super) fn fill_rules(&mut self, room: u64) {
-        self.room = room * RULES_PERCENT / 100;
+        let percent = if room < LITTLE_TOKENS { 100 } else { RULES_PERCENT };
+        self.room = room * percent / 100;
         self.statements(Worth::Ban);
         self.statements(Worth::Rule);
     }
@@ -289,11 +298,13 @@ impl<'a, 'r> Trail<'a, 'r> {
         let said = self.said_before(number)?;
         let lines = || said.lines().map(str::trim).filter(|line| !line.is_empty());
         let numbers = numbers_in(answer);
-        let named = |wanted: &u32| lines().filter(|line| number_of(line) == Some(*wanted)).last();
-        let mut told: Vec<&str> = numbers.iter().filter_map(named).map(|line| clipped(line, CHOICE_BYTES_MAX)).collect();
+        let named = |wanted: &u32| lines().rfind(|line| number_of(line) == Some(*wanted));
+        let mut told: Vec<&str> =
+            numbers.iter().filter_map(named).map(|line| clipped(line, CHOICE_BYTES_MAX)).collect();
         let is_answer = numbers.is_empty() || !told.is_empty();
         let end: Vec<&str> = lines().rev().take(QUESTION_LINES_MAX).collect();
-        let question = end.into_iter().find(|line| line.trim_end_matches(['*', '_', '"', ')']).ends_with('?'));
+        let question =
+            end.into_iter().find(|line| line.trim_end_matches(['*', '_', '"', ')']).ends_with('?'));
         if let Some(question) = question.filter(|_| is_answer && !answer.ends_with('?')) {
             told.insert(0, question);
         }
@@ -329,7 +340,8 @@ impl<'a, 'r> Trail<'a, 'r> {
                 continue;
             }
             let (age, bytes_max) = (self.age(number), bytes_max(self.age(number)));
-            let text = without_code(text, if age == Age::New { bytes_max } else { bytes_max.min(CODE_BYTES_MAX) });
+            let text =
+                without_code(text, if age == Age::New { bytes_max } else { bytes_max.min(CODE_BYTES_MAX) });
             self.offer((number, Slot::Told), format!("said: {}", set_back(&condensed(&text, bytes_max))));
         }
     }
@@ -387,7 +399,7 @@ impl<'a, 'r> Trail<'a, 'r> {
     fn command_outputs(&mut self) {
         for number in self.told(|what| matches!(what, What::Did(_))) {
             let What::Did(did) = &self.story.events[number].what else { continue };
-            if self.age(number) == Age::Old {
+            if self.age(number) != Age::New {
                 break;
             }
             if let Some(text) = said_by_command(did) {
@@ -440,15 +452,28 @@ impl<'a, 'r> Trail<'a, 'r> {
         for number in self.told(|what| matches!(what, What::Did(_))) {
             let What::Did(did) = &self.story.events[number].what else { continue };
             if did.asks() {
+                let answer = did.answer.as_deref().unwrap_or("nothing yet");
                 let asked = in_one_line(&crate::reading::text_of_call(did.call), 900);
-                let answer = in_one_line(did.answer.as_deref().unwrap_or("nothing yet"), 500);
-                self.offer((number, Slot::Told), format!("asked: {asked}\n  answered: {answer}"));
+                let told = match answer.contains("\"=\"") {
+                    // The answer repeats the question.
+                    true => format!("asked and answered: {}", in_one_line(answer, 1_200)),
+                    false => format!("asked: {asked}\n  answered: {}", in_one_line(answer, 500)),
+                };
+                self.offer((number, Slot::Told), told);
             } else if let Some((name, plan)) = did.plan().filter(|(name, _)| told.insert(name.clone())) {
                 let answer = in_one_line(did.answer.as_deref().unwrap_or(""), 120);
                 // The newest plan is in force; of those before it, what they were about.
-                let longest = if told.len() == 1 { (self.room as usize * BYTES_PER_TOKEN / PLAN_DIVISOR).max(700) } else { 400 };
+                let longest = if told.len() == 1 {
+                    (self.room as usize * BYTES_PER_TOKEN / PLAN_DIVISOR).max(700)
+                } else {
+                    400
+                };
                 for bytes_max in [400, longest] {
-                    let plan = set_back(&condensed(&plan, bytes_max));
+                    let plan = match told.len() {
+                        1 => condensed(&plan, bytes_max),
+                        _ => in_one_line(&plan, bytes_max),
+                    };
+                    let plan = set_back(&plan);
                     self.offer((number, Slot::Told), format!("planned{name}: {plan}\n  answered: {answer}"));
                 }
             }
@@ -467,8 +492,11 @@ impl<'a, 'r> Trail<'a, 'r> {
     /// What the summary was asked to attend to.
     fn focused(&mut self) {
         let Some(focus) = self.focus else { return };
-        let words: Vec<String> =
-            focus.split(|c: char| !c.is_alphanumeric() && c != '_').filter(|word| word.len() > 3).map(str::to_lowercase).collect();
+        let words: Vec<String> = focus
+            .split(|c: char| !c.is_alphanumeric() && c != '_')
+            .filter(|word| word.len() > 3)
+            .map(str::to_lowercase)
+            .collect();
         for number in self.told(|what| matches!(what, What::Said(_))) {
             let What::Said(text) = &self.story.events[number].what else { continue };
             let lower = text.to_lowercase();
@@ -488,7 +516,9 @@ impl<'a, 'r> Trail<'a, 'r> {
             let What::Did(did) = &event.what else { continue };
             if did.answer.is_some() && !did.outcome.failed {
                 succeeded.extend(families(did));
-            } else if let Some(said) = failed(did).filter(|said| !event.is_visible && told.insert(said.clone())) {
+            } else if let Some(said) =
+                failed(did).filter(|said| !event.is_visible && told.insert(said.clone()))
+            {
                 let is_right = families(did).iter().any(|family| family.is_right_after(&succeeded));
                 let what = if is_right { "failed, put right later" } else { "failed" };
                 self.offer((number, Slot::Failed), format!("  {} {what}: {said}", tried(did)));
@@ -498,10 +528,15 @@ impl<'a, 'r> Trail<'a, 'r> {
 
     /// What stands in documents that the user named.
     fn documents(&mut self, bytes_max: usize) {
-        let names: String = self.story.events.iter().filter_map(|event| match &event.what {
-            What::User(text) => Some(&**text),
-            _ => None,
-        }).collect();
+        let names: String = self
+            .story
+            .events
+            .iter()
+            .filter_map(|event| match &event.what {
+                What::User(text) => Some(&**text),
+                _ => None,
+            })
+            .collect();
         let mut told: Vec<&str> = Vec::new();
         for number in self.told(|what| matches!(what, What::Did(_))) {
             let What::Did(did) = &self.story.events[number].what else { continue };
@@ -509,10 +544,16 @@ impl<'a, 'r> Trail<'a, 'r> {
                 Action::Read { path, .. } => Some(path.as_str()),
                 _ => None,
             });
-            let Some(path) = read.filter(|path| !told.contains(path) && !did.outcome.failed) else { continue };
+            let Some(path) = read.filter(|path| !told.contains(path) && !did.outcome.failed) else {
+                continue;
+            };
             let name = path.rsplit('/').next().unwrap_or(path);
             let is_text = [".md", ".txt", ".rst", ".adoc"].iter().any(|ending| name.ends_with(ending));
-            if !is_text || name.len() < FILE_NAME_BYTES_MIN || !names.contains(name) || told.len() == DOCUMENTS_MAX {
+            if !is_text
+                || name.len() < FILE_NAME_BYTES_MIN
+                || !names.contains(name)
+                || told.len() == DOCUMENTS_MAX
+            {
                 continue;
             }
             let answer = did.answer.as_deref().unwrap_or("");
@@ -558,13 +599,17 @@ fn as_users(text: &str) -> String {
 
 /// The numbers in a short answer that may name choices.
 fn numbers_in(answer: &str) -> Vec<u32> {
-    const BEFORE: &[&str] =
-        &["", "and", "or", "skip", "do", "option", "on", "number", "no", "only", "just", "fix", "with", "choose", "pick", "the"];
+    const BEFORE: &[&str] = &[
+        "", "and", "or", "skip", "do", "option", "on", "number", "no", "only", "just", "fix", "with",
+        "choose", "pick", "the",
+    ];
     let mut numbers = Vec::new();
     let mut before = "";
     for word in answer.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty()) {
         match word.parse() {
-            Ok(number) if number <= CHOICE_NUMBER_MAX && BEFORE.contains(&before.to_lowercase().as_str()) => numbers.push(number),
+            Ok(number) if number <= CHOICE_NUMBER_MAX && BEFORE.contains(&before.to_lowercase().as_str()) => {
+                numbers.push(number)
+            }
             // The next number belongs to the same list.
             Ok(_) => {}
             Err(_) => before = word,
@@ -583,16 +628,35 @@ fn number_of(line: &str) -> Option<u32> {
 
 /// Whether an agent only says that it heard.
 fn is_acknowledgement(text: &str) -> bool {
-    text.len() < ACKNOWLEDGEMENT_BYTES_MAX && !text.contains(|c: char| c.is_ascii_digit() || matches!(c, '`' | '?' | '/' | '\n'))
+    text.len() < ACKNOWLEDGEMENT_BYTES_MAX
+        && text.is_ascii()
+        && !text.contains(|c: char| c.is_ascii_digit() || matches!(c, '`' | '?' | '/' | '\n'))
         && !is_telling(text)
 }
 
 /// What an agent says while it works and nobody needs later: what it is about to do next.
 fn is_filler(text: &str) -> bool {
-    const OPENINGS: &[&str] = &["now ", "let me", "i'll ", "i’ll ", "i need to", "next", "good", "great", "perfect", "ok", "no response"];
+    const OPENINGS: &[&str] = &[
+        "now ",
+        "let me",
+        "i'll ",
+        "i’ll ",
+        "i need to",
+        "next",
+        "good",
+        "great",
+        "perfect",
+        "ok",
+        "no response",
+    ];
     let text = text.trim();
     let lower = text.to_ascii_lowercase();
-    text.len() < FILLER_BYTES_MAX && !text.contains('\n') && OPENINGS.iter().any(|opening| lower.starts_with(opening))
+    if is_acknowledgement(text) {
+        return true;
+    }
+    text.len() < FILLER_BYTES_MAX
+        && !text.contains('\n')
+        && OPENINGS.iter().any(|opening| lower.starts_with(opening))
         && !is_telling(text)
 }
 
@@ -634,7 +698,9 @@ mod tests {
     #[test]
     fn the_lines_are_found_that_a_short_answer_names() {
         assert_eq!(numbers_in("skip 5, 7 and do 12"), [5, 7, 12]);
-        for (line, number) in [("1. fix it", 1), ("**2)** leave it", 2), ("### 3. Raw errors", 3), ("Option 4: none", 4)] {
+        for (line, number) in
+            [("1. fix it", 1), ("**2)** leave it", 2), ("### 3. Raw errors", 3), ("Option 4: none", 4)]
+        {
             assert_eq!(number_of(line), Some(number), "{line}");
         }
         assert_eq!(number_of("I would fix 2."), None);

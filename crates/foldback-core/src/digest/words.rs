@@ -7,6 +7,9 @@ use super::statements::{Sentence, Worth};
 use super::text::{LEFT_OUT, both_ends};
 use crate::ledger::RULES_BYTES_MAX;
 
+/// A shorter message is quoted as a whole where a sentence of it is.
+const SHORT_BYTES_MAX: usize = 160;
+
 /// What the user said in one message, within `bytes_max`, without what no longer holds: all of it, or its
 /// rules and then its first and last sentences, in order.
 pub(super) fn quoted(text: &str, sentences: &[Sentence], bytes_max: usize) -> String {
@@ -18,8 +21,7 @@ pub(super) fn quoted(text: &str, sentences: &[Sentence], bytes_max: usize) -> St
         return both_ends(text, bytes_max);
     }
     let rules = sentences.iter().filter(|sentence| sentence.worth <= Worth::Rule);
-    let others =
-        outside_in(sentences).filter(|sentence| matches!(sentence.worth, Worth::Fact | Worth::Talk));
+    let others = outside_in(sentences).filter(|sentence| matches!(sentence.worth, Worth::Fact | Worth::Talk));
     let (mut chosen, mut used) = (Vec::new(), 0);
     for sentence in rules.chain(others) {
         if used + sentence.span.len() <= bytes_max {
@@ -42,9 +44,17 @@ pub(super) fn worth_at_least(
     if prose > RULES_BYTES_MAX {
         return None;
     }
-    let wanted = sentences.iter().filter(|sentence| sentence.worth <= worth).map(|sentence| sentence.span.clone());
+    let wanted =
+        sentences.iter().filter(|sentence| sentence.worth <= worth).map(|sentence| sentence.span.clone());
     let wanted: Vec<Range<usize>> = wanted.filter(|span| is_wanted(&text[span.clone()])).collect();
-    (!wanted.is_empty()).then(|| in_order(text, wanted))
+    if wanted.is_empty() {
+        return None;
+    }
+    let is_whole = text.trim().len() <= SHORT_BYTES_MAX
+        && sentences
+            .iter()
+            .all(|sentence| sentence.worth != Worth::Outdated && is_wanted(&text[sentence.span.clone()]));
+    Some(if is_whole { text.trim().to_owned() } else { in_order(text, wanted) })
 }
 
 /// The first, the last, the second, the last but one and so on.
@@ -89,10 +99,14 @@ mod tests {
     #[test]
     fn of_a_long_message_the_rules_stay_and_how_it_begins_and_ends() {
         let filler = "This is told to fill the page with something. ".repeat(20);
-        let text = format!("Make it faster. {filler}Never touch src/lexer.rs. {filler}Tell me when it works.");
+        let text =
+            format!("Make it faster. {filler}Never touch src/lexer.rs. {filler}Tell me when it works.");
         let quoted = quoted(&text, &sentences_of(&text), 160);
         assert!(quoted.contains("Never touch src/lexer.rs."), "{quoted}");
-        assert!(quoted.starts_with("Make it faster.") && quoted.ends_with("Tell me when it works."), "{quoted}");
+        assert!(
+            quoted.starts_with("Make it faster.") && quoted.ends_with("Tell me when it works."),
+            "{quoted}"
+        );
         assert!(quoted.contains(LEFT_OUT) && quoted.len() < 240, "{quoted}");
     }
 
@@ -102,6 +116,8 @@ mod tests {
         assert_eq!(quoted(text, &sentences_of(text), 100), "1\n2. also this");
         let rules = |text: &str| worth_at_least(text, &sentences_of(text), Worth::Rule, |_| true);
         assert_eq!(rules("Fine."), None);
-        assert_eq!(rules("Hi. Use only tabs.").unwrap(), "[…] Use only tabs.");
+        assert_eq!(rules("Hi. Use only tabs.").unwrap(), "Hi. Use only tabs.");
+        let long = format!("Hi. {} Use only tabs.", "Here is what happened. ".repeat(9));
+        assert_eq!(rules(&long).unwrap(), "[…] Use only tabs.");
     }
 }

@@ -29,7 +29,8 @@ const HOST_TAGS: &[&str] = &[
 ];
 
 /// How an item of a user begins that the host wrote.
-const HOST_OPENINGS: &[&str] = &["[Request interrupted", "Caveat: The messages below", "Base directory for this skill"];
+const HOST_OPENINGS: &[&str] =
+    &["[Request interrupted", "Caveat: The messages below", "Base directory for this skill"];
 
 /// A message with more prose than this was pasted: its rules are a document's, not the user's.
 pub(crate) const RULES_BYTES_MAX: usize = 16_000;
@@ -82,7 +83,8 @@ pub(crate) fn wrapped(text: &str) -> Option<&str> {
     }
     let name = text.strip_prefix('<')?;
     let name = &name[..name.find(|c: char| !c.is_ascii_alphanumeric() && c != '-' && c != '_')?];
-    let is_one = !name.is_empty() && text.ends_with('>') && text[..text.len() - 1].ends_with(&format!("</{name}"));
+    let is_one =
+        !name.is_empty() && text.ends_with('>') && text[..text.len() - 1].ends_with(&format!("</{name}"));
     is_one.then_some(text)
 }
 

@@ -66,7 +66,8 @@ const SUMMARY_OF_LITTLE_PERCENT_MAX: u64 = 60;
 const PAGE_TOKENS: u64 = 400;
 
 /// Beside a smaller room even the first task is folded: the summary quotes what it says.
-const CRAMPED_TOKENS: Tokens = Tokens(120);
+const CRAMPED_TOKENS: Tokens = Tokens(200);
+const CRAMPED_TOKENS_MIN: Tokens = Tokens(64);
 
 /// In a smaller room all of it is the summary's: what it does not need is the tail's.
 const SHARED_ROOM_TOKENS_MIN: u64 = 800;
@@ -271,7 +272,8 @@ struct Large {
 impl Large {
     /// In the room of a tail beside a summary.
     fn in_tail(room: Tokens) -> Self {
-        let texts = share(room, TEXT_OF_TAIL_PERCENT_MAX).max(Tokens(TAIL_TEXT_TOKENS_MIN)).min(TEXT_TOKENS_MAX);
+        let texts =
+            share(room, TEXT_OF_TAIL_PERCENT_MAX).max(Tokens(TAIL_TEXT_TOKENS_MIN)).min(TEXT_TOKENS_MAX);
         Self { texts, looks: Tokens(texts.0 / TAIL_LOOK_DIVISOR).max(Tokens(TAIL_LOOK_TOKENS_MIN)) }
     }
 
@@ -398,9 +400,9 @@ fn tokens_without(result: &ToolResult, index: usize, meter: &Meter) -> Tokens {
 impl LadderStrategy {
     /// Rungs 5 and 6.
     fn fold_older(&self, draft: &mut Draft<'_>, target: Tokens) {
-        let mut kernel = Kernel::of(draft);
-        if target.saturating_sub(Foldable::of(draft, &kernel).fixed) < CRAMPED_TOKENS {
-            kernel = kernel.without_task();
+        let kernel = Kernel::of(draft);
+        if self.fold_task(draft, &kernel, target) {
+            return;
         }
         if self.fold_to(draft, &kernel, target) {
             return;
@@ -420,6 +422,23 @@ impl LadderStrategy {
         let reason = Reason::new(ID, "no room for a summary beside the kernel");
         draft.drop_units(0..draft.len(), |position, _| kernel.contains(position), reason.clone());
         draft.drop_summaries(reason);
+    }
+
+    /// Where a summary beside the first task would have no room to speak of, folds the task with the rest.
+    fn fold_task(&self, draft: &mut Draft<'_>, kernel: &Kernel, target: Tokens) -> bool {
+        let room =
+            |draft: &Draft<'_>, kernel: &Kernel| target.saturating_sub(Foldable::of(draft, kernel).fixed);
+        if kernel.task().is_none() || room(draft, kernel) >= CRAMPED_TOKENS {
+            return false;
+        }
+        let kernel = kernel.clone().without_task();
+        let room = room(draft, &kernel);
+        let keep = |position: usize, _: ItemKind| kernel.contains(position);
+        let spec = SummarySpec::new(room).with_focus(self.focus.clone());
+        let reason = Reason::new(ID, "there is no room for a summary beside the first task");
+        room >= CRAMPED_TOKENS_MIN
+            && draft.refold(0..draft.len(), keep, spec, reason)
+            && draft.tokens() <= target
     }
 
     /// Folds everything before the longest tail that fits beside the kernel and a summary. Returns

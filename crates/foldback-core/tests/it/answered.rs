@@ -91,8 +91,9 @@ fn what_a_model_leaves_of_the_target_stays_as_it_was() {
         let (short_seen, long_seen) = (seen(&short.view), seen(&long.view));
         let after = short.view.tokens();
         assert!(after <= target && after.0 * 10 >= target.0 * 8, "{percent}%: {after} of {target}");
-        assert!(long_seen.iter().all(|index| short_seen.contains(index)), "{percent}%");
-        assert!(percent > 10 || short_seen.len() > long_seen.len(), "{percent}%: {}", short_seen.len());
+        let planned = seen(&compaction.plan().apply_floor().view);
+        assert!(planned.iter().all(|index| short_seen.contains(index)), "{percent}%");
+        assert!(percent > 4 || short_seen.len() > long_seen.len(), "{percent}%: {}", short_seen.len());
         assert_eq!(
             short.view.undo().unwrap().0.items().collect::<Vec<_>>(),
             view.items().collect::<Vec<_>>()

@@ -181,6 +181,7 @@ pub(super) fn said_by_command(did: &Did<'_>) -> Option<String> {
     let command =
         did.command().filter(|command| !is_check(command) && !did.only_looks() && !did.outcome.failed)?;
     let said = did.answer.as_deref().and_then(|answer| fields_of_json(answer, OUTPUT_BYTES_MAX));
+    let said = said.map(|said| in_one_line(&said, OUTPUT_BYTES_MAX));
     let said = said.unwrap_or_else(|| {
         let lines: Vec<&str> = did.said_lines().take(OUTPUT_LINES_MAX).collect();
         in_one_line(&lines.join(" "), OUTPUT_BYTES_MAX)

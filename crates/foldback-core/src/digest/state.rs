@@ -24,6 +24,9 @@ const VERDICT_BYTES_MAX: usize = 200;
 /// Things that are left behind are told up to this many; of more the newest.
 const TRACES_MAX: usize = 60;
 
+/// More bare names in a row nobody reads.
+const NAMES_MAX: usize = 8;
+
 /// A failure is the newest one only in the last part of what happened: one in so many events.
 const RECENT_DIVISOR: usize = 4;
 
@@ -276,8 +279,8 @@ pub(super) fn tried(did: &Did<'_>) -> String {
     match did.command() {
         Some(command) => format!("`{}`", plain_command(command)),
         None => match did.actions.iter().find_map(Action::file) {
-            Some(path) => format!("{} {path}", did.call.name.as_str()),
-            None => did.call.name.as_str().to_owned(),
+            Some(path) => in_one_line(&format!("{} {path}", did.call.name.as_str()), COMMAND_BYTES_MAX),
+            None => in_one_line(did.call.name.as_str(), COMMAND_BYTES_MAX),
         },
     }
 }
@@ -313,22 +316,32 @@ fn files(story: &Story<'_>, bytes_max: usize) -> Option<String> {
         return None;
     }
     changed.sort_by_key(|file| (std::cmp::Reverse(file.count), std::cmp::Reverse(file.newest)));
-    let named = |file: &Changed| match (file.is_deleted, file.count) {
-        (true, _) => format!("{} (deleted)", file.path),
-        (false, 1) => file.path.clone(),
-        (false, count) => format!("{} (×{count})", file.path),
+    let is_since = |file: &Changed| committed.is_some_and(|committed| file.newest > committed);
+    let has_both = changed.iter().any(is_since) && !changed.iter().all(is_since);
+    let named = |file: &Changed| {
+        let name = file.path.rsplit('/').next().unwrap_or(&file.path);
+        let since = if has_both && is_since(file) { ", since the last commit" } else { "" };
+        match (file.is_deleted, file.count) {
+            (true, _) => format!("{name} (deleted{since})"),
+            (false, 1) if since.is_empty() => name.to_owned(),
+            (false, count) => format!("{name} (×{count}{since})"),
+        }
     };
-    let names: Vec<String> = changed.iter().map(named).collect();
-    let mut text = format!("Files changed: {}", listed(&names, ", ", bytes_max));
-    let since: Vec<String> = changed
-        .iter()
-        .filter(|file| committed.is_some_and(|committed| file.newest > committed))
-        .map(|file| file.path.clone())
-        .collect();
-    if !since.is_empty() && since.len() < changed.len() {
-        text.push_str(&format!("\n  since the last commit: {}", listed(&since, ", ", bytes_max / 3)));
+    // By folder, so that a path is said once; the folder first whose file was changed most.
+    let mut folders: Vec<(&str, Vec<String>)> = Vec::new();
+    for file in &changed {
+        let folder = file.path.rfind('/').map_or("", |at| &file.path[..=at]);
+        match folders.iter_mut().find(|(known, _)| *known == folder) {
+            Some((_, names)) => names.push(named(file)),
+            None => folders.push((folder, vec![named(file)])),
+        }
     }
-    Some(text)
+    let lines = folders.iter().flat_map(|(folder, names)| {
+        let title = if folder.is_empty() { String::new() } else { format!("{folder}: ") };
+        names.chunks(NAMES_MAX).map(move |names| format!("{title}{}", names.join(", ")))
+    });
+    let lines: Vec<String> = lines.collect();
+    Some(format!("Files changed:\n  {}", listed(&lines, "\n  ", bytes_max)))
 }
 
 /// Not what a command only throws away or keeps for itself.

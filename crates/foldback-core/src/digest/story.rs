@@ -4,6 +4,7 @@ use std::borrow::Cow;
 
 use foldhash::{HashMap, HashMapExt};
 
+use super::text::is_line_end;
 use super::{Hidden, Told};
 use crate::holds::Holds;
 use crate::ids::CallId;
@@ -171,12 +172,15 @@ impl<'r> Story<'r> {
     pub(super) fn shorten_paths(&mut self, folder: Option<&str>) {
         for action in self.actions() {
             let Some(path) = action.file_mut() else { continue };
-            let plain = path.replace('\\', "/");
+            // A name of several lines could pass for a line of its own.
+            let plain = path.replace('\\', "/").replace(is_line_end, " ");
             if let Some(inside) = folder.and_then(|folder| plain.strip_prefix(folder)) {
                 *path = inside.to_owned();
             } else if plain.len() > PATH_BYTES_MAX {
                 let start = plain.rmatch_indices('/').nth(1).map_or(0, |(at, _)| at);
                 *path = format!("…{}", &plain[start..]);
+            } else if plain.contains(' ') {
+                *path = plain;
             }
         }
     }

@@ -105,10 +105,15 @@ pub(super) fn in_one_line(text: &str, bytes_max: usize) -> String {
     beginning(&line, bytes_max)
 }
 
+/// Whether a reader, or a terminal, may take what follows for a new line.
+pub(super) fn is_line_end(character: char) -> bool {
+    matches!(character, '\n' | '\r' | '\u{b}' | '\u{c}' | '\u{85}' | '\u{2028}' | '\u{2029}')
+}
+
 /// Every line but the first set back, so that none of them can pass for the user's or for a heading; the
 /// mark of what somebody quotes becomes another.
 pub(super) fn set_back(text: &str) -> String {
-    let mut lines = text.lines().map(str::trim_end).filter(|line| !line.is_empty());
+    let mut lines = text.split(is_line_end).map(str::trim_end).filter(|line| !line.is_empty());
     let mut all = lines.next().unwrap_or("").to_owned();
     for line in lines {
         all.push_str("\n  ");

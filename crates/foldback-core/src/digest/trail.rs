@@ -10,7 +10,7 @@ use super::deeds::{Stretch, content_of, failed, guide_rules, said_by_command, st
 use super::state::{Tried, deeds, families, tried};
 use super::statements::{Statements, Worth};
 use super::story::{Event, Story, What};
-use super::text::{both_ends, condensed, in_one_line, set_back, without_code};
+use super::text::{both_ends, condensed, in_one_line, is_line_end, set_back, without_code};
 use super::words::{quoted, worth_at_least};
 use crate::ids::Text;
 use crate::ledger::is_decision;
@@ -593,7 +593,7 @@ fn said_again(story: &Story<'_>) -> HashSet<usize> {
 
 /// Every line as the user's.
 fn as_users(text: &str) -> String {
-    let lines = text.lines().map(str::trim_end).filter(|line| !line.is_empty());
+    let lines = text.split(is_line_end).map(str::trim_end).filter(|line| !line.is_empty());
     lines.map(|line| format!("{USER_MARK}{line}")).collect::<Vec<_>>().join("\n")
 }
 

@@ -1,6 +1,7 @@
 //! What the crate promises, from outside.
 #![allow(clippy::unwrap_used, reason = "a failed test says where")]
 
+mod aloud;
 mod answered;
 mod constraints;
 mod defects;

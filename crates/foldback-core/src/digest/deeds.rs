@@ -19,8 +19,8 @@ const OUTPUT_LINES_MAX: usize = 12;
 const OUTPUT_BYTES_MIN: usize = 40;
 
 /// Bytes of a command in a list of them.
-const COMMAND_BYTES_MAX: usize = 110;
-const LONG_COMMAND_BYTES: usize = 90;
+const COMMAND_BYTES_MAX: usize = 140;
+const CHAIN_BYTES_MAX: usize = 70;
 const ID_BYTES_MAX: usize = 24;
 
 /// Signatures told of one change, and their length.
@@ -129,7 +129,8 @@ fn stretch(start: usize, deeds: &[&Did<'_>]) -> Option<Stretch> {
 
 /// A command without how its output was to look; a long one by its program.
 fn without_form(command: &str) -> String {
-    if command.len() > LONG_COMMAND_BYTES {
+    let is_chain = ["&&", ";", "|", "echo ", "for ", "$("].iter().any(|sign| command.contains(sign));
+    if command.len() > if is_chain { CHAIN_BYTES_MAX } else { COMMAND_BYTES_MAX } {
         return program(command);
     }
     let end =

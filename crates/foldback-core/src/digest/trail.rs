@@ -29,9 +29,9 @@ const SHORT_ANSWER_BYTES: usize = 120;
 /// As much is told of a question and the choices it offers.
 const QUESTION_BYTES_MAX: usize = 700;
 
-/// As much is told of the words of one change, and of all of them.
+/// As much is told of the words of one change, and of so many changes.
 const CONTENT_BYTES_MAX: usize = 1_600;
-const CONTENTS_PERCENT: usize = 20;
+const CONTENTS_MAX: usize = 8;
 
 /// The newest plan has this part of the room.
 const PLAN_DIVISOR: usize = 6;
@@ -171,7 +171,7 @@ impl<'a, 'r> Trail<'a, 'r> {
         self.written(WRITTEN_OF_ONE_FILE_MAX);
         self.guides(room_bytes / 12);
         self.command_outputs();
-        self.contents(room_bytes * CONTENTS_PERCENT / 100);
+        self.contents();
         for scale in [2, 4, 8, 16] {
             self.closings(|age| scale * [2_000, 1_200, 800][age as usize]);
             self.users(|_| scale * 2_400);
@@ -408,17 +408,18 @@ impl<'a, 'r> Trail<'a, 'r> {
         }
     }
 
-    /// What was written lately, word for word.
-    fn contents(&mut self, mut bytes_max: usize) {
+    /// What was written, word for word, the newest first.
+    fn contents(&mut self) {
+        let mut left = CONTENTS_MAX;
         for number in self.told(|what| matches!(what, What::Did(_))) {
             let What::Did(did) = &self.story.events[number].what else { continue };
-            if self.age(number) != Age::New || bytes_max < CONTENT_BYTES_MAX {
+            if left == 0 {
                 break;
             }
             if let Some(text) = content_of(did, CONTENT_BYTES_MAX)
                 && self.offer((number, Slot::Content), text)
             {
-                bytes_max -= CONTENT_BYTES_MAX;
+                left -= 1;
             }
         }
     }

@@ -298,7 +298,7 @@ pub(crate) struct Show {
     /// One line for each item
     #[arg(long, conflicts_with = "plain")]
     pub(crate) shape: bool,
-    /// The text and nothing else
+    /// Who said it, and the text, and nothing else
     #[arg(long)]
     pub(crate) plain: bool,
     /// Only items whose text matches this regular expression

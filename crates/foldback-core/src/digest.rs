@@ -25,6 +25,7 @@ use crate::secrets::redact;
 use crate::tokens::Meter;
 use crate::written::SECTION_MARK;
 use story::Story;
+use text::is_line_end;
 use trail::Trail;
 
 /// A digest needs room for a sentence or two.
@@ -130,6 +131,7 @@ pub(crate) fn digest(material: &Material<'_>, tokens_max: u64, meter: &Meter) ->
         }
     }
     trail.fill(tokens_max.saturating_sub(meter.text(&head)));
+    trail.fill_if_empty();
     loop {
         let told = trail.text();
         let title = if head.is_empty() { String::new() } else { format!("\n{SECTION_MARK}{TRAIL}") };
@@ -153,7 +155,11 @@ const FOLDER_PATHS_MAX: usize = 64;
 
 /// The folder that most absolute paths stand in, with its slash.
 fn working_folder(story: &Story<'_>) -> Option<String> {
-    let paths: Vec<String> = story.paths().map(plain_slashes).filter(|path| is_absolute(path)).collect();
+    let paths: Vec<String> = story
+        .paths()
+        .map(plain_slashes)
+        .filter(|path| is_absolute(path) && !path.contains(is_line_end))
+        .collect();
     let mut folder = "";
     for path in paths.iter().take(FOLDER_PATHS_MAX) {
         for (at, _) in path.match_indices('/').skip(1) {

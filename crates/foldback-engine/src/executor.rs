@@ -320,8 +320,11 @@ mod tests {
     /// A past of which a digest has next to nothing to tell.
     fn monotonous() -> Transcript {
         let said = |n: usize| match n % 2 {
-            0 => Item::user(format!("u{n}"), "and what now? "),
-            _ => Item::assistant(format!("a{n}"), vec![Part::text("it is what it is; ".repeat(20))]),
+            0 => Item::user(format!("u{n}"), format!("and what now, after {n}? ")),
+            _ => Item::assistant(
+                format!("a{n}"),
+                vec![Part::text(format!("it is {n}, what it is; ").repeat(20))],
+            ),
         };
         (0..400).map(said).collect()
     }

@@ -127,7 +127,9 @@ fn what_a_request_hides_is_recalled_from_the_request_that_it_was_made_from() {
                 continue;
             }
             let shown = seen(&out);
-            let named = shown.split_once(" folded items, @").map(|(_, rest)| format!("@{}", &rest[..10]));
+            let named =
+                [" folded items, @", " items folded: @"].iter().find_map(|sign| shown.split_once(sign));
+            let named = named.map(|(_, rest)| format!("@{}", &rest[..10]));
             let Some(handle) = named else { continue };
             let alone = run(&["recall", &handle, &out]);
             assert_eq!(code(&alone), 2, "{path}");

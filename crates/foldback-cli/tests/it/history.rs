@@ -92,7 +92,7 @@ fn a_turn_that_only_some_conversations_have_is_shown_of_those() {
     let two = format!("{{\"conversation\":{{\"name\":\"two\"}}}}\n{}{}", user("b"), user("c"));
     std::fs::write(&path, one + &two).unwrap();
     let second = run(&["show", &path, "--at", "2", "--plain"]);
-    assert_eq!((code(&second), text(&second.stdout).as_str()), (0, "said b\nsaid c\n"));
+    assert_eq!((code(&second), text(&second.stdout).as_str()), (0, "[user]\nsaid b\n[user]\nsaid c\n"));
     let third = run(&["show", &path, "--at", "3"]);
     assert_eq!(code(&third), 2);
     assert!(text(&third.stderr).contains("turns 1 to 2"), "{}", text(&third.stderr));

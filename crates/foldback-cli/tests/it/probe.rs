@@ -42,7 +42,7 @@ fn role(request: &Request) -> Role {
         ("You write examination questions", Role::Writer),
         ("You take over the work", Role::Reader),
         ("You grade answers", Role::Grader),
-        ("You write summaries", Role::Summarizer),
+        ("You summarise a conversation", Role::Summarizer),
     ];
     begins.into_iter().find(|(begin, _)| text.contains(begin)).unwrap().1
 }

@@ -109,8 +109,12 @@ impl Statements {
         let mut said_again: HashMap<String, (usize, usize)> = HashMap::new();
         let mut repeated: Vec<(usize, usize)> = Vec::new();
         let mut facts: Vec<Fact> = Vec::new();
+        // What was worked on was a task: the next one replaces nothing.
+        let mut is_task = false;
         for (number, event) in story.events.iter().enumerate().rev() {
+            is_task |= matches!(event.what, What::Did(_));
             let What::User(text) = &event.what else { continue };
+            let is_task = std::mem::take(&mut is_task);
             let mut sentences = sentences_of(text);
             for (place, sentence) in sentences.iter_mut().enumerate().rev() {
                 let said = &text[sentence.span.clone()];
@@ -119,6 +123,7 @@ impl Statements {
                     sentence.worth = Worth::Outdated;
                     repeated.push(*said_later);
                 } else if sentence.worth < Worth::Talk
+                    && !is_task
                     && said.len() <= FACT_BYTES_MAX
                     && facts.len() < FACTS_MAX
                 {

@@ -23,6 +23,8 @@ use crate::written::USER_MARK;
 const VISIBLE_BYTES_MAX: usize = 100;
 const VISIBLE_BYTES_MIN: usize = 12;
 
+const SAID_AGAIN: &str = "(nothing that is not said again later, word for word, and small talk)";
+
 /// A shorter answer means nothing without what was asked.
 const SHORT_ANSWER_BYTES: usize = 120;
 
@@ -156,6 +158,7 @@ impl<'a, 'r> Trail<'a, 'r> {
         self.statements(Worth::Fact);
         self.visible_users();
         self.users(|_| 400);
+        self.unquoted_users();
         self.earlier(room_bytes * EARLIER_PERCENT / 100);
         self.closings(|_| 300);
         self.asked_and_planned();
@@ -179,6 +182,14 @@ impl<'a, 'r> Trail<'a, 'r> {
         }
         self.thoughts();
         self.notices();
+    }
+
+    /// Where all that was said is said again later, says so.
+    pub(super) fn fill_if_empty(&mut self) {
+        let said = self.told(|what| matches!(what, What::User(_) | What::Said(_)));
+        if let (true, Some(&first)) = (self.entries.is_empty(), said.last()) {
+            self.offer((first, Slot::Asked), SAID_AGAIN.to_owned());
+        }
     }
 
     /// The trail as text.
@@ -217,10 +228,12 @@ impl<'a, 'r> Trail<'a, 'r> {
     /// Takes back what was told last; `false` where nothing is left.
     pub(super) fn take_back(&mut self) -> bool {
         let Some((place, before)) = self.before.pop() else { return false };
-        match before {
+        let tokens_before = before.as_ref().map_or(0, |(tokens, _)| *tokens);
+        let taken = match before {
             Some(entry) => self.entries.insert(place, entry),
             None => self.entries.remove(&place),
         };
+        self.used = (self.used + tokens_before).saturating_sub(taken.map_or(0, |(tokens, _)| tokens));
         true
     }
 
@@ -270,6 +283,32 @@ impl<'a, 'r> Trail<'a, 'r> {
             {
                 let text = in_one_line(text, VISIBLE_BYTES_MAX);
                 self.offer((number, Slot::Told), format!("(here the user said what stands below: “{text}”)"));
+            }
+        }
+    }
+
+    /// Where not every message of the user fits, says how many are left out, and how the first begins.
+    fn unquoted_users(&mut self) {
+        if self.room < LITTLE_TOKENS / 2 {
+            return;
+        }
+        loop {
+            let is_left_out = |&number: &usize| {
+                let is_told =
+                    [Slot::Told, Slot::Asked].iter().any(|&slot| self.entries.contains_key(&(number, slot)));
+                !is_told && !self.story.events[number].is_beside && !self.statements.is_outdated(number)
+            };
+            let left_out: Vec<usize> =
+                self.told(|what| matches!(what, What::User(_))).into_iter().filter(is_left_out).collect();
+            let Some(&first) = left_out.last() else { return };
+            let What::User(text) = &self.story.events[first].what else { return };
+            let begins = in_one_line(text, VISIBLE_BYTES_MAX);
+            let line = format!(
+                "({} messages of the user are not quoted; the first begins “{begins}”)",
+                left_out.len()
+            );
+            if self.offer((first, Slot::Asked), line) || !self.take_back() {
+                return;
             }
         }
     }

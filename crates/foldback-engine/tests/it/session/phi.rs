@@ -187,5 +187,5 @@ fn a_summary_covers_all_turns_within_its_budget() {
     assert_eq!(summary.summary.as_ref().unwrap().item_count, 108 * 4);
     assert!(record.transcript().meter().item(summary).total <= Tokens(400));
     let text = format!("{:?}", summary.parts);
-    assert!(text.contains("request 2:") && text.contains("109"), "{text}");
+    assert!(text.contains("begins “request 2:") && text.contains("> request 109:"), "{text}");
 }

@@ -15,8 +15,8 @@ const CHAT_COUNT: u64 = 20;
 const SCRIPT: &str = "xtask/retention/compare.py";
 const REQUIREMENTS: &str = "xtask/retention/requirements.txt";
 
-/// Compares on chats that nobody has tuned for; fails where foldback keeps less than the best of the kit,
-/// leaves a value that was replaced, or exceeds its budget.
+/// Compares on chats that nobody has tuned for; fails where foldback keeps less than its share of what the
+/// best of the kit keeps, resolves fewer updates than any of them, or exceeds its budget.
 pub(crate) fn run(seed: u64) -> Result<(), Failure> {
     run_command(&mut cargo(&["build", "--release", "--locked", "--package", "foldback-cli"]))?;
     let target = target_folder()?;

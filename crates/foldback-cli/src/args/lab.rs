@@ -46,9 +46,6 @@ pub(crate) struct Eval {
     /// Fail where the mean retention is below this, from 0 to 1
     #[arg(long, value_name = "SHARE", value_parser = share)]
     pub(crate) min_retention: f64,
-    /// Fail where the mean retention in context is below this, from 0 to 1
-    #[arg(long, value_name = "SHARE", value_parser = share)]
-    pub(crate) min_in_context: Option<f64>,
     /// The policy to evaluate: a name that `foldback policies` lists, or a TOML file [default: ladder]
     /// [env: FOLDBACK_POLICY]
     #[arg(long, value_name = "NAME|FILE")]

@@ -14,8 +14,6 @@ use crate::{output, terminal};
 struct EvalReport {
     passed: bool,
     min_retention: f64,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    min_in_context: Option<f64>,
     mean: Option<Mean>,
     sessions: Vec<Cut>,
 }
@@ -37,8 +35,8 @@ pub(crate) fn run(shared: &Shared, arguments: &Eval) -> Result<Exit, Failure> {
         terminal::note("retention is not measurable: nothing in these sessions was needed again after a cut");
     }
     if shared.json {
-        let (min_retention, min_in_context) = (arguments.min_retention, arguments.min_in_context);
-        output::print_json(&EvalReport { passed, min_retention, min_in_context, mean, sessions })?;
+        let min_retention = arguments.min_retention;
+        output::print_json(&EvalReport { passed, min_retention, mean, sessions })?;
     } else {
         output::print(&cuts::table(&sessions, mean.as_slice()))?;
         below.iter().for_each(|what| terminal::error(what));
@@ -50,15 +48,12 @@ pub(crate) fn run(shared: &Shared, arguments: &Eval) -> Result<Exit, Failure> {
 /// no session has a view of the size.
 fn shortfalls(mean: &Mean, arguments: &Eval) -> Vec<String> {
     let mut below = Vec::new();
-    let mut compare = |what: &str, shown: Option<Shown>, least: Option<f64>| {
-        if let (Some(shown), Some(least)) = (shown, least)
-            && shown.mean < least
-        {
-            below.push(format!("{what} is {:.3}, below {least}", shown.mean));
+    let mut compare = |shown: Option<Shown>, least: f64| {
+        if let Some(shown) = shown.filter(|shown| shown.mean < least) {
+            below.push(format!("retention is {:.3}, below {least}", shown.mean));
         }
     };
-    compare("retention", mean.all.retention, Some(arguments.min_retention));
-    compare("retention in context", mean.all.in_context, arguments.min_in_context);
+    compare(mean.all.retention, arguments.min_retention);
     if mean.all.retention.is_none() && mean.failed > 0 {
         below.push(format!("no session can be brought to {}% of its tokens", mean.budget_percent));
     }

@@ -73,7 +73,6 @@ pub(crate) struct Row {
     is_over: bool,
     /// None where nothing had to be remembered.
     retention: Option<f64>,
-    in_context: Option<f64>,
     by_kind: BTreeMap<&'static str, Kind>,
     /// The share of the user's rules that are there verbatim; none where no rule is known.
     constraints: Option<f64>,
@@ -86,8 +85,7 @@ pub(crate) struct Row {
 #[derive(Clone, Copy, Debug, Serialize)]
 struct Kind {
     needed: usize,
-    present: usize,
-    in_context: usize,
+    told: usize,
 }
 
 impl Cut {
@@ -142,7 +140,6 @@ impl Row {
             tokens: tokens.map(|tokens| tokens.0),
             is_over: tokens.is_some_and(|tokens: Tokens| tokens > budget),
             retention: total.as_ref().and_then(Tally::retention),
-            in_context: total.as_ref().and_then(Tally::in_context),
             by_kind: by_kind.map(|(kind, tally)| (kind.name(), Kind::new(tally))).collect(),
             constraints: kept.and_then(|kept| kept.constraints.share()),
             files: kept.and_then(|kept| kept.files.share()),
@@ -154,7 +151,7 @@ impl Row {
 
 impl Kind {
     fn new(tally: &Tally) -> Self {
-        Self { needed: tally.needed, present: tally.present, in_context: tally.in_context }
+        Self { needed: tally.needed, told: tally.told }
     }
 }
 
@@ -185,7 +182,6 @@ pub(crate) struct Mean {
 #[derive(Clone, Copy, Debug, Serialize)]
 pub(crate) struct Figures {
     pub(crate) retention: Option<Shown>,
-    pub(crate) in_context: Option<Shown>,
 }
 
 #[derive(Clone, Copy, Debug, Serialize)]
@@ -210,19 +206,13 @@ fn shown(figures: impl IntoIterator<Item = f64>) -> Option<Shown> {
 
 impl Figures {
     fn of<'r>(rows: impl Iterator<Item = &'r Row> + Clone) -> Self {
-        Self {
-            retention: shown(rows.clone().filter_map(|row| row.retention)),
-            in_context: shown(rows.filter_map(|row| row.in_context)),
-        }
+        Self { retention: shown(rows.filter_map(|row| row.retention)) }
     }
 
     fn of_kind<'r>(rows: impl Iterator<Item = &'r Row> + Clone, kind: &str) -> Self {
         let tallies = rows.filter_map(|row| row.by_kind.get(kind)).filter(|tally| tally.needed > 0);
         let share = |part: usize, whole: usize| part as f64 / whole as f64;
-        Self {
-            retention: shown(tallies.clone().map(|tally| share(tally.present, tally.needed))),
-            in_context: shown(tallies.map(|tally| share(tally.in_context, tally.needed))),
-        }
+        Self { retention: shown(tallies.map(|tally| share(tally.told, tally.needed))) }
     }
 }
 
@@ -281,17 +271,15 @@ pub(crate) fn table(cuts: &[Cut], means: &[Mean]) -> String {
             budget = Some(mean.budget_percent);
             let heading = format!("at {}% of the tokens before the cut", mean.budget_percent);
             let _ = writeln!(text, "\n{}", styled(STRONG, heading));
-            let columns =
-                "policy            retention      in context     at the same cuts  files  error  notes";
+            let columns = "policy            retention      at the same cuts  files  error  notes";
             let _ = writeln!(text, "  {}", styled(FAINT, columns));
         }
         let _ = writeln!(
             text,
-            "  {:<16}  {:<13}  {:<13}  {:<16}  {:<5}  {:<5}  {}",
+            "  {:<16}  {:<13}  {:<16}  {:<5}  {:<5}  {}",
             mean.policy,
             spread(mean.all.retention),
-            spread(mean.all.in_context),
-            format!("{} / {}", plain(mean.at_same_cuts.retention), plain(mean.at_same_cuts.in_context)),
+            plain(mean.at_same_cuts.retention),
             plain(mean.files),
             plain(mean.last_error),
             mean.notes()
@@ -305,8 +293,7 @@ pub(crate) fn table(cuts: &[Cut], means: &[Mean]) -> String {
                 let _ = writeln!(text, "\n{}", styled(STRONG, heading));
             }
             for (name, figures) in rows.iter().filter(|(_, figures)| figures.retention.is_some()) {
-                let (retention, context) = (spread(figures.retention), spread(figures.in_context));
-                let _ = writeln!(text, "  {name:<16}  {retention:<13}  {context:<13}");
+                let _ = writeln!(text, "  {name:<16}  {}", spread(figures.retention));
             }
         }
     }

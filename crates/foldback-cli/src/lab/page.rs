@@ -71,7 +71,7 @@ fn overview(page: &mut String, totals: &[Total]) {
         "<h2>Policies</h2>\n<div class=\"wide\"><table>\n<thead><tr><th scope=\"col\">policy</th>\
          <th scope=\"col\">cost</th><th scope=\"col\">of it summaries</th><th scope=\"col\">compactions</th>\
          <th scope=\"col\">largest prompt</th><th scope=\"col\">from the cache</th>\
-         <th scope=\"col\">retention</th><th scope=\"col\">in context</th>\
+         <th scope=\"col\">retention</th>\
          <th scope=\"col\">calls over the window</th><th scope=\"col\">failed</th></tr></thead>\n<tbody>\n",
     );
     for (index, total) in totals.iter().enumerate() {
@@ -79,7 +79,7 @@ fn overview(page: &mut String, totals: &[Total]) {
         let _ = writeln!(
             page,
             "<tr><th scope=\"row\">{}{}</th><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{cached:.0}%</td>\
-             <td>{}</td><td>{}</td><td>{}</td><td>{}</td></tr>",
+             <td>{}</td><td>{}</td><td>{}</td></tr>",
             swatch(index),
             escaped(&total.policy),
             dollars(total.cost),
@@ -87,7 +87,6 @@ fn overview(page: &mut String, totals: &[Total]) {
             total.compactions,
             number(total.peak),
             share(total.retention),
-            share(total.in_context),
             total.overflows,
             total.failures
         );
@@ -155,15 +154,13 @@ fn kinds(page: &mut String, totals: &[Total]) {
                 continue;
             };
             let of = |part: usize| part as f64 / kind.needed as f64 * 100.0;
-            let (retention, context) = (of(kind.present), of(kind.in_context));
+            let retention = of(kind.told);
             let _ = write!(
                 page,
-                "<td title=\"{} of {} present, {} in context\">{retention:.0}%<span class=\"meter\">\
-                 <span class=\"{}\" style=\"width:{retention:.0}%\"></span></span>\
-                 <small>{context:.0}% in context</small></td>",
-                kind.present,
+                "<td title=\"{} of {}\">{retention:.0}%<span class=\"meter\">\
+                 <span class=\"{}\" style=\"width:{retention:.0}%\"></span></span></td>",
+                kind.told,
                 kind.needed,
-                kind.in_context,
                 style::colour(index)
             );
         }
@@ -198,7 +195,7 @@ fn compactions(page: &mut String, policy: &Policy, names: &[&str]) {
          <thead><tr><th scope=\"col\">before call</th><th scope=\"col\" class=\"text\">why</th>\
          <th scope=\"col\">tokens</th><th scope=\"col\">items kept</th><th scope=\"col\">shortened</th>\
          <th scope=\"col\">folded</th><th scope=\"col\">dropped</th><th scope=\"col\">prefix kept</th>\
-         <th scope=\"col\">pays after</th><th scope=\"col\">retention</th><th scope=\"col\">in context</th>\
+         <th scope=\"col\">pays after</th><th scope=\"col\">retention</th>\
          </tr></thead>\n<tbody>",
         swatch(index),
         escaped(&policy.policy),
@@ -216,7 +213,7 @@ fn compactions(page: &mut String, policy: &Policy, names: &[&str]) {
 }
 
 /// Columns of a table of compactions.
-const COLUMNS: usize = 11;
+const COLUMNS: usize = 10;
 
 fn row(page: &mut String, made: &Compaction) {
     let pays = made.break_even.map_or_else(|| "never".to_owned(), counted_calls);
@@ -224,7 +221,7 @@ fn row(page: &mut String, made: &Compaction) {
     let _ = writeln!(
         page,
         "<tr class=\"made\"><td>{}</td><td class=\"text\">{}</td><td>{} → {}</td><td>{}</td><td>{}</td>\
-         <td>{}</td><td>{}</td><td>{}</td><td>{pays}</td><td>{}</td><td>{}</td></tr>",
+         <td>{}</td><td>{}</td><td>{}</td><td>{pays}</td><td>{}</td></tr>",
         made.call + 1,
         escaped(&made.reason),
         number(made.tokens_before),
@@ -234,8 +231,7 @@ fn row(page: &mut String, made: &Compaction) {
         number(items.folded as u64),
         number(items.dropped as u64),
         number(made.prefix_kept),
-        share(made.retention),
-        share(made.in_context)
+        share(made.retention)
     );
     let _ = writeln!(
         page,
@@ -305,7 +301,6 @@ mod tests {
             prefix_kept: 10,
             break_even: Some(1),
             retention: Some(0.5),
-            in_context: None,
             constraints: Some(1.0),
             files: None,
             last_error: Some(false),
@@ -338,7 +333,6 @@ mod tests {
             cost: 0.0,
             summary_cost: 0.0,
             retention: None,
-            in_context: None,
             by_kind: <_>::default(),
             overflows: 0,
             failures: 0,

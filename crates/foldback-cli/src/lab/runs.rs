@@ -36,7 +36,6 @@ pub(crate) struct Policy {
     pub(crate) summary_cost: f64,
     /// None where there is nothing to measure.
     pub(crate) retention: Option<f64>,
-    pub(crate) in_context: Option<f64>,
     pub(crate) by_kind: BTreeMap<&'static str, Kind>,
     pub(crate) overflows: usize,
     pub(crate) failures: usize,
@@ -57,8 +56,7 @@ pub(crate) struct Point {
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 pub(crate) struct Kind {
     pub(crate) needed: usize,
-    pub(crate) present: usize,
-    pub(crate) in_context: usize,
+    pub(crate) told: usize,
 }
 
 #[derive(Debug, Serialize)]
@@ -73,7 +71,6 @@ pub(crate) struct Compaction {
     /// After how many calls it has paid for itself; none where it never does.
     pub(crate) break_even: Option<u64>,
     pub(crate) retention: Option<f64>,
-    pub(crate) in_context: Option<f64>,
     /// The shares of the user's rules and of the changed files that the view still tells.
     pub(crate) constraints: Option<f64>,
     pub(crate) files: Option<f64>,
@@ -126,7 +123,7 @@ impl ReplayedSession {
 
 impl Policy {
     fn new(run: &Run) -> Self {
-        let (retention, in_context) = run.retention();
+        let retention = run.retention();
         let calls = || run.calls.iter().map(|record| record.call);
         let sum =
             |tokens: &dyn Fn(foldback_core::cost::Call) -> Tokens| calls().map(tokens).sum::<Tokens>().0;
@@ -142,12 +139,7 @@ impl Policy {
             cost: run.total_cost(),
             summary_cost: run.summary_cost.total(),
             retention,
-            in_context,
-            by_kind: by_kind(&all.by_kind, |tally: &Tally| Kind {
-                needed: tally.needed,
-                present: tally.present,
-                in_context: tally.in_context,
-            }),
+            by_kind: by_kind(&all.by_kind, |tally: &Tally| Kind { needed: tally.needed, told: tally.told }),
             overflows: run.overflow_count,
             failures: run.failure_count,
             failed: run.failures.iter().map(|(item, why)| format!("at item {item}: {why}")).collect(),
@@ -172,7 +164,6 @@ impl Compaction {
             prefix_kept: made.prefix_kept.0,
             break_even: made.break_even,
             retention: total.retention(),
-            in_context: total.in_context(),
             constraints: made.kept.constraints.share(),
             files: made.kept.files.share(),
             last_error: made.kept.last_error,
@@ -223,7 +214,6 @@ pub(crate) struct Total {
     pub(crate) compactions: usize,
     /// The mean over the sessions in which something could be measured.
     pub(crate) retention: Option<f64>,
-    pub(crate) in_context: Option<f64>,
     pub(crate) by_kind: BTreeMap<&'static str, Kind>,
     pub(crate) overflows: usize,
     pub(crate) failures: usize,
@@ -252,8 +242,7 @@ impl Total {
         for (&kind, one) in policies.iter().flat_map(|policy| &policy.by_kind) {
             let sum = by_kind.entry(kind).or_default();
             sum.needed += one.needed;
-            sum.present += one.present;
-            sum.in_context += one.in_context;
+            sum.told += one.told;
         }
         Self {
             policy: name.to_owned(),
@@ -264,7 +253,6 @@ impl Total {
             peak: policies.iter().map(|policy| policy.peak).max().unwrap_or(0),
             compactions: policies.iter().map(|policy| policy.compactions.len()).sum(),
             retention: mean(&|policy| policy.retention),
-            in_context: mean(&|policy| policy.in_context),
             by_kind,
             overflows: policies.iter().map(|policy| policy.overflows).sum(),
             failures: policies.iter().map(|policy| policy.failures).sum(),
@@ -296,14 +284,13 @@ pub(crate) fn table(sessions: &[ReplayedSession], totals: &[Total], prices: &Pri
         prices.name,
         prices.dated
     );
-    let columns =
-        "policy              cost  of it summaries  compactions       peak  cached  retention  in context";
+    let columns = "policy              cost  of it summaries  compactions       peak  cached  retention";
     let _ = writeln!(text, "  {}", styled(FAINT, columns));
     for total in totals {
         let cached = total.cached_tokens as f64 / (total.prompt_tokens.max(1)) as f64 * 100.0;
         let _ = writeln!(
             text,
-            "  {} {:>10}  {:>15}  {:>11}  {:>9}  {:>5.0}%  {:>9}  {:>10}  {}",
+            "  {} {:>10}  {:>15}  {:>11}  {:>9}  {:>5.0}%  {:>9}  {}",
             styled(STRONG, format!("{:<14}", total.policy)),
             dollars(total.cost),
             dollars(total.summary_cost),
@@ -311,7 +298,6 @@ pub(crate) fn table(sessions: &[ReplayedSession], totals: &[Total], prices: &Pri
             number(total.peak),
             cached,
             share(total.retention),
-            share(total.in_context),
             styled(FAINT, total.notes())
         );
     }

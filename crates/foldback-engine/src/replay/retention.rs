@@ -2,9 +2,9 @@
 //!
 //! At a cut, the facts are those that the agent itself writes after it (in its text and in what it
 //! gives to tools), that occurred before it, and that nothing after the cut told the agent again
-//! before it used them. A fact is *present* in a view that holds it anywhere, and *in context* where
-//! it stands inside [`CONTEXT_CHARACTERS`] consecutive characters of a past line that held it, or
-//! inside the whole line if that is shorter. White space is folded everywhere.
+//! before it used them. A view tells a fact where it stands inside [`CONTEXT_CHARACTERS`] consecutive
+//! characters of a past line that held it, or inside the whole line if that is shorter: a list of bare
+//! names tells nothing. White space is folded everywhere.
 
 use std::collections::{BTreeMap, HashSet};
 use std::ops::Range;
@@ -34,32 +34,24 @@ const PLACES_MAX: usize = 4_096;
 /// The longest a character is in UTF-8.
 const CHARACTER_BYTES_MAX: usize = 4;
 
-/// How many facts were needed, and how many of them a view holds.
+/// How many facts were needed, and how many of them a view tells.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
     /// What the agent had to remember.
     pub needed: usize,
-    /// How much of it the view holds.
-    pub present: usize,
-    /// How much of it stands in its context.
-    pub in_context: usize,
+    /// How much of it the view tells.
+    pub told: usize,
 }
 
 impl Tally {
-    /// The share that is present; none where nothing was needed.
+    /// The share that is told; none where nothing was needed.
     pub fn retention(&self) -> Option<f64> {
-        share(self.present, self.needed)
-    }
-
-    /// The share that stands in its context; none where nothing was needed.
-    pub fn in_context(&self) -> Option<f64> {
-        share(self.in_context, self.needed)
+        share(self.told, self.needed)
     }
 
     fn add(&mut self, other: &Self) {
         self.needed += other.needed;
-        self.present += other.present;
-        self.in_context += other.in_context;
+        self.told += other.told;
     }
 }
 
@@ -139,8 +131,7 @@ impl<'h> Needs<'h> {
         for (fact, state) in self.facts.iter().zip(self.states(&view_text(view))) {
             let tally = retention.by_kind.entry(fact.kind).or_default();
             tally.needed += 1;
-            tally.present += usize::from(state != State::Absent);
-            tally.in_context += usize::from(state == State::InContext);
+            tally.told += usize::from(state == State::InContext);
         }
         retention
     }

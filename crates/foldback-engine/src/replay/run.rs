@@ -143,16 +143,11 @@ impl Run {
         self.cost.total() + self.summary_cost.total()
     }
 
-    /// The mean retention over the compactions, plainly and in context; none where there is nothing to
-    /// measure.
-    pub fn retention(&self) -> (Option<f64>, Option<f64>) {
-        let mean = |figures: Vec<f64>| {
-            let count = figures.len();
-            (count > 0).then(|| figures.into_iter().sum::<f64>() / count as f64)
-        };
-        let totals = || self.compactions.iter().map(|made| made.retention.total());
-        let plain = totals().filter_map(|total| total.retention()).collect();
-        (mean(plain), mean(totals().filter_map(|total| total.in_context()).collect()))
+    /// The mean retention over the compactions; none where there is nothing to measure.
+    pub fn retention(&self) -> Option<f64> {
+        let figures: Vec<f64> =
+            self.compactions.iter().filter_map(|made| made.retention.total().retention()).collect();
+        (!figures.is_empty()).then(|| figures.iter().sum::<f64>() / figures.len() as f64)
     }
 }
 

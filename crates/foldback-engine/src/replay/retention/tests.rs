@@ -46,7 +46,7 @@ fn a_fact_is_found_inside_a_longer_name_only_at_its_joints() {
 }
 
 #[test]
-fn a_bare_list_is_present_and_not_in_context() {
+fn a_bare_list_tells_nothing() {
     let long = "error: the function parse_expr in src/parser.rs never returns for an empty input";
     let items = arc(vec![
         Item::user("u", long),
@@ -57,22 +57,22 @@ fn a_bare_list_is_present_and_not_in_context() {
     let needs = Needs::at(&history, 2, 10);
     let total = |view: &str| {
         let total = needs.retention(&arc(vec![Item::user("s", view)])).total();
-        (total.needed, total.present, total.in_context)
+        (total.needed, total.told)
     };
-    assert_eq!(total("nothing"), (4, 0, 0));
-    assert_eq!(total("parse_expr, src/parser.rs, max_depth, 8080"), (4, 4, 0));
+    assert_eq!(total("nothing"), (4, 0));
+    assert_eq!(total("parse_expr, src/parser.rs, max_depth, 8080"), (4, 0));
     // 40 characters around each of the two: the line is cut at both ends, and wrapped.
     let around = &long[12..74];
     assert_eq!(around, "unction parse_expr in src/parser.rs never returns for an empty");
-    assert_eq!(total(&around.replace(' ', "\n  ")), (4, 2, 2));
+    assert_eq!(total(&around.replace(' ', "\n  ")), (4, 2));
     // 39 characters hold both names, one more than that would be enough.
     let short = &long[17..56];
     assert_eq!(short, "on parse_expr in src/parser.rs never re");
-    assert_eq!(total(short), (4, 2, 0));
-    assert_eq!(total(&long[16..56]), (4, 2, 2));
+    assert_eq!(total(short), (4, 0));
+    assert_eq!(total(&long[16..56]), (4, 2));
     // Lines shorter than that count whole.
-    assert_eq!(total("- see max_depth\n- port 8080 is free"), (4, 2, 2));
-    assert_eq!(total("max_depth, 8080"), (4, 2, 0));
+    assert_eq!(total("- see max_depth\n- port 8080 is free"), (4, 2));
+    assert_eq!(total("max_depth, 8080"), (4, 0));
 }
 
 #[test]
@@ -83,7 +83,7 @@ fn characters_are_counted_and_not_bytes() {
     let needs = Needs::at(&history, 1, 10);
     let in_context = |characters: usize| {
         let view: String = line.chars().take(characters).collect();
-        needs.retention(&arc(vec![Item::user("s", view)])).total().in_context
+        needs.retention(&arc(vec![Item::user("s", view)])).total().told
     };
     assert_eq!((in_context(39), in_context(40)), (0, 1));
 }
@@ -103,7 +103,7 @@ fn a_command_counts_where_it_was_run_before_and_is_run_again() {
     let needs = Needs::at(&history, 2, 10);
     assert_eq!(needed(&needs), [(FactKind::Command, "cargo test --lib")]);
     let retention = needs.retention(&items[..1]);
-    let tally = Tally { needed: 1, present: 1, in_context: 1 };
+    let tally = Tally { needed: 1, told: 1 };
     assert_eq!(retention.by_kind, BTreeMap::from([(FactKind::Command, tally)]));
     let lost = needs.lost(&arc(vec![Item::user("u", "cargo test")]));
     assert_eq!(lost, [(FactKind::Command, "cargo test --lib")]);
@@ -117,9 +117,9 @@ fn tool_inputs_are_compared_without_their_escapes() {
     let items = arc(vec![write("1", "let s = \"max_depth\";\nlet other_name = 1;"), said("2", "max_depth")]);
     let history = History::of(&items);
     let needs = Needs::at(&history, 1, 10);
-    assert_eq!(needs.retention(&items[..1]).total(), Tally { needed: 1, present: 1, in_context: 1 });
+    assert_eq!(needs.retention(&items[..1]).total(), Tally { needed: 1, told: 1 });
     let quoted = arc(vec![Item::user("s", "let s = \"max_depth\";")]);
-    assert_eq!(needs.retention(&quoted).total().in_context, 1);
+    assert_eq!(needs.retention(&quoted).total().told, 1);
 }
 
 #[test]
@@ -131,7 +131,7 @@ fn where_nothing_was_needed_there_is_no_recall() {
             let needs = Needs::at(&history, cut, HORIZON_ITEMS);
             assert!(needs.is_empty());
             let total = needs.retention(&items).total();
-            assert_eq!((total.retention(), total.in_context()), (None, None));
+            assert_eq!(total.retention(), None);
         }
     }
 }

@@ -83,7 +83,7 @@ fn without_a_compaction_every_call_reads_the_one_before_from_the_cache() {
     let expected = fresh + cached * 0.1 + tokens(&[1, 3, 5, 7]) * 10.0;
     assert!((run.total_cost() - expected).abs() < 1e-6, "{} {expected}", run.total_cost());
     assert_eq!(run.overflow_count, prompts.iter().filter(|tokens| tokens.0 > 500).count());
-    assert_eq!(run.retention(), (None, None));
+    assert_eq!(run.retention(), None);
 }
 
 #[test]
@@ -167,6 +167,6 @@ fn sessions_with_nothing_in_them_run_to_their_end() {
         let tight = policy(BudgetTrigger::new(&budget), LadderStrategy::new(), budget, Writer::Digest);
         let run = run(&history, &tight);
         assert!(run.total_cost().is_finite());
-        assert_eq!(run.retention(), (None, None));
+        assert_eq!(run.retention(), None);
     }
 }

@@ -8,6 +8,7 @@
 mod deeds;
 mod earlier;
 mod json;
+mod speech;
 mod state;
 mod statements;
 mod story;

@@ -55,8 +55,7 @@ pub(crate) enum Work {
 pub(crate) enum Past {
     /// Cold, as after loading it: every run has a transcript of its own.
     Unread,
-    /// Warm, as in a session that goes on and whose new items were read ahead: every run has the
-    /// transcript that the run before read.
+    /// Warm, as in a session that goes on: every run has the transcript that the run before read.
     Read,
 }
 

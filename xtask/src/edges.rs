@@ -17,7 +17,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("foldback-threads", &[]),
     ("foldback-tokens", &["foldback-core", "foldback-threads"]),
     ("foldback-formats", &["foldback-core"]),
-    ("foldback-engine", &["foldback-core", "foldback-threads"]),
+    ("foldback-engine", &["foldback-core"]),
     ("foldback-backends", &["foldback-core", "foldback-engine", "foldback-formats"]),
     ("foldback-store", &["foldback-core", "foldback-engine"]),
     ("foldback-loop", &["foldback-backends", "foldback-core", "foldback-engine", "foldback-formats"]),
@@ -194,7 +194,6 @@ mod tests {
             ]},
             {"name": "foldback-engine", "dependencies": [
                 {"name": "foldback-core", "kind": null},
-                {"name": "foldback-threads", "kind": null},
             ]},
             {"name": "foldback-testkit", "dependencies": [{"name": "foldback-core", "kind": null}]},
         ]})

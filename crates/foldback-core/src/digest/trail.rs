@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 
 use foldhash::{HashMap, HashMapExt, HashSet};
 
+use super::BYTES_PER_TOKEN;
 use super::deeds::{Stretch, content_of, failed, guide_rules, said_by_command, stretches, written_in};
 use super::speech::{is_acknowledgement, is_filler, is_telling, number_of, numbers_in};
 use super::state::{Tried, deeds, families, tried};
@@ -19,35 +20,36 @@ use crate::tokens::Meter;
 use crate::tools::Action;
 use crate::written::USER_MARK;
 
-/// As much is told of a message that can be seen as a whole.
+/// Bytes quoted of a message that the reader still sees in full below.
 const VISIBLE_BYTES_MAX: usize = 100;
 const VISIBLE_BYTES_MIN: usize = 12;
 
-const SAID_AGAIN: &str = "(nothing that is not said again later, word for word, and small talk)";
+/// What a digest says where it would be empty.
+const SAID_AGAIN: &str = "(only small talk, and what is said again later, word for word)";
 
-/// A shorter answer means nothing without what was asked.
+/// A user message up to this length may need the question that it answers.
 const SHORT_ANSWER_BYTES: usize = 120;
 
-/// As much is told of a question and the choices it offers.
+/// Bytes quoted of a question together with the choices that it offers.
 const QUESTION_BYTES_MAX: usize = 700;
 
-/// As much is told of the words of one change, and of so many changes.
+/// Bytes quoted of what one change wrote, and the number of changes that are quoted.
 const CONTENT_BYTES_MAX: usize = 1_600;
 const CONTENTS_MAX: usize = 8;
 
-/// The newest plan has this part of the room.
+/// The newest plan may take one part in so many of the room.
 const PLAN_DIVISOR: usize = 6;
 
-/// Of what was said some time ago code is cut out above this.
+/// An older message of the agent above this size loses its long blocks of code.
 const CODE_BYTES_MAX: usize = 500;
 
 /// What an agent asks stands at the end of what it says.
 const QUESTION_LINES_MAX: usize = 6;
 
-/// As much is told of one choice.
+/// Bytes quoted of one choice.
 const CHOICE_BYTES_MAX: usize = 220;
 
-/// Changes of one file of which the signatures are told.
+/// Changes of one file whose signatures are listed, the newest first.
 const WRITTEN_OF_ONE_FILE_MAX: usize = 5;
 
 /// Documents that the user named and the agent read.
@@ -57,17 +59,14 @@ const DOCUMENT_BYTES_MAX: usize = 4_000;
 /// Names of files shorter than this may stand in a message by chance.
 const FILE_NAME_BYTES_MIN: usize = 5;
 
-/// Rules have this share of the room before anything else is told.
+/// The user's rules may take this share of the room before anything else is written.
 const RULES_PERCENT: u64 = 60;
 
-/// In less room there is nothing but rules before there is anything else.
+/// In a smaller room the user's rules may take all of it.
 const LITTLE_TOKENS: u64 = 400;
 
 /// An earlier summary has this share of the room at most.
 const EARLIER_PERCENT: usize = 45;
-
-/// About so many bytes are one token of prose.
-const BYTES_PER_TOKEN: usize = 4;
 
 /// What happened within the last part of the story is new; within the first it is old.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -177,7 +176,7 @@ impl<'a, 'r> Trail<'a, 'r> {
         self.notices();
     }
 
-    /// Where all that was said is said again later, says so.
+    /// Says so where nothing of what was said is worth a line.
     pub(super) fn fill_if_empty(&mut self) {
         let said = self.told(|what| matches!(what, What::User(_) | What::Said(_)));
         if let (true, Some(&first)) = (self.entries.is_empty(), said.last()) {

@@ -1,5 +1,6 @@
 //! What changed between two views of one transcript.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use crate::ids::Tokens;
@@ -36,6 +37,9 @@ const NOWHERE: u32 = u32::MAX;
 
 /// How many of the items from `first` on are still there as they were.
 fn kept_count(before: &View, after: &View, first: usize) -> usize {
+    // A repair records items again that it did not change: they are where they were, among others.
+    let mut shared: HashMap<*const Item, usize> = HashMap::new();
+    before.range(first..before.len()).for_each(|entry| *shared.entry(Arc::as_ptr(entry.item())).or_default() += 1);
     // The first index that an entry stands for names it; only the items of one summary share one.
     let mut positions = vec![NOWHERE; before.transcript().len()];
     for (position, entry) in (first..).zip(before.range(first..before.len())) {
@@ -46,6 +50,11 @@ fn kept_count(before: &View, after: &View, first: usize) -> usize {
     }
     let (mut kept, mut name, mut offset) = (0, None, 0);
     for entry in after.range(first..after.len()) {
+        if let Some(left) = shared.get_mut(&Arc::as_ptr(entry.item())).filter(|left| **left > 0) {
+            *left -= 1;
+            kept += 1;
+            continue;
+        }
         let start = entry.span().start;
         offset = if name == Some(start) { offset + 1 } else { 0 };
         name = Some(start);

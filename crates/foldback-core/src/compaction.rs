@@ -23,7 +23,7 @@ use crate::block::{BlockKind, CompactionBlock};
 use crate::budget::Budget;
 use crate::change::Change;
 use crate::dialect::{Dialect, Repair, Violation, check};
-use crate::draft::SummarySize;
+use crate::draft::{Draft, SummarySize, SummaryWriter};
 use crate::ids::{Text, Timestamp, Tokens};
 use crate::item::Item;
 use crate::mend::{Mended, mend};
@@ -181,9 +181,13 @@ impl<S: Strategy> Compaction<S> {
     }
 
     fn within(execution: Execution<S>, room: Option<Tokens>) -> Result<Self, Refusal> {
-        let mended = mend(&execution.view, execution.dialect);
+        let mended = prepared(&execution);
         let size = execution.summaries_max.map(SummarySize::AtMost);
-        let (plan, target) = planned(&execution, &mended, room, size)?;
+        let writer = match execution.summaries_max {
+            Some(_) => SummaryWriter::Model,
+            None => SummaryWriter::Digest,
+        };
+        let (plan, target) = planned(&execution, &mended, room, (size, writer))?;
         Ok(Self { execution, mended, room: room.or(target), target, plan: Arc::new(plan) })
     }
 
@@ -226,7 +230,8 @@ impl<S: Strategy> Compaction<S> {
         let written: Tokens = first.block.summaries.iter().flatten().map(|item| meter.item(item).total).sum();
         let written = written + HEADER_TOKENS_SLACK;
         let narrower = |size: SummarySize| {
-            let (plan, _) = planned(&self.execution, &self.mended, self.room, Some(size)).ok()?;
+            let summaries = (Some(size), SummaryWriter::Model);
+            let (plan, _) = planned(&self.execution, &self.mended, self.room, summaries).ok()?;
             let second = plan.apply_narrowed(&self.plan, &first.block.summaries)?;
             judge(&second.view, &second.block.strategy, self.execution.dialect, self.room).ok()?;
             (second.view.tokens() > after).then_some(second)
@@ -240,7 +245,8 @@ impl<S: Strategy> Compaction<S> {
     /// it folded stay after all.
     fn digested(&self) -> Compacted {
         let plan_again = |size: Option<SummarySize>| {
-            planned(&self.execution, &self.mended, self.room, size).ok().map(|(plan, _)| Arc::new(plan))
+            let summaries = (size, SummaryWriter::Digest);
+            planned(&self.execution, &self.mended, self.room, summaries).ok().map(|(plan, _)| Arc::new(plan))
         };
         // The room that was left for a model is not a digest's: it tells more in more of it.
         let for_digest = self.execution.summaries_max.and_then(|_| plan_again(None));
@@ -262,15 +268,55 @@ impl<S: Strategy> Compaction<S> {
     }
 }
 
+/// The view without what the strategy takes out before a repair would quote it, and repaired.
+fn prepared<S: Strategy>(execution: &Execution<S>) -> Mended {
+    let Execution { view, strategy, dialect, cause, now, .. } = execution;
+    let signed = (cause.as_ref(), *now);
+    let cleaned = clean(view, &strategy.describe(), signed, |draft| strategy.before_repair(draft));
+    mend_above(&cleaned, view.overlay().blocks().len(), *dialect)
+}
+
+/// The view through what a strategy of this name edits before the view is repaired. Nothing is edited where
+/// there is nothing to repair.
+pub fn clean(
+    view: &View,
+    strategy: &str,
+    (cause, now): (Option<&CompactionReason>, Option<Timestamp>),
+    edit: impl FnOnce(&mut Draft<'_>),
+) -> View {
+    if view.is_plain() {
+        return view.clone();
+    }
+    let mut draft = Draft::new(view);
+    edit(&mut draft);
+    let plan = draft.finish(strategy.to_owned()).expect("only planning finds a budget infeasible");
+    let plan = cause.cloned().into_iter().fold(plan, Plan::caused_by);
+    now.into_iter().fold(plan, Plan::made_at).apply_digest().view
+}
+
+/// Repairs a view. Blocks above the first `known` ones are undone together with the repair.
+pub fn mend_above(view: &View, known: usize, dialect: Option<Dialect>) -> Mended {
+    let mut mended = mend(view, dialect);
+    let blocks = mended.view.overlay().blocks();
+    if blocks.len() > known + 1 {
+        let above = CompactionBlock::joined(blocks[known..].to_vec());
+        let overlay = blocks[..known].iter().cloned().chain(above).collect();
+        mended.view = View::through(mended.view.transcript(), &overlay)
+            .expect("the same edits lie within the same transcript");
+    }
+    mended.is_recorded |= mended.view.overlay().blocks().len() > known;
+    mended
+}
+
 /// A plan for the mended view, and what it works towards.
 fn planned<S: Strategy>(
     execution: &Execution<S>,
     mended: &Mended,
     room: Option<Tokens>,
-    summary_size: Option<SummarySize>,
+    (summary_size, writer): (Option<SummarySize>, SummaryWriter),
 ) -> Result<(Plan, Option<Tokens>), PlanError> {
     let Execution { strategy, budget, .. } = execution;
-    let fitting = Fitting { strategy, budget: budget.as_ref(), room, summary_size };
+    let fitting = Fitting { strategy, budget: budget.as_ref(), room, summary_size, writer };
     let (mut plan, target) = fitting.plan(&mended.view)?;
     if let Some(cause) = &execution.cause {
         plan = plan.caused_by(cause.clone());

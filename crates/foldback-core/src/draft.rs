@@ -45,6 +45,17 @@ pub struct Draft<'v> {
     change_count: u64,
     infeasible: Option<BudgetInfeasible>,
     summary_size: Option<SummarySize>,
+    writer: SummaryWriter,
+}
+
+/// Who will write the summaries that a draft asks for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum SummaryWriter {
+    /// foldback.
+    #[default]
+    Digest,
+    /// A backend that the host gave.
+    Model,
 }
 
 /// What is known of the size of summaries before anybody writes them.
@@ -125,7 +136,14 @@ impl<'v> Draft<'v> {
             change_count: 0,
             infeasible: None,
             summary_size: None,
+            writer: SummaryWriter::default(),
         }
+    }
+
+    /// The same, with summaries that this writer writes.
+    pub(crate) fn written_by(mut self, writer: SummaryWriter) -> Self {
+        self.writer = writer;
+        self
     }
 
     /// The same, for summaries of this size; a digest has room in any case.

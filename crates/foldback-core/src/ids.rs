@@ -14,6 +14,11 @@ macro_rules! shared_string {
         pub struct $name(Arc<str>);
 
         impl $name {
+            /// A name made of these characters.
+            pub fn new(text: impl Into<Arc<str>>) -> Self {
+                Self(text.into())
+            }
+
             /// The characters themselves.
             pub fn as_str(&self) -> &str {
                 &self.0

@@ -101,7 +101,7 @@ pub use transcript::Transcript;
 pub use trigger::{
     AllTrigger, AnyTrigger, BudgetTrigger, CompactionReason, ContextWindowTrigger, EveryTrigger, FnTrigger,
     HysteresisTrigger, IdleTrigger, ItemCountTrigger, LastCompaction, MutationPoint, NotTrigger,
-    StructuralEvent, StructuralTrigger, Trigger, TriggerContext, TriggerError, TriggerExt,
+    StructuralEvent, StructuralTrigger, Trigger, TriggerContext, TriggerError, TriggerExt, TriggerFn,
     context_window_trigger, item_count_trigger,
 };
 pub use turns::{TurnMap, TurnRange, TurnRangeError, TurnRanges};

@@ -75,6 +75,10 @@ pub trait Strategy: fmt::Debug + Send + Sync {
     /// Edits the draft.
     fn plan(&self, draft: &mut Draft<'_>, budget: Option<&Budget>);
 
+    /// Takes out what a repair would turn into something else, such as results that no call asked for.
+    /// Runs before the view is repaired, and only where it needs to be; nothing by default.
+    fn before_repair(&self, _draft: &mut Draft<'_>) {}
+
     /// Whether it aims at a size, so that planning without a budget is an error.
     fn needs_budget(&self) -> bool {
         false
@@ -102,6 +106,9 @@ macro_rules! forwarded {
             fn plan(&self, draft: &mut Draft<'_>, budget: Option<&Budget>) {
                 (**self).plan(draft, budget);
             }
+            fn before_repair(&self, draft: &mut Draft<'_>) {
+                (**self).before_repair(draft);
+            }
             fn needs_budget(&self) -> bool {
                 (**self).needs_budget()
             }
@@ -115,7 +122,7 @@ macro_rules! forwarded {
     };
 }
 
-forwarded!(&S, Arc<S>);
+forwarded!(&S, Arc<S>, Box<S>);
 
 /// Strategies in order, each on the draft left by the one before. Is itself a strategy.
 #[derive(Clone, Default)]
@@ -160,6 +167,10 @@ impl Strategy for StrategyPipeline {
         }
     }
 
+    fn before_repair(&self, draft: &mut Draft<'_>) {
+        self.steps.iter().for_each(|step| step.before_repair(draft));
+    }
+
     fn needs_budget(&self) -> bool {
         self.steps.iter().any(|step| step.needs_budget())
     }
@@ -182,7 +193,7 @@ impl fmt::Debug for StrategyPipeline {
 macro_rules! built_in {
     ($($variant:ident($strategy:ty),)*) => {
         /// Every built-in strategy, as a configuration names it:
-        /// `{"strategy": "keep-recent", "n": 8}`.
+        /// `{"strategy": "keep-recent", "keep_last": 8}`.
         #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
         #[serde(tag = "strategy", rename_all = "kebab-case")]
         #[expect(missing_docs, reason = "each variant is documented at its strategy")]
@@ -265,6 +276,9 @@ impl Strategy for StrategyConfig {
     }
     fn plan(&self, draft: &mut Draft<'_>, budget: Option<&Budget>) {
         self.strategy().plan(draft, budget);
+    }
+    fn before_repair(&self, draft: &mut Draft<'_>) {
+        self.strategy().before_repair(draft);
     }
     fn needs_budget(&self) -> bool {
         self.strategy().needs_budget()
@@ -403,8 +417,8 @@ mod tests {
             ClearToolResultsStrategy::default().into()
         );
         assert!(read(r#"{"strategy":"keep-recent"}"#).is_err(), "n has no default");
-        assert!(read(r#"{"strategy":"keep-recent","n":8,"preserv_kinds":[]}"#).is_err());
-        assert!(read(r#"{"strategy":"keep-resent","n":8}"#).is_err());
+        assert!(read(r#"{"strategy":"keep-recent","keep_last":8,"preserv_kinds":[]}"#).is_err());
+        assert!(read(r#"{"strategy":"keep-resent","keep_last":8}"#).is_err());
     }
 
     #[test]

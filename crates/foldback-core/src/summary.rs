@@ -78,6 +78,19 @@ impl<'p> FoldRequest<'p> {
         item
     }
 
+    /// Makes several texts into the summary items of this fold, in order.
+    pub fn items(&self, texts: impl IntoIterator<Item = String>, written_by: &str) -> Vec<Item> {
+        let texts = texts.into_iter().enumerate();
+        let item = |(index, text): (usize, String)| {
+            let mut item = self.item(text, written_by);
+            if index > 0 {
+                item.id = format!("{}-{}", item.id, index + 1).into();
+            }
+            item
+        };
+        texts.map(item).collect()
+    }
+
     fn item_id(&self) -> String {
         format!("summary-{}", self.fold.handle.as_str().trim_start_matches('@'))
     }
@@ -182,8 +195,8 @@ impl<'p> FoldRequest<'p> {
             format!("{header}\n{}{new}", old.unwrap_or(written.lines)).trim_end().into()
         };
         let items = items.iter().cloned().map(|mut item| {
-            if *item.id == *id {
-                item.id = self.item_id().into();
+            if let Some(number) = item.id.strip_prefix(&*id) {
+                item.id = format!("{}{number}", self.item_id()).into();
             }
             for part in &mut item.parts {
                 if let Part::Text(text) = part {

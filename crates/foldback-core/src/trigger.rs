@@ -11,6 +11,7 @@ mod structural;
 mod temporal;
 
 use std::fmt::{self, Debug};
+use std::ops::Deref;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -38,6 +39,11 @@ pub trait Trigger: Debug + Send + Sync {
     /// The reason to compact now, or none.
     fn fires(&self, context: &TriggerContext<'_>) -> Option<CompactionReason>;
 }
+
+/// A trigger as a closure over what a trigger may decide on, and the place where the agent asks. The context
+/// dereferences to what the model sees, so `transcript.len()` and `transcript.items()` work on it.
+pub type TriggerFn =
+    Box<dyn Fn(&TriggerContext<'_>, MutationPoint) -> Option<CompactionReason> + Send + Sync>;
 
 impl<T: Trigger + ?Sized> Trigger for Box<T> {
     fn fires(&self, context: &TriggerContext<'_>) -> Option<CompactionReason> {
@@ -123,6 +129,14 @@ pub struct TriggerContext<'a> {
     /// The room there is since the model was switched: triggers that were built for a window go by this
     /// one instead. None where nothing was switched.
     pub budget: Option<Budget>,
+}
+
+impl Deref for TriggerContext<'_> {
+    type Target = Sequence;
+
+    fn deref(&self) -> &Sequence {
+        self.sequence
+    }
 }
 
 /// Items searched backwards for the newest reported usage: more than one round of parallel calls.

@@ -66,6 +66,20 @@ pub struct View {
     sequence: Sequence,
 }
 
+/// All items of a transcript, nothing hidden.
+impl From<&Transcript> for View {
+    fn from(transcript: &Transcript) -> Self {
+        Self::of(transcript)
+    }
+}
+
+/// Items as a transcript that counts by estimate, nothing hidden.
+impl<I: Into<Arc<Item>>> From<Vec<I>> for View {
+    fn from(items: Vec<I>) -> Self {
+        Self::of(&items.into_iter().map(Into::into).collect())
+    }
+}
+
 impl View {
     /// The whole transcript, nothing hidden. O(1).
     pub fn of(transcript: &Transcript) -> Self {

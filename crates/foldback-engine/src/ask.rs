@@ -95,7 +95,7 @@ pub(crate) struct Asking<'a> {
     /// The turn it happens in.
     pub(crate) turn_id: Option<&'a TurnId>,
     /// Why it is done.
-    pub(crate) reason: Option<&'a CompactionReason>,
+    pub(crate) reason: &'a CompactionReason,
     /// What the host wants to pass along.
     pub(crate) metadata: &'a Metadata,
     /// Sees what happens.
@@ -167,8 +167,8 @@ pub(crate) async fn fill(plan: &Arc<Plan>, asking: &Asking<'_>) -> Result<Filled
     }
     let mut filled = calls.into_filled();
     let mut reports = Vec::new();
-    for (item, report) in summaries {
-        filled.summaries.push(vec![item]);
+    for (items, report) in summaries {
+        filled.summaries.push(items);
         filled.taken_count += usize::from(report.is_some());
         reports.extend(report);
     }
@@ -179,12 +179,12 @@ pub(crate) async fn fill(plan: &Arc<Plan>, asking: &Asking<'_>) -> Result<Filled
 }
 
 /// The summary of one fold, whoever writes it, and what there is to say about how it came about.
-async fn fill_one(calls: &Calls<'_>, fold: PlannedFold) -> (Item, Option<Value>) {
+async fn fill_one(calls: &Calls<'_>, fold: PlannedFold) -> (Vec<Item>, Option<Value>) {
     let digest = fold.off_task(|request| request.digest());
     let digest = Arc::new(digest.await);
     match Folding::new(calls, &fold, Arc::clone(&digest)).await.summary().await {
-        Some(taken) => (taken.item, Some(taken.report)),
-        None => (Arc::unwrap_or_clone(digest), None),
+        Some(taken) => (taken.items, Some(taken.report)),
+        None => (vec![Arc::unwrap_or_clone(digest)], None),
     }
 }
 

@@ -22,7 +22,7 @@ const PROMPT_TOKENS: u64 = 1_000;
 /// retries are counted in one place); nothing of the answer is made up where the model gave none;
 /// the work ends soon after `cancellation` is cancelled; keys are never part of an error or a log.
 #[async_trait]
-pub trait CompactionBackend: fmt::Debug + Send + Sync {
+pub trait CompactionBackend: Send + Sync {
     /// Summarises the items of the request.
     async fn summarize(
         &self,
@@ -31,7 +31,9 @@ pub trait CompactionBackend: fmt::Debug + Send + Sync {
     ) -> Result<SummaryResult, BackendError>;
 
     /// The name in events and in `written_by`, such as `openai:gpt-5-mini`.
-    fn name(&self) -> &str;
+    fn name(&self) -> &str {
+        "host"
+    }
 
     /// What its model reads and writes at most together, where known. The executor fits what it
     /// sends to it, and never learns it from rejected requests.
@@ -55,6 +57,50 @@ pub trait CompactionBackend: fmt::Debug + Send + Sync {
         None
     }
 }
+
+impl fmt::Debug for dyn CompactionBackend + '_ {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// A backend that was chosen while the program runs.
+macro_rules! forwarded {
+    ($($pointer:ty),*) => {
+        $(#[async_trait]
+        impl<B: CompactionBackend + ?Sized> CompactionBackend for $pointer {
+            async fn summarize(
+                &self,
+                request: SummaryRequest,
+                cancellation: CancellationToken,
+            ) -> Result<SummaryResult, BackendError> {
+                (**self).summarize(request, cancellation).await
+            }
+
+            fn name(&self) -> &str {
+                (**self).name()
+            }
+
+            fn window(&self) -> Option<Tokens> {
+                (**self).window()
+            }
+
+            fn prompt_tokens(&self) -> Tokens {
+                (**self).prompt_tokens()
+            }
+
+            fn reads_items(&self) -> bool {
+                (**self).reads_items()
+            }
+
+            fn prices(&self) -> Option<&'static Prices> {
+                (**self).prices()
+            }
+        })*
+    };
+}
+
+forwarded!(Arc<B>, Box<B>);
 
 /// A backend with the guard before it. Clones share both: whoever compacts with the same backend goes
 /// by what all of them know of it, so that a server that does not answer one conversation is not asked
@@ -138,8 +184,8 @@ pub struct SummaryRequest {
     pub turn_id: Option<TurnId>,
     /// What is to be summarised, in order, tool calls and results included.
     pub items: Vec<Arc<Item>>,
-    /// Why, where known.
-    pub reason: Option<CompactionReason>,
+    /// Why the conversation is compacted.
+    pub reason: CompactionReason,
     /// What the host wants to pass along.
     pub metadata: Metadata,
     /// What the summary may cost, overhead included.
@@ -166,13 +212,17 @@ pub struct SummaryRequest {
 }
 
 impl SummaryRequest {
-    /// A request outside any turn.
-    pub fn new(session_id: impl Into<SessionId>, items: Vec<Arc<Item>>) -> Self {
+    /// A request outside any turn, for items that are shared or owned.
+    pub fn new<I: Into<Arc<Item>>>(
+        session_id: impl Into<SessionId>,
+        items: impl IntoIterator<Item = I>,
+        reason: CompactionReason,
+    ) -> Self {
         Self {
             session_id: session_id.into(),
             turn_id: None,
-            items,
-            reason: None,
+            items: items.into_iter().map(Into::into).collect(),
+            reason,
             metadata: Metadata::new(),
             tokens_max: None,
             focus: None,
@@ -186,12 +236,13 @@ impl SummaryRequest {
     }
 
     /// A request inside a turn.
-    pub fn for_turn(
+    pub fn for_turn<I: Into<Arc<Item>>>(
         session_id: impl Into<SessionId>,
         turn_id: impl Into<TurnId>,
-        items: Vec<Arc<Item>>,
+        items: impl IntoIterator<Item = I>,
+        reason: CompactionReason,
     ) -> Self {
-        Self::new(session_id, items).with_turn_id(turn_id)
+        Self::new(session_id, items, reason).with_turn_id(turn_id)
     }
 
     /// The same, inside this turn.
@@ -212,7 +263,8 @@ impl SummaryRequest {
 /// A summary.
 #[derive(Clone, Debug, Default)]
 pub struct SummaryResult {
-    /// The summary. Text with the authority of context: other kinds and parts are refused.
+    /// The summary, of as many items as the backend likes. Their text becomes context, whatever kind they
+    /// have; what is neither text nor thought is refused.
     pub items: Vec<Item>,
     /// What the backend has to say about it.
     pub metadata: Metadata,
@@ -220,6 +272,20 @@ pub struct SummaryResult {
     pub usage: Option<Usage>,
     /// Why the model stopped, where it said: an answer that was cut off is not taken.
     pub finish: Option<FinishReason>,
+}
+
+impl SummaryResult {
+    /// A summary of these items, about which there is no more to say.
+    pub fn new(items: Vec<Item>) -> Self {
+        Self { items, ..Self::default() }
+    }
+
+    /// The same, with metadata.
+    #[must_use]
+    pub fn with_metadata(mut self, metadata: Metadata) -> Self {
+        self.metadata = metadata;
+        self
+    }
 }
 
 /// Why there is no summary. The digest answers instead.
@@ -280,6 +346,9 @@ pub enum BackendError {
         /// What is wrong with it.
         why: String,
     },
+    /// The host's own service said no, in these words. It is not asked again for this summary.
+    #[error("the backend failed: {0}")]
+    Failed(String),
     /// The backend is not asked for now: it failed too often or has cost enough.
     #[error("the backend is not asked: {why}")]
     Unavailable {
@@ -301,6 +370,7 @@ impl BackendError {
             | Self::Overflow { .. }
             | Self::Unauthorized { .. }
             | Self::Rejected { .. }
+            | Self::Failed(_)
             | Self::Unavailable { .. } => false,
         }
     }
@@ -316,6 +386,7 @@ impl BackendError {
             | Self::Unauthorized { .. }
             | Self::Rejected { .. }
             | Self::Malformed { .. }
+            | Self::Failed(_)
             | Self::Unavailable { .. } => None,
         }
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use foldback_core::{
-    Budget, Change, CompactionReason, Dialect, DiffError, Execution, Item, Metadata, Refusal, SessionId,
+    Budget, Change, CompactionReason, Dialect, DiffError, Draft, Execution, Item, Metadata, Refusal, SessionId,
     Strategy, Text, Tokens, TurnId, Usage, View, diff,
 };
 use tokio_util::sync::CancellationToken;
@@ -15,6 +15,7 @@ use crate::backend::GuardedBackend;
 use crate::clock::{Clock, SystemClock};
 use crate::event::{CompactionEvent, CompactionEventKind, CompactionObserver};
 use crate::executor;
+use crate::naming::type_name;
 
 /// What to compact, and why. Clones are cheap: the transcript is shared, never copied.
 #[derive(Clone, Debug)]
@@ -45,12 +46,16 @@ impl CompactionRequest {
         &self.transcript
     }
 
-    /// A request outside any turn.
-    pub fn new(session_id: impl Into<SessionId>, transcript: View, reason: CompactionReason) -> Self {
+    /// A request outside any turn. Takes a view, a transcript, or a list of items.
+    pub fn new(
+        session_id: impl Into<SessionId>,
+        transcript: impl Into<View>,
+        reason: CompactionReason,
+    ) -> Self {
         Self {
             session_id: session_id.into(),
             turn_id: None,
-            transcript,
+            transcript: transcript.into(),
             reason,
             metadata: Metadata::new(),
             budget: None,
@@ -64,7 +69,7 @@ impl CompactionRequest {
     pub fn for_turn(
         session_id: impl Into<SessionId>,
         turn_id: impl Into<TurnId>,
-        transcript: View,
+        transcript: impl Into<View>,
         reason: CompactionReason,
     ) -> Self {
         Self::new(session_id, transcript, reason).with_turn_id(turn_id)
@@ -128,6 +133,9 @@ pub struct CompactionResult {
     pub transcript: View,
     /// How many items were removed or changed.
     pub replaced_items: usize,
+    /// How many tokens more than before the model sees: only where the host asked for a summary that costs
+    /// more than the little it stands for, within the limit that the host set.
+    pub larger_by: Tokens,
     /// What the strategies have to say about it.
     pub metadata: Metadata,
     /// Who wrote each summary.
@@ -154,11 +162,19 @@ impl CompactionResult {
         Self {
             transcript,
             replaced_items,
+            larger_by: Tokens::ZERO,
             metadata: Metadata::new(),
             written_by: Vec::new(),
             usage: Usage::default(),
             cost: None,
         }
+    }
+
+    /// The same, with metadata.
+    #[must_use]
+    pub fn with_metadata(mut self, metadata: Metadata) -> Self {
+        self.metadata = metadata;
+        self
     }
 
     /// What a strategy of the host's own made of the items of the request, as edits that can be
@@ -183,9 +199,10 @@ impl CompactionResult {
         Ok(Self::new(transcript, replaced_items))
     }
 
-    /// Takes in what the next step did to this one's view.
-    pub(crate) fn followed_by(mut self, next: Self) -> Self {
+    /// Takes in what the next step did to this one's view, which was made of `before`.
+    pub(crate) fn followed_by(mut self, next: Self, before: &View) -> Self {
         self.transcript = next.transcript;
+        self.larger_by = self.transcript.tokens().saturating_sub(before.tokens());
         self.replaced_items += next.replaced_items;
         self.metadata.extend(next.metadata);
         self.written_by.extend(next.written_by);
@@ -257,7 +274,7 @@ impl CompactionContext {
 /// soon after `context.cancellation` is cancelled. The executor checks what comes back: the record,
 /// the blocks in force, the dialect, the size.
 #[async_trait]
-pub trait CompactionStrategy: fmt::Debug + Send + Sync {
+pub trait CompactionStrategy: Send + Sync {
     /// Compacts what the model sees.
     async fn compact(
         &self,
@@ -265,8 +282,13 @@ pub trait CompactionStrategy: fmt::Debug + Send + Sync {
         context: &CompactionContext,
     ) -> Result<CompactionResult, CompactionError>;
 
-    /// The name in events and records, such as `keep-recent(8)`.
-    fn describe(&self) -> String;
+    /// The name in events and records, such as `keep-recent(8)`; the type's name by default.
+    fn describe(&self) -> String {
+        type_name::<Self>()
+    }
+
+    /// Takes out what a repair would turn into something else; see [`Strategy::before_repair`].
+    fn before_repair(&self, _draft: &mut Draft<'_>) {}
 
     /// Whether it aims at a size, so that compacting without a budget is an error.
     fn needs_budget(&self) -> bool {
@@ -294,6 +316,10 @@ impl<S: Strategy + 'static> CompactionStrategy for S {
         Strategy::describe(self)
     }
 
+    fn before_repair(&self, draft: &mut Draft<'_>) {
+        Strategy::before_repair(self, draft);
+    }
+
     fn needs_budget(&self) -> bool {
         Strategy::needs_budget(self)
     }
@@ -303,32 +329,30 @@ impl<S: Strategy + 'static> CompactionStrategy for S {
     }
 }
 
+impl fmt::Debug for dyn CompactionStrategy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.describe())
+    }
+}
+
 /// Why there is no compacted view. The view that was given is what it was (T8).
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum CompactionError {
     /// The host ended it.
     #[error("the compaction was cancelled")]
     Cancelled,
-    /// A strategy asks for a summary, and nobody writes any.
-    #[error("{strategy} asks for a summary; give the compactor a backend, or use a policy")]
-    MissingBackend {
-        /// The strategy or pipeline.
-        strategy: String,
-    },
+    /// This strategy or pipeline asks for a summary, and nobody writes any.
+    #[error("{0} asks for a summary; give the compactor a backend, or use a policy")]
+    MissingBackend(String),
     /// A hook said no.
     #[error("the compaction was vetoed: {why}")]
     Vetoed {
         /// What the hook said.
         why: String,
     },
-    /// A strategy of the host's own failed.
-    #[error("{strategy} failed: {why}")]
-    Failed {
-        /// The strategy.
-        strategy: String,
-        /// What it said.
-        why: String,
-    },
+    /// A strategy of the host's own failed; this is what it said.
+    #[error("the compaction failed: {0}")]
+    Failed(String),
     /// There is no result that fits and that the provider accepts.
     #[error(transparent)]
     Refused(#[from] Refusal),
@@ -336,6 +360,6 @@ pub enum CompactionError {
 
 impl From<DiffError> for CompactionError {
     fn from(error: DiffError) -> Self {
-        Self::Failed { strategy: foldback_core::diff::CUSTOM.to_owned(), why: error.to_string() }
+        Self::Failed(error.to_string())
     }
 }

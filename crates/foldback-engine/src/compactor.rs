@@ -8,18 +8,16 @@ mod strategy_compactor;
 use std::fmt;
 
 use async_trait::async_trait;
-use foldback_core::{CompactionReason, MutationPoint, SessionId, Trigger, TriggerContext, TurnId, View};
+use foldback_core::{CompactionReason, SessionId, Trigger, TriggerContext, TurnId, View};
 
 use crate::compaction::{CompactionContext, CompactionError, CompactionRequest, CompactionResult};
+use crate::naming::type_name;
 
 pub use builder::{StrategyCompactorBuildError, StrategyCompactorBuilder};
 pub use strategy_compactor::StrategyCompactor;
 
-/// A closure that says when: over what the model sees, and where in its work the agent is.
-pub type TriggerFn = dyn Fn(&View, MutationPoint) -> Option<CompactionReason> + Send + Sync;
-
 /// Says when, and may remember sessions and turns. Every pure [`Trigger`] is one.
-pub trait CompactionTrigger: fmt::Debug + Send + Sync {
+pub trait CompactionTrigger: Send + Sync {
     /// The reason to compact now, or none. Must be cheap: it is asked at every mutation point.
     fn should_compact(
         &self,
@@ -27,6 +25,17 @@ pub trait CompactionTrigger: fmt::Debug + Send + Sync {
         turn_id: Option<&TurnId>,
         context: &TriggerContext<'_>,
     ) -> Option<CompactionReason>;
+
+    /// What it shows as where compactors are printed; the type's name by default.
+    fn describe(&self) -> String {
+        type_name::<Self>()
+    }
+}
+
+impl fmt::Debug for dyn CompactionTrigger {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.describe())
+    }
 }
 
 impl<T: Trigger> CompactionTrigger for T {
@@ -37,6 +46,10 @@ impl<T: Trigger> CompactionTrigger for T {
         context: &TriggerContext<'_>,
     ) -> Option<CompactionReason> {
         self.fires(context)
+    }
+
+    fn describe(&self) -> String {
+        format!("{self:?}")
     }
 }
 

@@ -165,9 +165,32 @@ impl CompactionReport {
 }
 
 /// Sees events as they happen. Called between awaits: it must not block.
-pub trait CompactionObserver: fmt::Debug + Send + Sync {
+///
+/// ```
+/// use foldback_core::KeepRecentStrategy;
+/// use foldback_engine::{CompactionEvent, StrategyCompactor};
+///
+/// let compactor = StrategyCompactor::builder()
+///     .item_count_trigger(12)
+///     .strategy(KeepRecentStrategy::new(8))
+///     .observer(|event: &CompactionEvent| println!("{:?}", event.kind));
+/// # let _ = compactor;
+/// ```
+pub trait CompactionObserver: Send + Sync {
     /// Takes note.
     fn on_event(&self, event: &CompactionEvent);
+}
+
+impl fmt::Debug for dyn CompactionObserver {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("observer")
+    }
+}
+
+impl<F: Fn(&CompactionEvent) + Send + Sync> CompactionObserver for F {
+    fn on_event(&self, event: &CompactionEvent) {
+        self(event);
+    }
 }
 
 impl<O: CompactionObserver + ?Sized> CompactionObserver for Arc<O> {

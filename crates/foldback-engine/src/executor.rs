@@ -31,17 +31,20 @@ pub struct Asked {
 impl Asked {
     /// Who wrote each summary.
     pub fn written_by(&self) -> impl Iterator<Item = &str> {
-        self.outcome.summaries().map(written_by)
+        let summaries = self.outcome.compactions().flat_map(|block| &block.summaries);
+        summaries.filter_map(|items| items.first()).map(written_by)
     }
 }
 
 impl From<Asked> for CompactionResult {
     fn from(asked: Asked) -> Self {
         let replaced_items = asked.outcome.change().replaced_items;
+        let larger_by = asked.outcome.view.tokens().saturating_sub(asked.outcome.before.tokens());
         let written_by = asked.written_by().map(ToOwned::to_owned).collect();
         let Asked { outcome, usage, cost, metadata } = asked;
         let mut result = Self::new(outcome.view, replaced_items);
         (result.written_by, result.usage, result.cost, result.metadata) = (written_by, usage, cost, metadata);
+        result.larger_by = larger_by;
         result
     }
 }
@@ -105,7 +108,7 @@ pub(crate) async fn begin(
     (extent, now): (Extent, Option<Timestamp>),
 ) -> Result<Begun<Arc<dyn Strategy>>, CompactionError> {
     context.go_on()?;
-    let is_asking = is_asking(&strategy, context);
+    let is_asking = is_asking(&strategy, context)?;
     let summaries_max = is_asking.then_some(context.limits.tokens_max);
     let execution = Execution { now, summaries_max, ..request.execution(strategy) };
     let begun = off_task(recorded(request), move || Begun::new(extent.begin(execution)?, is_asking));
@@ -120,7 +123,7 @@ pub(crate) async fn run_on_task(
     context: &CompactionContext,
 ) -> Result<CompactionResult, CompactionError> {
     context.go_on()?;
-    let is_asking = is_asking(strategy, context);
+    let is_asking = is_asking(strategy, context)?;
     let summaries_max = is_asking.then_some(context.limits.tokens_max);
     let now = Some(context.clock.now());
     let execution = Execution { now, summaries_max, ..request.execution(strategy) };
@@ -143,10 +146,20 @@ pub(crate) fn recorded(request: &CompactionRequest) -> Tokens {
     request.transcript.transcript().tokens()
 }
 
-/// Whether anybody is asked for summaries. Nobody is where there is no backend and none is wanted, or where
-/// it would answer with the digest.
-pub(crate) fn is_asking(strategy: &dyn Strategy, context: &CompactionContext) -> bool {
-    context.backend.as_ref().map_or(strategy.wants_backend(), |backend| backend.reads_items())
+/// Whether anybody is asked for summaries. Nobody is where there is no backend, or one that would answer with
+/// the digest. An error where there is none and the strategy wants one: a host learns that before there is
+/// something to fold.
+pub(crate) fn is_asking(
+    strategy: &dyn Strategy,
+    context: &CompactionContext,
+) -> Result<bool, CompactionError> {
+    match &context.backend {
+        Some(backend) => Ok(backend.reads_items()),
+        None if strategy.wants_backend() => {
+            Err(CompactionError::MissingBackend(strategy.describe()))
+        }
+        None => Ok(false),
+    }
 }
 
 /// A compaction that is planned: over where there is nobody to ask or nothing to ask for.
@@ -208,7 +221,7 @@ async fn ask<S: Strategy>(
     context.go_on()?;
     let plan = compaction.plan();
     let Some(backend) = &context.backend else {
-        return Err(CompactionError::MissingBackend { strategy: plan.strategy().to_owned() });
+        return Err(CompactionError::MissingBackend(plan.strategy().to_owned()));
     };
     let emit = |kind| context.emit(request, kind);
     let asking = Asking {
@@ -218,7 +231,7 @@ async fn ask<S: Strategy>(
         cancellation: &context.cancellation,
         session_id: &request.session_id,
         turn_id: request.turn_id.as_ref(),
-        reason: Some(&request.reason),
+        reason: &request.reason,
         metadata: &request.metadata,
         emit: &emit,
         seed: request.transcript.tokens().0,
@@ -229,8 +242,10 @@ async fn ask<S: Strategy>(
 /// Says which summaries were taken.
 fn told(outcome: Outcome, filled: Filled, request: &CompactionRequest, context: &CompactionContext) -> Asked {
     let meter = outcome.view.transcript().meter();
-    for item in outcome.summaries() {
-        let (written_by, tokens) = (written_by(item).to_owned(), meter.item(item).total);
+    for items in outcome.compactions().flat_map(|block| &block.summaries) {
+        let Some(first) = items.first() else { continue };
+        let tokens = items.iter().map(|item| meter.item(item).total).sum();
+        let written_by = written_by(first).to_owned();
         context.emit(request, CompactionEventKind::SummaryTaken { written_by, tokens });
     }
     Asked { outcome, usage: filled.usage, cost: filled.cost, metadata: filled.metadata }

@@ -3,8 +3,9 @@
 use std::fmt;
 use std::sync::Arc;
 
+use async_trait::async_trait;
 use tokio::time::Instant;
-use tracing::Span;
+use tracing::{Instrument, Span};
 
 use crate::compaction::{CompactionContext, CompactionError, CompactionRequest, CompactionResult};
 use crate::event::{CompactionEventKind, CompactionObserver, CompactionReport};
@@ -13,46 +14,101 @@ use crate::telemetry;
 /// Why there is no view where nobody waited for one.
 const DROPPED: &str = "the compaction was dropped before it ended";
 
-/// May say no before a compaction begins: `Err` with the reason is a veto. The place to index what is
-/// about to be folded.
-type BeforeHook = dyn Fn(&CompactionRequest) -> Result<(), String> + Send + Sync;
+/// What a host runs around every compaction. Both methods do nothing by default.
+///
+/// ```
+/// use async_trait::async_trait;
+/// use foldback_core::KeepRecentStrategy;
+/// use foldback_engine::{CompactionHook, CompactionRequest, StrategyCompactor};
+///
+/// struct Index;
+///
+/// #[async_trait]
+/// impl CompactionHook for Index {
+///     async fn before_compaction_start(&self, request: &CompactionRequest) -> Result<(), String> {
+///         // Index what is about to be folded, in a service that takes its time.
+///         tokio::task::yield_now().await;
+///         if request.transcript.is_empty() { Err("there is nothing to compact".to_owned()) } else { Ok(()) }
+///     }
+/// }
+///
+/// let compactor = StrategyCompactor::builder()
+///     .item_count_trigger(12)
+///     .strategy(KeepRecentStrategy::new(8))
+///     .hook(Index);
+/// # let _ = compactor;
+/// ```
+#[async_trait]
+pub trait CompactionHook: Send + Sync {
+    /// Runs before a compaction begins: the place to index what is about to be folded. `Err` with the reason
+    /// is a veto, and the view stays as it is.
+    async fn before_compaction_start(&self, _request: &CompactionRequest) -> Result<(), String> {
+        Ok(())
+    }
 
-/// Sees what a compaction led to.
-type AfterHook = dyn Fn(&CompactionRequest, &CompactionResult) + Send + Sync;
+    /// Runs after a compaction that was carried out: the place to verify it.
+    async fn after_compaction_end(&self, _request: &CompactionRequest, _result: &CompactionResult) {}
+}
 
-/// What a host runs around every compaction, and who is told of it. Nothing and nobody by default.
+struct Before<F>(F);
+
+#[async_trait]
+impl<F> CompactionHook for Before<F>
+where
+    F: Fn(&CompactionRequest) -> Result<(), String> + Send + Sync,
+{
+    async fn before_compaction_start(&self, request: &CompactionRequest) -> Result<(), String> {
+        (self.0)(request)
+    }
+}
+
+struct After<F>(F);
+
+#[async_trait]
+impl<F: Fn(&CompactionRequest, &CompactionResult) + Send + Sync> CompactionHook for After<F> {
+    async fn after_compaction_end(&self, request: &CompactionRequest, result: &CompactionResult) {
+        (self.0)(request, result);
+    }
+}
+
+/// The hooks of a host, in the order in which they run, and who is told of it. Nothing and nobody by default.
 #[derive(Clone, Default)]
 pub struct CompactionHooks {
-    before: Option<Arc<BeforeHook>>,
-    after: Option<Arc<AfterHook>>,
+    hooks: Vec<Arc<dyn CompactionHook>>,
     pub(crate) observer: Option<Arc<dyn CompactionObserver>>,
 }
 
 impl fmt::Debug for CompactionHooks {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("CompactionHooks").field("observer", &self.observer).finish_non_exhaustive()
+        let (hooks, observer) = (self.hooks.len(), &self.observer);
+        f.debug_struct("CompactionHooks").field("hooks", &hooks).field("observer", observer).finish()
     }
 }
 
 impl CompactionHooks {
-    /// Runs before a compaction, and may say no to it.
+    /// Runs around every compaction, after the hooks that were added before it.
     #[must_use]
-    pub fn before_compaction_start(
-        mut self,
-        hook: impl Fn(&CompactionRequest) -> Result<(), String> + Send + Sync + 'static,
-    ) -> Self {
-        self.before = Some(Arc::new(hook));
+    pub fn hook(mut self, hook: impl CompactionHook + 'static) -> Self {
+        self.hooks.push(Arc::new(hook));
         self
     }
 
-    /// Runs after a compaction.
+    /// Runs before a compaction, and may say no to it.
+    #[must_use]
+    pub fn before_compaction_start(
+        self,
+        hook: impl Fn(&CompactionRequest) -> Result<(), String> + Send + Sync + 'static,
+    ) -> Self {
+        self.hook(Before(hook))
+    }
+
+    /// Runs after a compaction that was carried out.
     #[must_use]
     pub fn after_compaction_end(
-        mut self,
+        self,
         hook: impl Fn(&CompactionRequest, &CompactionResult) + Send + Sync + 'static,
     ) -> Self {
-        self.after = Some(Arc::new(hook));
-        self
+        self.hook(After(hook))
     }
 
     /// Sees what happens.
@@ -93,23 +149,25 @@ pub(crate) struct Announced {
 
 impl Announced {
     /// An error where the host says no.
-    pub(crate) fn allow(&self) -> Result<(), CompactionError> {
-        match &self.hooks.before {
-            Some(before) => before(&self.request).map_err(|why| CompactionError::Vetoed { why }),
-            None => Ok(()),
+    pub(crate) async fn allow(&self) -> Result<(), CompactionError> {
+        for hook in &self.hooks.hooks {
+            let allowed = hook.before_compaction_start(&self.request).await;
+            allowed.map_err(|why| CompactionError::Vetoed { why })?;
         }
+        Ok(())
     }
 
     /// Says what it led to.
-    pub(crate) fn ended(mut self, result: &CompactionResult) {
+    pub(crate) async fn ended(mut self, result: &CompactionResult) {
         self.is_over = true;
         let strategy = self.strategy.clone();
         let report = CompactionReport::of(&self.request, result, strategy, self.started.elapsed());
-        let _entered = self.span.enter();
-        telemetry::ended(&self.span, &report);
-        self.context.emit(&self.request, CompactionEventKind::CompactionEnded(report));
-        if let Some(after) = &self.hooks.after {
-            after(&self.request, result);
+        self.span.in_scope(|| {
+            telemetry::ended(&self.span, &report);
+            self.context.emit(&self.request, CompactionEventKind::CompactionEnded(report));
+        });
+        for hook in &self.hooks.hooks {
+            hook.after_compaction_end(&self.request, result).instrument(self.span.clone()).await;
         }
     }
 

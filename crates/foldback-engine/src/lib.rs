@@ -21,12 +21,14 @@
 mod ask;
 mod backend;
 mod backoff;
+pub mod chosen;
 mod clock;
 mod compaction;
 mod compactor;
 mod event;
 mod executor;
 mod hooks;
+mod naming;
 mod off_task;
 mod pipeline;
 mod rebase;
@@ -41,19 +43,19 @@ pub use backend::{
     BackendError, CompactionBackend, GuardedBackend, SummaryRequest, SummaryResult, SummaryStage,
 };
 pub use backoff::Backoff;
+pub use chosen::{IntoStrategy, IntoTrigger};
 pub use clock::{Clock, SystemClock};
 pub use compaction::{
     CompactionContext, CompactionError, CompactionRequest, CompactionResult, CompactionStrategy,
 };
 pub use compactor::{
     CompactionTrigger, Compactor, StrategyCompactor, StrategyCompactorBuildError, StrategyCompactorBuilder,
-    TriggerFn,
 };
 pub use event::{CompactionEvent, CompactionEventKind, CompactionObserver, CompactionReport, SummaryFault};
 pub use executor::{Asked, compact, compact_asking};
 pub use foldback_core::compaction::{Execution, Outcome, Refusal};
 pub use foldback_core::{Mended, mend};
-pub use hooks::CompactionHooks;
+pub use hooks::{CompactionHook, CompactionHooks};
 pub use pipeline::CompactionPipeline;
 pub use rebase::{RebaseError, rebase};
 pub use store::{Store, StoreError};

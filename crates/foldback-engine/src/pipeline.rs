@@ -4,13 +4,14 @@ use std::fmt;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use foldback_core::compaction::judge;
+use foldback_core::compaction::{clean, judge, mend_above};
 use foldback_core::diff::CUSTOM;
 use foldback_core::{
-    CompactionBlock, CompactionReason, Dialect, LadderStrategy, Overlay, Strategy, StrategyPipeline,
-    Timestamp, View, mend,
+    CompactionBlock, CompactionReason, Dialect, Draft, LadderStrategy, Overlay, Strategy, StrategyPipeline,
+    Timestamp, Tokens, View,
 };
 
+use crate::chosen::IntoStrategy;
 use crate::compaction::{
     CompactionContext, CompactionError, CompactionRequest, CompactionResult, CompactionStrategy,
 };
@@ -45,8 +46,8 @@ impl CompactionPipeline {
 
     /// The same pipeline with one more step at its end.
     #[must_use]
-    pub fn with_strategy(mut self, strategy: impl CompactionStrategy + 'static) -> Self {
-        self.steps.push(Arc::new(strategy));
+    pub fn with_strategy<How>(mut self, strategy: impl IntoStrategy<How>) -> Self {
+        self.steps.push(strategy.into_strategy());
         self
     }
 
@@ -83,7 +84,7 @@ impl CompactionStrategy for CompactionPipeline {
                     run_pure(pure, &step, context, Extent::Step).await?
                 }
             };
-            done = done.followed_by(result);
+            done = done.followed_by(result, &request.transcript);
         }
         Ok(done)
     }
@@ -92,8 +93,17 @@ impl CompactionStrategy for CompactionPipeline {
         self.steps.iter().map(|step| step.describe()).collect::<Vec<_>>().join(" → ")
     }
 
+    fn before_repair(&self, draft: &mut Draft<'_>) {
+        self.steps.iter().for_each(|step| step.before_repair(draft));
+    }
+
     fn needs_budget(&self) -> bool {
         self.steps.iter().any(|step| step.needs_budget())
+    }
+
+    fn as_pure(self: Arc<Self>) -> Option<Arc<dyn Strategy>> {
+        let steps = self.steps.iter().map(|step| Arc::clone(step).as_pure());
+        Some(Arc::new(steps.collect::<Option<Vec<_>>>()?.into_iter().collect::<StrategyPipeline>()))
     }
 }
 
@@ -118,8 +128,12 @@ async fn run_custom(
     context: &CompactionContext,
     extent: Extent,
 ) -> Result<CompactionResult, CompactionError> {
-    let (tokens, dialect, view) = (recorded(&request), request.dialect, request.transcript);
-    let mended = off_task(tokens, move || mend(&view, dialect)).await;
+    let (tokens, dialect) = (recorded(&request), request.dialect);
+    let whole = request.transcript.clone();
+    let signed = (Some(&request.reason), Some(context.clock.now()));
+    let cleaned = clean(&whole, &strategy.describe(), signed, |draft| strategy.before_repair(draft));
+    let base = whole.overlay().blocks().len();
+    let mended = off_task(tokens, move || mend_above(&cleaned, base, dialect)).await;
     request.transcript = mended.view;
     let signature = Signature {
         strategy: strategy.describe(),
@@ -144,7 +158,7 @@ async fn run_custom(
             // It runs where what is left is more than is usable, and not before.
             false => Arc::new(StrategyPipeline::new()),
         };
-        result = result.followed_by(run_pure(rest, &request, context, Extent::Whole).await?);
+        result = result.followed_by(run_pure(rest, &request, context, Extent::Whole).await?, &whole);
     }
     let view = result.transcript;
     result.transcript = off_task(tokens, move || signature.under(&view, known)).await;
@@ -158,8 +172,7 @@ fn accept(
     strategy: &str,
     dialect: Option<Dialect>,
 ) -> Result<(), CompactionError> {
-    let failed =
-        |why: &str| Err(CompactionError::Failed { strategy: strategy.to_owned(), why: why.to_owned() });
+    let failed = |why: &str| Err(CompactionError::Failed(format!("{strategy}: {why}")));
     let (recorded, records) = (before.transcript(), after.transcript());
     let is_kept = recorded.len() <= records.len()
         && recorded.items().zip(records.items()).all(|(then, now)| Arc::ptr_eq(then, now));
@@ -169,11 +182,24 @@ fn accept(
     if !after.overlay().blocks().starts_with(before.overlay().blocks()) {
         return failed("it took back an earlier compaction");
     }
-    if after.tokens() > before.tokens() {
+    if after.tokens() > before.tokens() + asked_growth(before, after) {
         let (before, after) = (before.tokens(), after.tokens());
         return failed(&format!("it made the view larger, from {before} to {after} tokens"));
     }
     Ok(judge(after, strategy, dialect, None)?)
+}
+
+/// By how much summaries that the host asked for are larger than what they stand for. None is larger than its
+/// strategy lets it be.
+fn asked_growth(before: &View, after: &View) -> Tokens {
+    let meter = after.transcript().meter();
+    let blocks = after.overlay().blocks().iter().skip(before.overlay().blocks().len());
+    let planned = blocks.filter(|block| block.strategy.as_str() != CUSTOM);
+    let growth = planned.flat_map(|block| block.folds()).map(|(fold, items)| {
+        let tokens: Tokens = items.iter().map(|item| meter.item(item).total).sum();
+        tokens.saturating_sub(fold.tokens_before)
+    });
+    growth.sum()
 }
 
 /// Who made a block, why and when (T9), and whether a repair below belongs to it.

@@ -76,8 +76,8 @@ pub(crate) fn refused(span: &Span, error: &BackendError) {
 
 impl BackendError {
     /// The kind of error in a word of few, as OpenTelemetry's `error.type` wants it: the status where the
-    /// server answered with one, else `cancelled`, `context_overflow`, `connection`, `timeout`, `malformed`
-    /// or `unavailable`.
+    /// server answered with one, else `cancelled`, `context_overflow`, `connection`, `timeout`, `malformed`,
+    /// `failed` or `unavailable`.
     pub fn error_type(&self) -> Cow<'static, str> {
         match self {
             Self::Server { status, .. } | Self::Unauthorized { status } | Self::Rejected { status, .. } => {
@@ -89,6 +89,7 @@ impl BackendError {
             Self::Connection { .. } => "connection".into(),
             Self::Timeout { .. } => "timeout".into(),
             Self::Malformed { .. } => "malformed".into(),
+            Self::Failed(_) => "failed".into(),
             Self::Unavailable { .. } => "unavailable".into(),
         }
     }

@@ -1,6 +1,5 @@
 //! Random strategies and pipelines, every built-in one among them.
 
-use foldback_core::draft::EmptyItems;
 use foldback_core::strategy::TailClamp;
 use foldback_core::*;
 use proptest::prelude::{Just, Strategy as Generator, any, prop, prop_oneof};
@@ -9,16 +8,12 @@ fn kinds() -> impl Generator<Value = Vec<ItemKind>> {
     prop::collection::vec(prop::sample::select(ItemKind::ALL.to_vec()), 0..3)
 }
 
-fn empty_items() -> impl Generator<Value = EmptyItems> {
-    prop_oneof![Just(EmptyItems::Drop), Just(EmptyItems::Keep)]
-}
-
 /// One random strategy.
 pub fn strategy() -> impl Generator<Value = StrategyConfig> {
     let structural = prop_oneof![
-        empty_items().prop_map(|empty| DropReasoningStrategy::new().empty_items(empty).into()),
-        (empty_items(), any::<bool>()).prop_map(|(empty, keep)| {
-            let strategy = DropFailedToolResultsStrategy::new().empty_items(empty);
+        any::<bool>().prop_map(|drop| DropReasoningStrategy::new().drop_empty_items(drop).into()),
+        (any::<bool>(), any::<bool>()).prop_map(|(drop, keep)| {
+            let strategy = DropFailedToolResultsStrategy::new().drop_empty_items(drop);
             if keep { strategy.keep_newest_failure().into() } else { strategy.into() }
         }),
         (0usize..12, kinds()).prop_map(|(n, kinds)| {

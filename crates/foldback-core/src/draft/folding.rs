@@ -2,13 +2,22 @@
 
 use std::ops::Range;
 
-use super::{Draft, PendingFold, Slot};
+use super::{Draft, PendingFold, Slot, SummaryWriter};
 use crate::edit::{Reason, SummaryPlacement, SummarySpec};
 use crate::holds::Holds;
 use crate::ids::Tokens;
 use crate::item::ItemKind;
 use crate::sequence::Mark;
 use crate::summary::SUMMARY_TOKENS_MIN;
+
+/// Whether a summary may cost more than what it stands for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Growth {
+    /// It saves at least one token (T7).
+    Never,
+    /// Up to what the strategy lets it cost.
+    WithinLimit,
+}
 
 impl Draft<'_> {
     /// Folds the whole units inside `range` that nothing forbids to hide into one summary.
@@ -24,10 +33,31 @@ impl Draft<'_> {
         reason: Reason,
     ) -> bool {
         let members = self.hideable(range, keep);
-        let new_tokens: Tokens = members.iter().map(|&position| self.tokens_at(position)).sum();
         // What is new must be worth a summary by itself: if taking in an old summary could tip the
         // scales, a fold refused now would be proposed on the next run (T7).
-        new_tokens.0 > SUMMARY_TOKENS_MIN && self.fold_members(members, spec, reason)
+        self.new_tokens(&members).0 > SUMMARY_TOKENS_MIN
+            && self.fold_members(members, spec, Growth::Never, reason)
+    }
+
+    /// Like [`Draft::fold`], and where a model writes the summary, however little there is to fold: the
+    /// host asked for a model's words, and may get as many of them as the summary may cost.
+    pub fn fold_as_asked(
+        &mut self,
+        range: Range<usize>,
+        keep: impl Fn(usize, ItemKind) -> bool,
+        spec: SummarySpec,
+        reason: Reason,
+    ) -> bool {
+        if self.writer == SummaryWriter::Digest {
+            return self.fold(range, keep, spec, reason);
+        }
+        let members = self.hideable(range, keep);
+        self.new_tokens(&members) > Tokens::ZERO
+            && self.fold_members(members, spec, Growth::WithinLimit, reason)
+    }
+
+    fn new_tokens(&self, members: &[usize]) -> Tokens {
+        members.iter().map(|&position| self.tokens_at(position)).sum()
     }
 
     /// Like [`Draft::fold`], and also where there is nothing new to fold but a summary that would
@@ -40,7 +70,7 @@ impl Draft<'_> {
         reason: Reason,
     ) -> bool {
         let members = self.hideable(range, keep);
-        self.fold_members(members, spec, reason)
+        self.fold_members(members, spec, Growth::Never, reason)
     }
 
     /// Whether a fold of this draft is in force.
@@ -87,17 +117,26 @@ impl Draft<'_> {
         self.live_marks().filter(is_summary).map(|(position, _)| position)
     }
 
-    fn fold_members(&mut self, mut members: Vec<usize>, spec: SummarySpec, reason: Reason) -> bool {
+    fn fold_members(
+        &mut self,
+        mut members: Vec<usize>,
+        spec: SummarySpec,
+        growth: Growth,
+        reason: Reason,
+    ) -> bool {
         members.extend(self.stored_summaries());
         members.sort_unstable();
         let taken_in: Vec<u32> = self.open_folds().map(|(id, _)| id).collect();
-        let members_tokens: Tokens = members.iter().map(|&position| self.tokens_at(position)).sum();
+        let members_tokens = self.new_tokens(&members);
         let sum = |tokens: fn(&PendingFold) -> Tokens| {
             taken_in.iter().map(|&id| tokens(&self.folds[id as usize])).sum::<Tokens>()
         };
         let freed = members_tokens + sum(|fold| fold.spec.tokens_max);
         let tokens_before = members_tokens + sum(|fold| fold.tokens_before);
-        let tokens_max = Tokens(spec.tokens_max.0.min(freed.0.saturating_sub(1)));
+        let tokens_max = match growth {
+            Growth::Never => Tokens(spec.tokens_max.0.min(freed.0.saturating_sub(1))),
+            Growth::WithinLimit => spec.tokens_max,
+        };
         if tokens_max.0 < SUMMARY_TOKENS_MIN {
             return false;
         }

@@ -6,6 +6,7 @@ use super::{Draft, EmptyItems, PartPlace, Slot};
 use crate::edit::Reason;
 use crate::holds::Holds;
 use crate::ids::Tokens;
+use crate::part::Part;
 use crate::sequence::{Failure, Mark};
 
 impl Draft<'_> {
@@ -60,6 +61,27 @@ impl Draft<'_> {
         let call = PartPlace { position: call.0, part_index: call.1, view_tokens: failure.call_tokens };
         let result = PartPlace { position, part_index, view_tokens: failure.result_tokens };
         self.remove_places(call, result, empty_items, reason)
+    }
+
+    /// Removes a failed result that belongs to no call. Returns whether it did.
+    pub(crate) fn remove_stray_failure(
+        &mut self,
+        position: usize,
+        part_index: usize,
+        empty_items: EmptyItems,
+        reason: &Reason,
+    ) -> bool {
+        let part = self.view.get(position).and_then(|entry| entry.item().parts.get(part_index));
+        let has_failed = matches!(part, Some(Part::ToolResult(result)) if result.is_error);
+        if !has_failed || self.is_fixed(position) {
+            return false;
+        }
+        let reason = self.intern_shared(reason);
+        self.change(self.place(position, part_index), 0, None, reason);
+        if empty_items == EmptyItems::Drop && self.tokens_at(position) == Tokens::ZERO {
+            self.hide(position, Slot::Dropped(reason));
+        }
+        true
     }
 
     fn remove_places(

@@ -12,7 +12,7 @@ use crate::cost::Prices;
 use crate::ids::Tokens;
 use crate::item::ItemKind;
 use crate::trigger::{
-    CompactionReason, ContextWindowTrigger, MutationPoint, Trigger, TriggerContext, context_window_trigger,
+    CompactionReason, ContextWindowTrigger, MutationPoint, Trigger, TriggerContext,
 };
 
 /// When a policy compacts: one of the rules that the systems behind the presets have.
@@ -165,7 +165,7 @@ impl Fires {
             }
         }
         fires.reported = percent_min.map(|percent| {
-            context_window_trigger(budget.window(), percent)
+            ContextWindowTrigger::new(budget.window(), percent)
                 .expect("percentages are checked with the policy, and a budget has a window")
         });
         fires

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Strategy;
 use crate::budget::Budget;
+use crate::dialect::{Rule, check};
 use crate::draft::{Draft, EmptyItems};
 use crate::edit::Reason;
 use crate::part::Part;
@@ -45,8 +46,8 @@ impl DropFailedToolResultsStrategy {
 
     /// Chooses what becomes of items that have nothing left.
     #[must_use]
-    pub fn empty_items(mut self, empty_items: EmptyItems) -> Self {
-        self.empty_items = empty_items;
+    pub fn drop_empty_items(mut self, drop_empty_items: bool) -> Self {
+        self.empty_items = if drop_empty_items { EmptyItems::Drop } else { EmptyItems::Keep };
         self
     }
 
@@ -61,6 +62,17 @@ impl DropFailedToolResultsStrategy {
 impl Strategy for DropFailedToolResultsStrategy {
     fn id(&self) -> &'static str {
         ID
+    }
+
+    /// Failed results that no call asked for: a repair would make them context, which stays.
+    fn before_repair(&self, draft: &mut Draft<'_>) {
+        let reason = Reason::new(ID, "it failed, and no call asked for it");
+        for violation in check(draft.view().items(), None) {
+            let is_stray = matches!(violation.rule, Rule::ResultWithoutCall | Rule::DuplicateResult);
+            if let Some(part_index) = violation.part_index.filter(|_| is_stray) {
+                draft.remove_stray_failure(violation.item_index, part_index, self.empty_items, &reason);
+            }
+        }
     }
 
     fn plan(&self, draft: &mut Draft<'_>, _budget: Option<&Budget>) {

@@ -41,8 +41,8 @@ impl DropReasoningStrategy {
 
     /// Chooses what becomes of items that consist of reasoning only.
     #[must_use]
-    pub fn empty_items(mut self, empty_items: EmptyItems) -> Self {
-        self.empty_items = empty_items;
+    pub fn drop_empty_items(mut self, drop_empty_items: bool) -> Self {
+        self.empty_items = if drop_empty_items { EmptyItems::Drop } else { EmptyItems::Keep };
         self
     }
 }
@@ -116,7 +116,7 @@ mod tests {
         let view = View::of(&transcript);
         let dropped = plan(&view, &DropReasoningStrategy::new(), None).unwrap().apply_floor();
         assert_eq!(dropped.view.len(), 2);
-        let keeping = DropReasoningStrategy::new().empty_items(EmptyItems::Keep);
+        let keeping = DropReasoningStrategy::new().drop_empty_items(false);
         let kept = plan(&view, &keeping, None).unwrap().apply_floor();
         assert_eq!(kept.view.len(), 3);
         assert!(kept.view.get(1).unwrap().item().parts.is_empty());

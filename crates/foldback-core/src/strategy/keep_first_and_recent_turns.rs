@@ -44,7 +44,7 @@ impl Strategy for KeepFirstAndRecentTurnsStrategy {
     fn plan(&self, draft: &mut Draft<'_>, _budget: Option<&Budget>) {
         let middle = middle_turns(draft, self.first_turns, self.recent_turns);
         let reason = Reason::new(ID, "between the first and the newest turns");
-        draft.fold(middle, |_, kind| kind.is_instruction(), self.summary.spec(), reason);
+        draft.fold_as_asked(middle, |_, kind| kind.is_instruction(), self.summary.spec(), reason);
     }
 
     fn wants_backend(&self) -> bool {

@@ -10,22 +10,22 @@ use crate::item::ItemKind;
 
 const ID: &str = "keep-recent";
 
-/// Keeps the newest `n` items. Preserved kinds stay whatever their age and do not count.
+/// Keeps the newest `keep_last` items. Preserved kinds stay whatever their age and do not count.
 ///
 /// Units stay whole, so a few more than `n` may remain; the newest user item always does, also
 /// with `n` = 0.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct KeepRecentStrategy {
-    n: usize,
+    keep_last: usize,
     #[serde(default)]
     preserve_kinds: Kinds,
 }
 
 impl KeepRecentStrategy {
-    /// Keeps the newest `n` items of any kind.
-    pub fn new(n: usize) -> Self {
-        Self { n, preserve_kinds: Kinds::new() }
+    /// Keeps the newest `keep_last` items of any kind.
+    pub fn new(keep_last: usize) -> Self {
+        Self { keep_last, preserve_kinds: Kinds::new() }
     }
 
     /// Keeps every item of `kind` as well.
@@ -42,14 +42,14 @@ impl Strategy for KeepRecentStrategy {
     }
 
     fn plan(&self, draft: &mut Draft<'_>, _budget: Option<&Budget>) {
-        let start = newest_start(draft, self.n, &self.preserve_kinds);
-        let reason = Reason::new(ID, format!("older than the newest {} items", self.n));
+        let start = newest_start(draft, self.keep_last, &self.preserve_kinds);
+        let reason = Reason::new(ID, format!("older than the newest {} items", self.keep_last));
         let is_preserved = preserved(&self.preserve_kinds);
         draft.drop_units(0..start, |_, kind| is_preserved(kind), reason);
     }
 
     fn describe(&self) -> String {
-        format!("{ID}({})", self.n)
+        format!("{ID}({})", self.keep_last)
     }
 }
 

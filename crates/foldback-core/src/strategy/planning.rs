@@ -2,7 +2,7 @@
 
 use super::{LadderStrategy, Strategy};
 use crate::budget::Budget;
-use crate::draft::{Draft, SummarySize};
+use crate::draft::{Draft, SummarySize, SummaryWriter};
 use crate::ids::Tokens;
 use crate::plan::{BudgetInfeasible, Plan};
 use crate::view::View;
@@ -32,6 +32,7 @@ pub(crate) struct Fitting<'a> {
     pub(crate) budget: Option<&'a Budget>,
     pub(crate) room: Option<Tokens>,
     pub(crate) summary_size: Option<SummarySize>,
+    pub(crate) writer: SummaryWriter,
 }
 
 impl Fitting<'_> {
@@ -48,7 +49,7 @@ impl Fitting<'_> {
     }
 
     fn draft<'v>(&self, view: &'v View) -> Draft<'v> {
-        Draft::new(view).with_summary_size(self.summary_size)
+        Draft::new(view).with_summary_size(self.summary_size).written_by(self.writer)
     }
 }
 

@@ -160,7 +160,7 @@ impl Strategy for PreserveRecentFractionStrategy {
         let Some(split_point) = self.split_point(draft) else { return };
         let reason = Reason::new(ID, format!("before the newest {} of the tokens", self.fraction));
         let sets_the_scene = scene(draft);
-        draft.fold(0..split_point, sets_the_scene, self.summary.spec(), reason);
+        draft.fold_as_asked(0..split_point, sets_the_scene, self.summary.spec(), reason);
     }
 
     fn wants_backend(&self) -> bool {

@@ -214,7 +214,7 @@ impl Strategy for PreserveRecentTurnsStrategy {
         let sets_the_scene = scene(draft);
         let reason = Reason::new(ID, "before the turns that are kept");
         let keep = |position: usize, kind: ItemKind| kept[position] || sets_the_scene(position, kind);
-        draft.fold(0..draft.len(), keep, self.summary.spec(), reason);
+        draft.fold_as_asked(0..draft.len(), keep, self.summary.spec(), reason);
     }
 
     fn wants_backend(&self) -> bool {

@@ -106,7 +106,7 @@ impl Strategy for PreserveUserMessagesStrategy {
         let keep = |position: usize, kind: ItemKind| {
             sets_the_scene(position, kind) || (kind == ItemKind::User && position >= oldest_kept)
         };
-        draft.fold(0..draft.len(), keep, spec, reason);
+        draft.fold_as_asked(0..draft.len(), keep, spec, reason);
     }
 
     fn wants_backend(&self) -> bool {

@@ -11,12 +11,12 @@ use crate::item::ItemKind;
 
 const ID: &str = "summarize-older";
 
-/// Folds everything but the newest `n` items into one summary, which stands where the first of
+/// Folds everything but the newest `keep_last` items into one summary, which stands where the first of
 /// them stood. Preserved kinds stay whatever their age and do not count.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SummarizeOlderStrategy {
-    n: usize,
+    keep_last: usize,
     #[serde(default)]
     preserve_kinds: Kinds,
     #[serde(flatten)]
@@ -26,9 +26,9 @@ pub struct SummarizeOlderStrategy {
 asks_for_a_summary!(SummarizeOlderStrategy);
 
 impl SummarizeOlderStrategy {
-    /// Keeps the newest `n` items of any kind.
-    pub fn new(n: usize) -> Self {
-        Self { n, preserve_kinds: Kinds::new(), summary: SummaryOptions::default() }
+    /// Keeps the newest `keep_last` items of any kind.
+    pub fn new(keep_last: usize) -> Self {
+        Self { keep_last, preserve_kinds: Kinds::new(), summary: SummaryOptions::default() }
     }
 
     /// Keeps every item of `kind` as well.
@@ -45,10 +45,10 @@ impl Strategy for SummarizeOlderStrategy {
     }
 
     fn plan(&self, draft: &mut Draft<'_>, _budget: Option<&Budget>) {
-        let start = newest_start(draft, self.n, &self.preserve_kinds);
-        let reason = Reason::new(ID, format!("older than the newest {} items", self.n));
+        let start = newest_start(draft, self.keep_last, &self.preserve_kinds);
+        let reason = Reason::new(ID, format!("older than the newest {} items", self.keep_last));
         let is_preserved = preserved(&self.preserve_kinds);
-        draft.fold(0..start, |_, kind| is_preserved(kind), self.summary.spec(), reason);
+        draft.fold_as_asked(0..start, |_, kind| is_preserved(kind), self.summary.spec(), reason);
     }
 
     fn wants_backend(&self) -> bool {
@@ -56,7 +56,7 @@ impl Strategy for SummarizeOlderStrategy {
     }
 
     fn describe(&self) -> String {
-        format!("{ID}({})", self.n)
+        format!("{ID}({})", self.keep_last)
     }
 }
 

@@ -1,6 +1,6 @@
 //! Triggers on tokens.
 
-use super::{CompactionReason, Trigger, TriggerContext, TriggerError};
+use super::{CompactionReason, Trigger, TriggerContext, TriggerError, TriggerFn};
 use crate::budget::{Budget, BudgetError, Level, checked_percent};
 use crate::ids::Tokens;
 
@@ -67,16 +67,35 @@ pub struct ContextWindowTrigger {
     percent: f64,
 }
 
-/// A [`ContextWindowTrigger`] at `window × percent / 100`.
-pub fn context_window_trigger(window: Tokens, percent: f64) -> Result<ContextWindowTrigger, TriggerError> {
-    if window == Tokens::ZERO {
-        return Err(BudgetError::NoWindow.into());
-    }
-    let trigger = ContextWindowTrigger { window, percent: checked_percent(percent)? };
-    if trigger.level(window) == Tokens::ZERO { Err(TriggerError::NoLimit) } else { Ok(trigger) }
+/// A [`ContextWindowTrigger`] as a closure. One that cannot be, such as one at 101 percent, fires only on a
+/// rejected request; [`ContextWindowTrigger::new`] says what is wrong with it.
+///
+/// ```
+/// use foldback_core::{MutationPoint, Transcript, TriggerContext, context_window_trigger};
+///
+/// let trigger = context_window_trigger(200_000, 90);
+/// let (transcript, point) = (Transcript::default(), MutationPoint::AfterTurnEnded);
+/// assert_eq!(trigger(&TriggerContext::new(&transcript, point), point), None);
+/// ```
+pub fn context_window_trigger(window: impl Into<Tokens>, percent: impl Into<f64>) -> TriggerFn {
+    let trigger = ContextWindowTrigger::new(window, percent);
+    Box::new(move |context, _| match &trigger {
+        Ok(trigger) => trigger.fires(context),
+        Err(_) => context.was_rejected().then_some(CompactionReason::OverflowRejected),
+    })
 }
 
 impl ContextWindowTrigger {
+    /// Fires at `window × percent / 100`. Refuses a window of nothing, and what is no percentage.
+    pub fn new(window: impl Into<Tokens>, percent: impl Into<f64>) -> Result<Self, TriggerError> {
+        let (window, percent) = (window.into(), checked_percent(percent.into())?);
+        if window == Tokens::ZERO {
+            return Err(BudgetError::NoWindow.into());
+        }
+        let trigger = Self { window, percent };
+        if trigger.level(window) == Tokens::ZERO { Err(TriggerError::NoLimit) } else { Ok(trigger) }
+    }
+
     fn level(&self, window: Tokens) -> Tokens {
         window.scaled_up(self.percent / 100.0)
     }
@@ -121,7 +140,7 @@ mod tests {
         let triggers: [Box<dyn Trigger>; 3] = [
             Box::new(BudgetTrigger::new(&budget(100_000))),
             Box::new(BudgetTrigger::at_limit(Tokens(90_000)).unwrap()),
-            Box::new(context_window_trigger(Tokens(100_000), 90.0).unwrap()),
+            Box::new(ContextWindowTrigger::new(Tokens(100_000), 90.0).unwrap()),
         ];
         for trigger in triggers {
             assert!(trigger.fires(&at(None)).is_some(), "{trigger:?}");
@@ -132,7 +151,7 @@ mod tests {
 
     #[test]
     fn cached_tokens_count_so_5k_fresh_and_190k_cached_of_200k_fire() {
-        let trigger = context_window_trigger(Tokens(200_000), 90.0).unwrap();
+        let trigger = ContextWindowTrigger::new(Tokens(200_000), 90.0).unwrap();
         let transcript = reporting(5_000, 190_000);
         let context = TriggerContext::new(&transcript, MutationPoint::AfterTurnEnded);
         assert!(trigger.fires(&context).is_some());
@@ -145,7 +164,7 @@ mod tests {
         let mut transcript = reporting(5_000, 190_000);
         transcript.push(Item::tool("3", ToolResult::text("c", "ok")));
         let context = TriggerContext::new(&transcript, MutationPoint::AfterToolResult);
-        assert!(context_window_trigger(Tokens(200_000), 90.0).unwrap().fires(&context).is_some());
+        assert!(ContextWindowTrigger::new(Tokens(200_000), 90.0).unwrap().fires(&context).is_some());
         let counted = context.with_tokens(TokenBounds { estimate: Tokens(1), upper: Tokens(180_000) });
         let trigger = BudgetTrigger::at_percent_of_window(Tokens(200_000), 90.0).unwrap();
         assert!(trigger.fires(&counted).is_some(), "triggers decide on the upper bound");
@@ -156,7 +175,7 @@ mod tests {
         let transcript = reporting(10, 0);
         let context = TriggerContext::new(&transcript, MutationPoint::AfterRequestRejected);
         let reason = Some(CompactionReason::OverflowRejected);
-        assert_eq!(context_window_trigger(Tokens(200_000), 90.0).unwrap().fires(&context), reason);
+        assert_eq!(ContextWindowTrigger::new(Tokens(200_000), 90.0).unwrap().fires(&context), reason);
         assert_eq!(BudgetTrigger::at_limit(Tokens(200_000)).unwrap().fires(&context), reason);
     }
 
@@ -166,7 +185,7 @@ mod tests {
         let last = LastCompaction { tokens_after: Tokens(50_000), at: None, item_count: transcript.len() };
         let context =
             TriggerContext::new(&transcript, MutationPoint::AfterTurnEnded).with_last_compaction(last);
-        assert_eq!(context_window_trigger(Tokens(200_000), 90.0).unwrap().fires(&context), None);
+        assert_eq!(ContextWindowTrigger::new(Tokens(200_000), 90.0).unwrap().fires(&context), None);
     }
 
     #[test]
@@ -186,11 +205,11 @@ mod tests {
 
     #[test]
     fn impossible_levels_are_refused() {
-        let percent = |percent| context_window_trigger(Tokens(200_000), percent);
+        let percent = |percent| ContextWindowTrigger::new(Tokens(200_000), percent);
         assert!(matches!(percent(101.0), Err(TriggerError::Budget(BudgetError::NotAPercentage { .. }))));
         assert!(percent(f64::NAN).is_err());
         assert_eq!(percent(0.0), Err(TriggerError::NoLimit));
-        assert_eq!(context_window_trigger(Tokens(0), 90.0), Err(BudgetError::NoWindow.into()));
+        assert_eq!(ContextWindowTrigger::new(Tokens(0), 90.0), Err(BudgetError::NoWindow.into()));
         assert_eq!(BudgetTrigger::at_limit(Tokens(0)), Err(TriggerError::NoLimit));
         assert!(BudgetTrigger::at_percent_of_window(Tokens(1_000), 100.5).is_err());
         assert!(BudgetTrigger::with_compact_at(Tokens(1_000), Tokens(0), 1.2, 0.05).is_err());

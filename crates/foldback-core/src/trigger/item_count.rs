@@ -1,28 +1,33 @@
 //! A trigger on the number of items.
 
-use super::{CompactionReason, Trigger, TriggerContext};
+use serde::{Deserialize, Serialize};
 
-/// Fires when there are more than so many items.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+use super::{CompactionReason, Trigger, TriggerContext, TriggerFn};
+
+/// Fires when the model sees more than so many items.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct ItemCountTrigger {
-    items_max: usize,
+    /// The largest number of items at which it does not fire.
+    pub max_items: usize,
 }
 
 impl ItemCountTrigger {
     /// Fires on more than `max_items`.
     pub fn new(max_items: usize) -> Self {
-        Self { items_max: max_items }
+        Self { max_items }
     }
 }
 
-/// An [`ItemCountTrigger`].
-pub fn item_count_trigger(max_items: usize) -> ItemCountTrigger {
-    ItemCountTrigger::new(max_items)
+/// An [`ItemCountTrigger`] as a closure.
+pub fn item_count_trigger(max_items: usize) -> TriggerFn {
+    let trigger = ItemCountTrigger::new(max_items);
+    Box::new(move |context, _| trigger.fires(context))
 }
 
 impl Trigger for ItemCountTrigger {
     fn fires(&self, context: &TriggerContext<'_>) -> Option<CompactionReason> {
-        (context.sequence.len() > self.items_max).then_some(CompactionReason::TranscriptTooLong)
+        (context.sequence.len() > self.max_items).then_some(CompactionReason::TranscriptTooLong)
     }
 }
 
@@ -37,7 +42,8 @@ mod tests {
     fn twelve_items_are_not_more_than_twelve() {
         let mut transcript: Transcript = (0..12).map(|id| Item::user(id.to_string(), "hello")).collect();
         let fires = |transcript: &Transcript| {
-            item_count_trigger(12).fires(&TriggerContext::new(transcript, MutationPoint::AfterToolResult))
+            let point = MutationPoint::AfterToolResult;
+            item_count_trigger(12)(&TriggerContext::new(transcript, point), point)
         };
         assert_eq!(fires(&transcript), None);
         transcript.push(Item::user("12", "one more"));

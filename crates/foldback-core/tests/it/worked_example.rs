@@ -24,12 +24,12 @@ fn more_than_twelve_items_fire_the_trigger() {
     let transcript = transcript(WORKED_EXAMPLE);
     assert_eq!(transcript.len(), 20);
     let context = TriggerContext::new(&transcript, MutationPoint::AfterTurnEnded);
-    assert_eq!(item_count_trigger(12).fires(&context), Some(CompactionReason::TranscriptTooLong));
     assert_eq!(ItemCountTrigger::new(12).fires(&context), Some(CompactionReason::TranscriptTooLong));
-    assert_eq!(item_count_trigger(20).fires(&context), None);
+    assert_eq!(ItemCountTrigger::new(12).fires(&context), Some(CompactionReason::TranscriptTooLong));
+    assert_eq!(ItemCountTrigger::new(20).fires(&context), None);
     let compacted = planned(&transcript).apply_floor().view;
     let context = TriggerContext::new(&compacted, MutationPoint::AfterTurnEnded);
-    assert_eq!(item_count_trigger(12).fires(&context), None, "what is left does not fire again");
+    assert_eq!(ItemCountTrigger::new(12).fires(&context), None, "what is left does not fire again");
 }
 
 #[test]

@@ -63,7 +63,8 @@ fn weight(kind: FactKind) -> f64 {
 /// An answer that can be taken.
 #[derive(Clone, Debug)]
 pub(super) struct Candidate {
-    pub(super) text: String,
+    /// What it says, a text for each item.
+    pub(super) texts: Vec<String>,
     pub(super) score: f64,
     pub(super) tokens: Tokens,
     /// What the call cost, where prices are known.

@@ -13,7 +13,7 @@ use super::candidates::{CANDIDATES_MAX, Candidate, Scale, best_first};
 use super::chunk::{all_calls, chunks};
 use super::demands::Demands;
 use super::fit::{Room, fit};
-use super::judge::{Measure, cut, is_refusal, judge, repaired, text_of};
+use super::judge::{Frame, Measure, cut, is_refusal, judge, texts_of};
 use super::retry::{Answered, Calls};
 use super::staying::{STAYING_TOKENS_MAX, newest, shown};
 use super::{HANDLE_KEY, PlannedFold};
@@ -73,7 +73,7 @@ pub(super) struct Folding<'f> {
 /// A summary that was taken, and what there is to say about how it came about.
 #[derive(Debug)]
 pub(super) struct Taken {
-    pub(super) item: Item,
+    pub(super) items: Vec<Item>,
     pub(super) report: Value,
 }
 
@@ -181,9 +181,8 @@ impl<'f> Folding<'f> {
 
     fn ask_of(&self, items: Vec<Arc<Item>>, stage: SummaryStage) -> SummaryRequest {
         let asking = self.calls.asking;
-        let mut request = SummaryRequest::new(asking.session_id.clone(), items);
+        let mut request = SummaryRequest::new(asking.session_id.clone(), items, asking.reason.clone());
         request.turn_id = asking.turn_id.cloned();
-        request.reason = asking.reason.cloned();
         request.metadata = asking.metadata.clone();
         request.tokens_max = Some(self.asked);
         request.focus.clone_from(&self.request.fold().spec.focus);
@@ -216,7 +215,7 @@ impl<'f> Folding<'f> {
             request.tokens_max = Some(tokens_max);
             let seed = seed | 1 << 16 | index as u64;
             let answered = self.ask(&request, seed).await?;
-            let text = text_of(&answered.result);
+            let text = texts_of(&answered.result).map(|texts| texts.join("\n"));
             let told = text.and_then(|text| match cut(&text, tokens_max, self.meter) {
                 _ if is_refusal(&text) => Err(SummaryFault::Refused),
                 // One line, and longer than there is room for.
@@ -267,6 +266,7 @@ impl<'f> Folding<'f> {
             | BackendError::Unauthorized { .. }
             | BackendError::Rejected { .. }
             | BackendError::Malformed { .. }
+            | BackendError::Failed(_)
             | BackendError::Unavailable { .. } => Stop::Fault,
         })
     }
@@ -296,7 +296,8 @@ impl<'f> Folding<'f> {
         seed: u64,
     ) -> Result<Result<Candidate, SummaryFault>, Stop> {
         let Answered { result, dollars } = self.ask(request, seed).await?;
-        let judged = text_of(&result).and_then(|text| {
+        let judged = texts_of(&result).and_then(|texts| {
+            let text = texts.join("\n");
             let score = scale.score(&text);
             let measure = Measure {
                 demands: &self.demands,
@@ -307,7 +308,7 @@ impl<'f> Folding<'f> {
             judge(&text, score.told_count, &measure)?;
             let tokens = Tokens(self.meter.text(&text));
             let dollars = self.calls.asking.backend.prices().map(|_| dollars);
-            Ok(Candidate { text, score: score.score, tokens, dollars, metadata: result.metadata })
+            Ok(Candidate { texts, score: score.score, tokens, dollars, metadata: result.metadata })
         });
         Ok(judged)
     }
@@ -323,14 +324,14 @@ impl<'f> Folding<'f> {
         let written_by = self.calls.asking.backend.name();
         for taken in best_first(candidates) {
             let chosen = &candidates[taken];
-            let repaired =
-                match repaired(&self.request, &self.header, &chosen.text, &self.demands, written_by) {
-                    Ok(repaired) => repaired,
-                    Err(fault) => {
-                        faults.push(fault);
-                        continue;
-                    }
-                };
+            let (request, header, demands) = (&self.request, self.header.as_str(), &self.demands);
+            let repaired = match (Frame { request, header, demands, written_by }).repaired(&chosen.texts) {
+                Ok(repaired) => repaired,
+                Err(fault) => {
+                    faults.push(fault);
+                    continue;
+                }
+            };
             let report = json!({
                 HANDLE_KEY: self.request.fold().handle,
                 "written_by": written_by,
@@ -340,7 +341,7 @@ impl<'f> Folding<'f> {
                 "added": repaired.added,
                 "backend": Value::Object(chosen.metadata.clone()),
             });
-            return Some(Taken { item: repaired.item, report });
+            return Some(Taken { items: repaired.items, report });
         }
         None
     }

@@ -152,6 +152,7 @@ impl Admission<'_> {
             | BackendError::Connection { .. }
             | BackendError::Unauthorized { .. }
             | BackendError::Rejected { .. }
+            | BackendError::Failed(_)
             | BackendError::Unavailable { .. } => (false, false),
         };
         if is_alive {

@@ -1,7 +1,7 @@
 //! Whether an answer can be taken for a summary, and what must be added to it.
 
-use foldback_core::summary::ModelSummary;
-use foldback_core::{FinishReason, FoldRequest, Item, ItemKind, Meter, Part, Tokens, redact};
+use foldback_core::summary::{ModelSummary, SUMMARY_TOKENS_MIN};
+use foldback_core::{FinishReason, FoldRequest, Item, Meter, Part, Tokens, redact};
 
 use super::demands::Demands;
 use crate::backend::SummaryResult;
@@ -66,19 +66,18 @@ const CUTS_MAX: usize = 8;
 /// Less of an answer than this share is no longer what the model wrote.
 const CUT_FRACTION_MIN: f64 = 0.5;
 
-/// What an answer says; why it cannot be taken, where that is plain to see.
-pub(super) fn text_of(result: &SummaryResult) -> Result<String, SummaryFault> {
-    let mut texts: Vec<&str> = Vec::new();
+/// What an answer says, a text for each of its items; why it cannot be taken, where that is plain to see.
+/// Whatever kind its items have, they become context; what the model thought is left out.
+pub(super) fn texts_of(result: &SummaryResult) -> Result<Vec<String>, SummaryFault> {
+    let mut texts = Vec::new();
     for item in &result.items {
-        if item.kind != ItemKind::Context {
-            return Err(SummaryFault::NotText { what: format!("a {} item", item.kind) });
-        }
+        let mut said: Vec<&str> = Vec::new();
         for part in &item.parts {
             match part {
-                Part::Text(text) => texts.push(text),
-                Part::Structured(json) => texts.push(json.as_str()),
-                Part::Reasoning(_)
-                | Part::ToolCall(_)
+                Part::Text(text) => said.push(text),
+                Part::Structured(json) => said.push(json.as_str()),
+                Part::Reasoning(_) => {}
+                Part::ToolCall(_)
                 | Part::ToolResult(_)
                 | Part::Media(_)
                 | Part::File(_)
@@ -87,17 +86,18 @@ pub(super) fn text_of(result: &SummaryResult) -> Result<String, SummaryFault> {
                 }
             }
         }
+        texts.push(said.join("\n").trim().to_owned());
     }
-    let text = texts.join("\n").trim().to_owned();
+    texts.retain(|text| !text.is_empty());
     match result.finish {
         Some(FinishReason::ContentFilter) => Err(SummaryFault::Refused),
         Some(FinishReason::Length | FinishReason::Interrupted | FinishReason::Error) => {
             Err(SummaryFault::Truncated)
         }
-        Some(FinishReason::Stop | FinishReason::ToolCalls) | None if text.is_empty() => {
+        Some(FinishReason::Stop | FinishReason::ToolCalls) | None if texts.is_empty() => {
             Err(SummaryFault::Empty)
         }
-        Some(FinishReason::Stop | FinishReason::ToolCalls) | None => Ok(text),
+        Some(FinishReason::Stop | FinishReason::ToolCalls) | None => Ok(texts),
     }
 }
 
@@ -144,46 +144,89 @@ pub(super) fn judge(text: &str, told_count: usize, measure: &Measure<'_>) -> Res
 /// A summary made of an answer.
 #[derive(Clone, Debug)]
 pub(super) struct Repaired {
-    pub(super) item: Item,
+    pub(super) items: Vec<Item>,
     /// How many demands were added.
     pub(super) added: usize,
 }
 
-/// Makes an answer into the summary item of a fold: behind the header that names its handle, with
-/// every demand that it leaves out, without secrets, within the size that the fold has room for.
-pub(super) fn repaired(
-    request: &FoldRequest<'_>,
-    header: &str,
-    answer: &str,
-    demands: &Demands,
-    written_by: &str,
-) -> Result<Repaired, SummaryFault> {
-    let (meter, tokens_max) = (request.view().transcript().meter(), request.fold().spec.tokens_max);
-    let (whole, closing) = (without_demands(answer, demands), request.closing());
-    let mut answer = whole.as_str();
-    let mut tokens = Tokens::ZERO;
-    for _ in 0..CUTS_MAX {
-        let missing = demands.missing_in(answer);
+/// What the summary of a fold is made of, beside the answer.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Frame<'f> {
+    pub(super) request: &'f FoldRequest<'f>,
+    /// The line that names the handle of the fold.
+    pub(super) header: &'f str,
+    pub(super) demands: &'f Demands,
+    pub(super) written_by: &'f str,
+}
+
+impl Frame<'_> {
+    /// Makes an answer into the summary items of the fold: behind the header, with every demand that it
+    /// leaves out, without secrets, within the size that the fold has room for. Several items stay several
+    /// where there is room for all of them.
+    pub(super) fn repaired(&self, answer: &[String]) -> Result<Repaired, SummaryFault> {
+        let whole: Vec<String> = answer.iter().map(|text| without_demands(text, self.demands)).collect();
+        match whole.as_slice() {
+            [only] => self.within(only),
+            several => self.made_of(several).or_else(|_| self.within(&several.join("\n"))),
+        }
+    }
+
+    /// One item, of as much of the text as there is room for.
+    fn within(&self, whole: &str) -> Result<Repaired, SummaryFault> {
+        let meter = self.request.view().transcript().meter();
+        let mut answer = whole;
+        for _ in 0..CUTS_MAX {
+            let over = match self.made_of(&[answer]) {
+                Ok(repaired) => return Ok(repaired),
+                Err(over) => over,
+            };
+            answer = cut(answer, Tokens(meter.text(answer)).saturating_sub(over), meter);
+            if (answer.len() as f64) < whole.len() as f64 * CUT_FRACTION_MIN {
+                break;
+            }
+        }
+        let (tokens, tokens_max) = (Tokens(meter.text(whole)), self.tokens_max());
+        Err(SummaryFault::Inflated { tokens, tokens_max })
+    }
+
+    fn tokens_max(&self) -> Tokens {
+        self.request.fold().spec.tokens_max
+    }
+
+    /// An item for each text, or by how much they are too large.
+    fn made_of(&self, answer: &[impl AsRef<str>]) -> Result<Repaired, Tokens> {
+        let mut texts: Vec<String> = answer.iter().map(|text| text.as_ref().to_owned()).collect();
+        let missing = self.demands.missing_in(&texts.join("\n"));
+        if let Some(first) = texts.first_mut() {
+            *first = self.first_text(first, &missing);
+        }
+        let texts = texts.iter().map(|text| redact(text).into_owned());
+        let items = self.request.items(texts, self.written_by);
+        let meter = self.request.view().transcript().meter();
+        let tokens: Tokens = items.iter().map(|item| meter.item(item).total).sum();
+        match tokens <= self.tokens_max() {
+            true => Ok(Repaired { items, added: missing.count() }),
+            false => Err(tokens.saturating_sub(self.tokens_max())),
+        }
+    }
+
+    fn first_text(&self, answer: &str, missing: &Demands) -> String {
+        let closing = self.request.closing();
+        let is_bare = missing.count() == 0 && closing.is_none();
+        // A header would cost more than what it names.
+        if is_bare && self.request.fold().tokens_before.0 <= SUMMARY_TOKENS_MIN {
+            return answer.to_owned();
+        }
         let changed = missing.file_lines();
-        let mut text = ModelSummary { said: &missing.rules, changed: &changed, answer }.text(header);
+        let mut text = ModelSummary { said: &missing.rules, changed: &changed, answer }.text(self.header);
         if let Some(failure) = &missing.failure {
             text = format!("{text}\n{FAILURE_HEADING}\n{}", failure.line());
         }
-        if let Some(closing) = &closing {
-            text = format!("{text}\n{closing}");
-        }
-        let item = request.item(redact(&text).into_owned(), written_by);
-        tokens = meter.item(&item).total;
-        if tokens <= tokens_max {
-            return Ok(Repaired { item, added: missing.count() });
-        }
-        let over = tokens.saturating_sub(tokens_max);
-        answer = cut(answer, Tokens(meter.text(answer)).saturating_sub(over), meter);
-        if (answer.len() as f64) < whole.len() as f64 * CUT_FRACTION_MIN {
-            break;
+        match closing {
+            Some(closing) => format!("{text}\n{closing}"),
+            None => text,
         }
     }
-    Err(SummaryFault::Inflated { tokens, tokens_max })
 }
 
 /// The answer without the lines that only repeat a rule: those stand in the user's own section.
@@ -214,7 +257,7 @@ pub(super) fn cut<'t>(text: &'t str, tokens_max: Tokens, meter: &Meter) -> &'t s
 #[cfg(test)]
 mod tests {
     use super::*;
-    use foldback_core::Transcript;
+    use foldback_core::{ItemKind, Transcript};
 
     fn answer(text: &str, finish: Option<FinishReason>) -> SummaryResult {
         let items = vec![Item::text("s", ItemKind::Context, text)];
@@ -223,16 +266,27 @@ mod tests {
 
     #[test]
     fn an_answer_that_was_cut_off_or_withheld_or_is_no_text_is_not_taken() {
-        assert_eq!(text_of(&answer(" fine \n", Some(FinishReason::Stop))), Ok("fine".to_owned()));
-        assert_eq!(text_of(&answer("\n", None)), Err(SummaryFault::Empty));
-        assert_eq!(text_of(&SummaryResult::default()), Err(SummaryFault::Empty));
-        assert_eq!(text_of(&answer("cut o", Some(FinishReason::Length))), Err(SummaryFault::Truncated));
-        assert_eq!(text_of(&answer("", Some(FinishReason::ContentFilter))), Err(SummaryFault::Refused));
-        let user = SummaryResult { items: vec![Item::user("u", "text")], ..SummaryResult::default() };
-        assert!(matches!(text_of(&user), Err(SummaryFault::NotText { .. })));
-        let thought = Item::new("s", ItemKind::Context, vec![Part::reasoning("hm")]);
-        let thought = SummaryResult { items: vec![thought], ..SummaryResult::default() };
-        assert!(matches!(text_of(&thought), Err(SummaryFault::NotText { .. })));
+        assert_eq!(texts_of(&answer(" fine \n", Some(FinishReason::Stop))), Ok(vec!["fine".to_owned()]));
+        assert_eq!(texts_of(&answer("\n", None)), Err(SummaryFault::Empty));
+        assert_eq!(texts_of(&SummaryResult::default()), Err(SummaryFault::Empty));
+        assert_eq!(texts_of(&answer("cut o", Some(FinishReason::Length))), Err(SummaryFault::Truncated));
+        assert_eq!(texts_of(&answer("", Some(FinishReason::ContentFilter))), Err(SummaryFault::Refused));
+        let call = Part::call("c", "read", &serde_json::json!({}));
+        let call = SummaryResult::new(vec![Item::new("s", ItemKind::Context, vec![call])]);
+        assert!(matches!(texts_of(&call), Err(SummaryFault::NotText { .. })));
+    }
+
+    #[test]
+    fn an_answer_in_any_kind_is_taken_without_its_thoughts() {
+        let said = |kind| {
+            let parts = vec![Part::reasoning("hm"), Part::text("done")];
+            texts_of(&SummaryResult::new(vec![Item::new("s", kind, parts)]))
+        };
+        for kind in [ItemKind::Context, ItemKind::Assistant, ItemKind::User, ItemKind::System] {
+            assert_eq!(said(kind), Ok(vec!["done".to_owned()]));
+        }
+        let thought = Item::new("s", ItemKind::Assistant, vec![Part::reasoning("hm")]);
+        assert_eq!(texts_of(&SummaryResult::new(vec![thought])), Err(SummaryFault::Empty));
     }
 
     #[test]

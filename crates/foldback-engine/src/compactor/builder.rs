@@ -4,18 +4,18 @@ use std::fmt;
 use std::sync::Arc;
 
 use foldback_core::{
-    Budget, BudgetError, Dialect, ItemCountTrigger, Level, Metadata, Policy, Room, Tokens, TriggerError,
-    context_window_trigger,
+    Budget, BudgetError, ContextWindowTrigger, Dialect, ItemCountTrigger, Level, Metadata, Policy, Room, Tokens, TriggerError, TriggerFn,
 };
 
 use super::strategy_compactor::{StrategyCompactor, When};
-use super::{CompactionTrigger, TriggerFn};
+use super::CompactionTrigger;
 use crate::ask::{DigestBackend, SummaryLimits};
 use crate::backend::GuardedBackend;
+use crate::chosen::{IntoStrategy, IntoTrigger};
 use crate::clock::{Clock, SystemClock};
 use crate::compaction::{CompactionRequest, CompactionResult, CompactionStrategy};
 use crate::event::CompactionObserver;
-use crate::hooks::CompactionHooks;
+use crate::hooks::{CompactionHook, CompactionHooks};
 use crate::pipeline::shared;
 
 /// What a [`StrategyCompactor`] is made of.
@@ -96,17 +96,39 @@ impl fmt::Debug for StrategyCompactorBuilder {
 }
 
 impl StrategyCompactorBuilder {
-    /// Compacts when the closure says so.
+    /// Compacts when the closure says so: one of the host's own, [`item_count_trigger`], or
+    /// [`context_window_trigger`]. After a compaction that saved next to nothing, the view must grow before
+    /// the closure is heard again; a request that the provider rejected for its length is always answered
+    /// with a compaction.
+    ///
+    /// ```
+    /// use foldback_core::{CompactionReason, KeepRecentStrategy, MutationPoint};
+    /// use foldback_engine::StrategyCompactor;
+    ///
+    /// let compactor = StrategyCompactor::builder()
+    ///     .trigger(Box::new(|transcript, point| {
+    ///         (point == MutationPoint::AfterTurnEnded && transcript.len() > 20)
+    ///             .then_some(CompactionReason::TranscriptTooLong)
+    ///     }))
+    ///     .strategy(KeepRecentStrategy::new(8))
+    ///     .build()?;
+    /// # let _ = compactor;
+    /// # Ok::<(), foldback_engine::StrategyCompactorBuildError>(())
+    /// ```
+    ///
+    /// [`item_count_trigger`]: foldback_core::item_count_trigger
+    /// [`context_window_trigger`]: foldback_core::context_window_trigger
     #[must_use]
-    pub fn trigger(mut self, trigger: Box<TriggerFn>) -> Self {
+    pub fn trigger(mut self, trigger: TriggerFn) -> Self {
         self.when = Some(Ok(When::Closure(trigger)));
         self
     }
 
-    /// Compacts when this says so: a stateful trigger, or any of core's.
+    /// Compacts when this says so: a trigger that remembers sessions and turns, any of core's, or one behind
+    /// `Arc<dyn CompactionTrigger>`. A closure goes to [`trigger`](Self::trigger).
     #[must_use]
-    pub fn compaction_trigger(mut self, trigger: impl CompactionTrigger + 'static) -> Self {
-        self.when = Some(Ok(When::Trigger(Arc::new(trigger))));
+    pub fn compaction_trigger<How>(mut self, trigger: impl IntoTrigger<How>) -> Self {
+        self.when = Some(Ok(When::Trigger(trigger.into_trigger())));
         self
     }
 
@@ -119,16 +141,16 @@ impl StrategyCompactorBuilder {
     /// Compacts when what was reported as input, cached tokens included, reaches a share of the window
     /// in percent; at every point of the loop.
     #[must_use]
-    pub fn context_window_trigger(mut self, window: Tokens, percent: f64) -> Self {
-        let trigger = context_window_trigger(window, percent);
+    pub fn context_window_trigger(mut self, window: impl Into<Tokens>, percent: impl Into<f64>) -> Self {
+        let trigger = ContextWindowTrigger::new(window, percent);
         self.when = Some(trigger.map(|trigger| When::Trigger(Arc::new(trigger))));
         self
     }
 
     /// What to do.
     #[must_use]
-    pub fn strategy(mut self, strategy: impl CompactionStrategy + 'static) -> Self {
-        self.strategy = Some(Arc::new(strategy));
+    pub fn strategy<How>(mut self, strategy: impl IntoStrategy<How>) -> Self {
+        self.strategy = Some(strategy.into_strategy());
         self
     }
 
@@ -197,7 +219,15 @@ impl StrategyCompactorBuilder {
         self
     }
 
-    /// Runs before a compaction, and may say no to it.
+    /// Runs around every compaction, after the hooks that were added before it.
+    #[must_use]
+    pub fn hook(mut self, hook: impl CompactionHook + 'static) -> Self {
+        self.hooks = self.hooks.hook(hook);
+        self
+    }
+
+    /// Runs before a compaction, and may say no to it. What has to wait for something is a
+    /// [`hook`](Self::hook).
     #[must_use]
     pub fn before_compaction_start(
         mut self,
@@ -207,7 +237,7 @@ impl StrategyCompactorBuilder {
         self
     }
 
-    /// Runs after a compaction.
+    /// Runs after a compaction that was carried out.
     #[must_use]
     pub fn after_compaction_end(
         mut self,

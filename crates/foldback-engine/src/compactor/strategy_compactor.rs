@@ -5,14 +5,14 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use foldback_core::{
-    Budget, CompactionReason, LastCompaction, SessionId, Tokens, TriggerContext, TurnId, View, check,
+    Budget, CompactionReason, LastCompaction, SessionId, Tokens, TriggerContext, TriggerFn, TurnId, View, check,
 };
 use tracing::Instrument;
 
 use super::background::Job;
 use super::builder::{StrategyCompactorBuildError, StrategyCompactorBuilder, level_in};
 use super::progress::Sessions;
-use super::{CompactionTrigger, Compactor, TriggerFn};
+use super::{CompactionTrigger, Compactor};
 use crate::ask::DigestBackend;
 use crate::compaction::{
     CompactionContext, CompactionError, CompactionRequest, CompactionResult, CompactionStrategy,
@@ -25,7 +25,7 @@ use crate::pipeline::run_any;
 /// When to compact.
 pub(super) enum When {
     /// The host's closure.
-    Closure(Box<TriggerFn>),
+    Closure(TriggerFn),
     /// A trigger.
     Trigger(Arc<dyn CompactionTrigger>),
 }
@@ -110,11 +110,10 @@ impl StrategyCompactor {
         &self,
         session_id: &SessionId,
         turn_id: Option<&TurnId>,
-        view: &View,
         context: &TriggerContext<'_>,
     ) -> Option<CompactionReason> {
         match &self.when {
-            When::Closure(decide) => decide(view, context.point),
+            When::Closure(decide) => decide(context, context.point),
             When::Trigger(trigger) => trigger.should_compact(session_id, turn_id, context),
         }
     }
@@ -161,7 +160,7 @@ impl StrategyCompactor {
     }
 
     async fn attempt(&self, announced: &Announced) -> Result<CompactionResult, CompactionError> {
-        announced.allow()?;
+        announced.allow().await?;
         announced.context.go_on()?;
         let result = self.carry_out(&announced.request, &announced.context).await?;
         announced.context.go_on()?;
@@ -234,14 +233,14 @@ impl StrategyCompactor {
     }
 
     /// Takes note of what a compaction led to, and tells.
-    pub(crate) fn ended(&self, announced: Announced, result: &CompactionResult) {
+    pub(crate) async fn ended(&self, announced: Announced, result: &CompactionResult) {
         let Announced { request, context, .. } = &announced;
         let after = &result.transcript;
         let at = Some(context.clock.now());
         let last = LastCompaction { tokens_after: after.tokens(), at, item_count: after.len() };
         let before = request.transcript.tokens();
         self.sessions.with(&request.session_id, |progress| progress.compacted(before, last));
-        announced.ended(result);
+        announced.ended(result).await;
     }
 }
 
@@ -295,7 +294,7 @@ impl Compactor for StrategyCompactor {
             };
             (decided, context.was_rejected() || progress.is_worth_it(context))
         });
-        let decided = decided.unwrap_or_else(|| self.fires(session_id, turn_id, view, &known));
+        let decided = decided.unwrap_or_else(|| self.fires(session_id, turn_id, &known));
         let reason = decided.filter(|_| is_worth_it);
         match &reason {
             Some(_) => self.sessions.with(session_id, |progress| progress.last_firing = Some(now)),
@@ -319,7 +318,7 @@ impl Compactor for StrategyCompactor {
         };
         let result = attempt.instrument(announced.span.clone()).await;
         match &result {
-            Ok(result) => self.ended(announced, result),
+            Ok(result) => self.ended(announced, result).await,
             Err(error) => {
                 if !matches!(error, CompactionError::Cancelled | CompactionError::Vetoed { .. }) {
                     let Announced { request, .. } = &announced;

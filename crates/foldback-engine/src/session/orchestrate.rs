@@ -61,7 +61,10 @@ pub async fn compact_session_loops(
     let mut work = Work::by_sections(strategy, config, max_context_tokens)?;
     let Attempt { reason, tokens_before, made } = work.attempt(session, current_loop_id).await?;
     session.commit(made.iter().map(|made| &made.done));
-    let loops = made.into_iter().map(|made| work.ended(made)).collect();
+    let mut loops = Vec::with_capacity(made.len());
+    for made in made {
+        loops.push(work.ended(made).await);
+    }
     let after = build_context_from_session(session, current_loop_id, config, max_context_tokens)?;
     Ok(SessionCompaction { reason, tokens_before, tokens_after: after.tokens, loops })
 }

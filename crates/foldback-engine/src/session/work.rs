@@ -187,10 +187,10 @@ impl<'a> Work<'a> {
     }
 
     /// Says of a loop that what was made of it is in force.
-    pub(super) fn ended(&mut self, made: Made) -> LoopCompaction {
+    pub(super) async fn ended(&mut self, made: Made) -> LoopCompaction {
         match (self.announced.remove(&made.done.loop_id), self.by) {
-            (Some(announced), By::Sections(_)) => announced.ended(&made.result),
-            (Some(announced), By::Compactor(compactor)) => compactor.ended(announced, &made.result),
+            (Some(announced), By::Sections(_)) => announced.ended(&made.result).await,
+            (Some(announced), By::Compactor(compactor)) => compactor.ended(announced, &made.result).await,
             (None, _) => {}
         }
         made.done
@@ -244,7 +244,7 @@ impl<'a> Work<'a> {
             return Ok(None);
         }
         let known = request.transcript.overlay().blocks().len();
-        let span = self.announce(task, &request, &before)?;
+        let span = self.announce(task, &request, &before).await?;
         let work = async {
             let mut result = planned.carry_out(&request, &self.context).await?;
             for _ in 1..ROUNDS_MAX {
@@ -257,12 +257,12 @@ impl<'a> Work<'a> {
                 if !planned.is_worth_it(None) {
                     break;
                 }
-                result = result.followed_by(planned.carry_out(&request, &self.context).await?);
+                result = result.followed_by(planned.carry_out(&request, &self.context).await?, &before);
             }
             Ok::<_, SessionError>(result)
         };
         let result = work.instrument(span).await?;
-        self.made(task, &before, known, result)
+        self.made(task, &before, known, result).await
     }
 
     fn is_small_enough(&self, task: &Task<'_>, view: &View) -> bool {
@@ -332,7 +332,7 @@ impl<'a> Work<'a> {
                 begun => begun?,
             };
         }
-        let is_asking = is_asking(&*sections, &self.context);
+        let is_asking = is_asking(&*sections, &self.context).map_err(SessionError::from)?;
         let is_own = sections.block.keep_compacted.as_ref().is_some_and(|section| !section.is_digest());
         let refused = |source| SessionError::Summary { strategy: strategy.describe(), source };
         let summary = match is_asking && !is_own {
@@ -388,7 +388,7 @@ impl<'a> Work<'a> {
     }
 
     /// Says that a loop is about to be compacted, and asks the host whether it may be.
-    fn announce(
+    async fn announce(
         &mut self,
         task: &Task<'_>,
         request: &CompactionRequest,
@@ -405,14 +405,14 @@ impl<'a> Work<'a> {
             By::Sections(strategy) => self.config.hooks.announce(told, context, strategy.describe()),
             By::Compactor(compactor) => compactor.announce(told, context),
         };
-        let (allowed, span) = (announced.allow(), announced.span.clone());
+        let (allowed, span) = (announced.allow().await, announced.span.clone());
         self.announced.insert(task.record.id().clone(), announced);
         allowed?;
         Ok(span)
     }
 
     /// What is to be put in force. Nothing where a strategy of the host's own gained nothing.
-    fn made(
+    async fn made(
         &mut self,
         task: &Task<'_>,
         before: &View,
@@ -448,7 +448,7 @@ impl<'a> Work<'a> {
         let made = Made { done, result };
         if !is_worth_it {
             let result = CompactionResult::unchanged(before.clone());
-            drop(self.ended(Made { result, ..made }));
+            drop(self.ended(Made { result, ..made }).await);
             return Ok(None);
         }
         Ok(Some(made))

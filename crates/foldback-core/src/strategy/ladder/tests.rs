@@ -2,7 +2,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::*;
-use crate::draft::SummarySize;
+use crate::draft::{SummarySize, SummaryWriter};
 use crate::edit::Edit;
 use crate::item::Item;
 use crate::part::{Blob, Media};
@@ -188,7 +188,7 @@ fn what_a_summary_does_not_need_is_the_tails() {
     let written = Tokens(first.summaries_max().0 / 4);
     let (strategy, room) = (&LadderStrategy::new(), Some(budget.target()));
     let summary_size = Some(SummarySize::AtMost(written));
-    let again = Fitting { strategy, budget: Some(&budget), room, summary_size };
+    let again = Fitting { strategy, budget: Some(&budget), room, summary_size, writer: SummaryWriter::Model };
     let (again, _) = again.plan(&view).unwrap();
     assert!(again.summaries_max() <= written && again.tokens_after() <= budget.target());
     let kept = |plan: &Plan| plan.apply_floor().view.len();

@@ -60,7 +60,7 @@ impl StoredSession {
                 if !is_stored {
                     break;
                 }
-                loops.push(work.ended(made));
+                loops.push(work.ended(made).await);
             }
             if is_stored {
                 work.give_up("another compaction came first");

@@ -79,11 +79,11 @@ impl Failure {
             Self::Compaction { error, .. } => match **error {
                 CompactionError::Refused(Refusal::BudgetInfeasible(_)) => Exit::Infeasible,
                 CompactionError::Refused(Refusal::BudgetRequired { .. })
-                | CompactionError::MissingBackend { .. } => Exit::Usage,
+                | CompactionError::MissingBackend(_) => Exit::Usage,
                 CompactionError::Refused(Refusal::Invalid { .. } | Refusal::OverTarget { .. })
                 | CompactionError::Cancelled
                 | CompactionError::Vetoed { .. }
-                | CompactionError::Failed { .. } => Exit::Unwritable,
+                | CompactionError::Failed(_) => Exit::Unwritable,
             },
             Self::Store { error } => match **error {
                 StoreError::NothingTo { .. }
@@ -139,10 +139,10 @@ impl Failure {
                     Some("raise the target, keep less, or shorten the newest message".to_owned())
                 }
                 CompactionError::Refused(_)
-                | CompactionError::MissingBackend { .. }
+                | CompactionError::MissingBackend(_)
                 | CompactionError::Cancelled
                 | CompactionError::Vetoed { .. }
-                | CompactionError::Failed { .. } => None,
+                | CompactionError::Failed(_) => None,
             },
         }
     }

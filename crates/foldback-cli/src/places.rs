@@ -111,10 +111,10 @@ impl<'a> Places<'a> {
                 violations.iter().map(named).collect()
             }
             CompactionError::Refused(Refusal::BudgetRequired { .. } | Refusal::OverTarget { .. })
-            | CompactionError::MissingBackend { .. }
+            | CompactionError::MissingBackend(_)
             | CompactionError::Cancelled
             | CompactionError::Vetoed { .. }
-            | CompactionError::Failed { .. } => Vec::new(),
+            | CompactionError::Failed(_) => Vec::new(),
         };
         some(lines)
     }

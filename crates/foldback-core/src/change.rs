@@ -39,7 +39,9 @@ const NOWHERE: u32 = u32::MAX;
 fn kept_count(before: &View, after: &View, first: usize) -> usize {
     // A repair records items again that it did not change: they are where they were, among others.
     let mut shared: HashMap<*const Item, usize> = HashMap::new();
-    before.range(first..before.len()).for_each(|entry| *shared.entry(Arc::as_ptr(entry.item())).or_default() += 1);
+    before
+        .range(first..before.len())
+        .for_each(|entry| *shared.entry(Arc::as_ptr(entry.item())).or_default() += 1);
     // The first index that an entry stands for names it; only the items of one summary share one.
     let mut positions = vec![NOWHERE; before.transcript().len()];
     for (position, entry) in (first..).zip(before.range(first..before.len())) {

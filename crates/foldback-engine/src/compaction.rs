@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use foldback_core::{
-    Budget, Change, CompactionReason, Dialect, DiffError, Draft, Execution, Item, Metadata, Refusal, SessionId,
-    Strategy, Text, Tokens, TurnId, Usage, View, diff,
+    Budget, Change, CompactionReason, Dialect, DiffError, Draft, Execution, Item, Metadata, Refusal,
+    SessionId, Strategy, Text, Tokens, TurnId, Usage, View, diff,
 };
 use tokio_util::sync::CancellationToken;
 

@@ -155,9 +155,7 @@ pub(crate) fn is_asking(
 ) -> Result<bool, CompactionError> {
     match &context.backend {
         Some(backend) => Ok(backend.reads_items()),
-        None if strategy.wants_backend() => {
-            Err(CompactionError::MissingBackend(strategy.describe()))
-        }
+        None if strategy.wants_backend() => Err(CompactionError::MissingBackend(strategy.describe())),
         None => Ok(false),
     }
 }

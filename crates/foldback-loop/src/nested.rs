@@ -398,7 +398,7 @@ mod tests {
             .session_id("nested")
             .build()
             .unwrap();
-        let request = SummaryRequest::new("s", worked());
+        let request = SummaryRequest::new("s", worked(), CompactionReason::Manual);
         let result = compactor.summarize(request, CancellationToken::new()).await.unwrap();
         assert_eq!(result.items[0].kind, ItemKind::Context);
         assert_eq!(result.metadata["nested_session"], "nested-0");
@@ -421,7 +421,7 @@ mod tests {
     async fn an_empty_answer_is_an_error() {
         for answer in ["", " \n\t"] {
             let compactor = AgentCompactor::builder().model(Fixed::new(answer)).build().unwrap();
-            let request = SummaryRequest::new("s", worked());
+            let request = SummaryRequest::new("s", worked(), CompactionReason::Manual);
             let error = compactor.summarize(request, CancellationToken::new()).await.unwrap_err();
             assert!(matches!(error, BackendError::Malformed { .. }), "{error}");
         }
@@ -432,7 +432,10 @@ mod tests {
         let compactor = AgentCompactor::builder().model(Fixed::new("text")).build().unwrap();
         let cancelled = CancellationToken::new();
         cancelled.cancel();
-        let error = compactor.summarize(SummaryRequest::new("s", worked()), cancelled).await.unwrap_err();
+        let error = compactor
+            .summarize(SummaryRequest::new("s", worked(), CompactionReason::Manual), cancelled)
+            .await
+            .unwrap_err();
         assert_eq!(error, BackendError::Cancelled);
     }
 

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::{Endpoint, Protocol};
+use foldback_core::CompactionReason;
 
 fn backend(base: &str, model: &str) -> ModelBackend {
     ModelBackend::new(ModelClient::new(Endpoint::new(base).unwrap(), Protocol::OpenAiChat, model).unwrap())
@@ -17,7 +18,10 @@ fn the_window_of_a_model_is_only_known_on_its_providers_server() {
 
 #[test]
 fn models_that_think_get_room_for_it() {
-    let request = SummaryRequest { tokens_max: Some(Tokens(400)), ..SummaryRequest::new("s", Vec::new()) };
+    let request = SummaryRequest {
+        tokens_max: Some(Tokens(400)),
+        ..SummaryRequest::new("s", Vec::<Item>::new(), CompactionReason::Manual)
+    };
     assert_eq!(backend("http://h", "llama-3").output_max(&request), Some(Tokens(500)));
     assert_eq!(backend("http://h", "openai/gpt-5-mini").output_max(&request), Some(Tokens(8_692)));
     assert_eq!(backend("http://h", "qwen3").thinking(Tokens(7)).output_max(&request), Some(Tokens(507)));

@@ -1,8 +1,8 @@
 //! What cannot be forged, and what is never left out.
 
 use foldback_core::{
-    Blob, EstimatingCounter, File, Media, Part, Reasoning, ResultPart, SummaryOrigin, TokenCounter,
-    ToolResult,
+    Blob, CompactionReason, EstimatingCounter, File, Media, Part, Reasoning, ResultPart, SummaryOrigin,
+    TokenCounter, ToolResult,
 };
 use foldback_testkit::recipe::recipe;
 use proptest::prelude::*;
@@ -11,7 +11,7 @@ use serde_json::json;
 use super::*;
 
 fn request(items: Vec<Item>) -> SummaryRequest {
-    SummaryRequest::new("s", items.into_iter().map(Arc::new).collect())
+    SummaryRequest::new("s", items, CompactionReason::Manual)
 }
 
 fn texts(request: &SummaryRequest) -> (String, String) {

@@ -11,9 +11,7 @@ use crate::budget::{
 use crate::cost::Prices;
 use crate::ids::Tokens;
 use crate::item::ItemKind;
-use crate::trigger::{
-    CompactionReason, ContextWindowTrigger, MutationPoint, Trigger, TriggerContext,
-};
+use crate::trigger::{CompactionReason, ContextWindowTrigger, MutationPoint, Trigger, TriggerContext};
 
 /// When a policy compacts: one of the rules that the systems behind the presets have.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]

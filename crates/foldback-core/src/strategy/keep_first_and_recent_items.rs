@@ -56,7 +56,12 @@ impl Strategy for KeepFirstAndRecentItemsStrategy {
             return;
         }
         let reason = Reason::new(ID, "between the first and the newest items");
-        draft.fold_as_asked(first_end..recent_start, |_, kind| kind.is_instruction(), self.summary.spec(), reason);
+        draft.fold_as_asked(
+            first_end..recent_start,
+            |_, kind| kind.is_instruction(),
+            self.summary.spec(),
+            reason,
+        );
     }
 
     fn wants_backend(&self) -> bool {

@@ -97,7 +97,7 @@ mod tests {
 
     fn candidate(score: f64, tokens: u64) -> Candidate {
         Candidate {
-            text: String::new(),
+            texts: Vec::new(),
             score,
             tokens: Tokens(tokens),
             dollars: None,

@@ -53,7 +53,7 @@ impl CompactionBackend for DigestBackend {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use foldback_core::Part;
+    use foldback_core::{CompactionReason, Part};
 
     async fn summarize(request: SummaryRequest) -> Item {
         let result = DigestBackend.summarize(request, CancellationToken::new()).await.unwrap();
@@ -69,7 +69,7 @@ mod tests {
             .collect();
         let meter = Transcript::default().meter().clone();
         for tokens_max in [20, 200, 1_000] {
-            let mut request = SummaryRequest::new("s", items.clone());
+            let mut request = SummaryRequest::new("s", items.clone(), CompactionReason::Manual);
             request.tokens_max = Some(Tokens(tokens_max));
             let item = summarize(request).await;
             assert!(meter.item(&item).total <= Tokens(tokens_max), "{item:?}");
@@ -79,7 +79,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_digest_that_was_made_already_is_returned_as_it_is() {
-        let mut request = SummaryRequest::new("s", Vec::new());
+        let mut request = SummaryRequest::new("s", Vec::<Item>::new(), CompactionReason::Manual);
         let digest = Item::new("d", ItemKind::Context, vec![Part::text("already there")]);
         request.digest = Some(Arc::new(digest.clone()));
         assert_eq!(summarize(request).await, digest);

@@ -216,7 +216,7 @@ async fn run_until(
         cancellation,
         session_id: &"session".into(),
         turn_id: None,
-        reason: None,
+        reason: &CompactionReason::Manual,
         metadata: &Metadata::new(),
         emit: &|event| events.lock().unwrap().push(event),
         seed: 7,

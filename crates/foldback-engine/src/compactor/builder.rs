@@ -4,11 +4,12 @@ use std::fmt;
 use std::sync::Arc;
 
 use foldback_core::{
-    Budget, BudgetError, ContextWindowTrigger, Dialect, ItemCountTrigger, Level, Metadata, Policy, Room, Tokens, TriggerError, TriggerFn,
+    Budget, BudgetError, ContextWindowTrigger, Dialect, ItemCountTrigger, Level, Metadata, Policy, Room,
+    Tokens, TriggerError, TriggerFn,
 };
 
-use super::strategy_compactor::{StrategyCompactor, When};
 use super::CompactionTrigger;
+use super::strategy_compactor::{StrategyCompactor, When};
 use crate::ask::{DigestBackend, SummaryLimits};
 use crate::backend::GuardedBackend;
 use crate::chosen::{IntoStrategy, IntoTrigger};

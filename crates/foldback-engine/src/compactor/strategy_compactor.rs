@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use foldback_core::{
-    Budget, CompactionReason, LastCompaction, SessionId, Tokens, TriggerContext, TriggerFn, TurnId, View, check,
+    Budget, CompactionReason, LastCompaction, SessionId, Tokens, TriggerContext, TriggerFn, TurnId, View,
+    check,
 };
 use tracing::Instrument;
 

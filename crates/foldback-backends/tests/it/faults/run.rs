@@ -273,6 +273,7 @@ fn refusals(events: &[CompactionEvent]) -> Vec<&'static str> {
                 BackendError::Rejected { .. } => "rejected",
                 BackendError::Malformed { .. } => "malformed",
                 BackendError::Unavailable { .. } => "unavailable",
+                BackendError::Failed(_) => "failed",
             },
             SummaryFault::Empty => "empty",
             SummaryFault::Truncated => "truncated",

@@ -4,7 +4,7 @@ use std::fmt::Write;
 use std::sync::{Arc, Mutex, Once};
 
 use foldback_backends::{Endpoint, Key, ModelBackend, ModelClient, Protocol};
-use foldback_core::Item;
+use foldback_core::{CompactionReason, Item};
 use foldback_engine::{CompactionBackend, SummaryRequest};
 use foldback_testkit::server::{Answer, Server};
 use serde_json::json;
@@ -40,7 +40,8 @@ async fn no_part_of_a_secret_is_told_where_a_long_message_is_cut_off() {
         let endpoint = Endpoint::new(&server.url()).unwrap().key(Key::new(SECRET));
         let endpoint = endpoint.header("x-gateway", header_secret);
         let client = ModelClient::new(endpoint, Protocol::OpenAiChat, "test-model").unwrap();
-        let request = SummaryRequest::new("s", vec![Arc::new(Item::user("u", "hello"))]);
+        let request =
+            SummaryRequest::new("s", vec![Arc::new(Item::user("u", "hello"))], CompactionReason::Manual);
         let error = ModelBackend::new(client).summarize(request, CancellationToken::new()).await.unwrap_err();
         let told = format!("{error} {error:?}");
         assert!(told.contains(&"x".repeat(250)), "{told}");
@@ -70,7 +71,8 @@ async fn a_key_is_in_no_log_no_error_and_no_debug() {
         let backend = ModelBackend::new(client.clone());
         let mut printed = format!("{endpoint:?} {client:?} {backend:?} {:#?}", backend);
         for _ in 0..count {
-            let request = SummaryRequest::new("s", vec![Arc::new(Item::user("u", SAID))]);
+            let request =
+                SummaryRequest::new("s", vec![Arc::new(Item::user("u", SAID))], CompactionReason::Manual);
             if let Err(error) = backend.summarize(request, CancellationToken::new()).await {
                 let _ = write!(printed, " {error} {error:?}");
             }

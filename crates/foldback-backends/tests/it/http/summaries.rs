@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use foldback_backends::{ModelBackend, Protocol, ToolSpec};
-use foldback_core::{FinishReason, Item, ItemKind, Part, Tokens, ToolResult};
+use foldback_core::{CompactionReason, FinishReason, Item, ItemKind, Part, Tokens, ToolResult};
 use foldback_engine::{BackendError, CompactionBackend, SummaryRequest, SummaryResult};
 use foldback_testkit::server::{Answer, Server};
 use serde_json::{Value, json};
@@ -30,7 +30,9 @@ async fn a_summary_is_context_with_the_usage_of_its_call() {
     for protocol in Protocol::ALL {
         let server = Server::scripted([Answer::events(hello(protocol))]).await;
         let backend = ModelBackend::new(client(&server, protocol));
-        let result = summarize(&backend, SummaryRequest::new("s", conversation())).await.unwrap();
+        let result = summarize(&backend, SummaryRequest::new("s", conversation(), CompactionReason::Manual))
+            .await
+            .unwrap();
         let [item] = &result.items[..] else { panic!("{result:?}") };
         assert_eq!((item.kind, &item.parts[..]), (ItemKind::Context, &[Part::text("Hello")][..]));
         assert_eq!(result.usage.unwrap().prompt_tokens(), Tokens(10));
@@ -49,7 +51,9 @@ async fn an_empty_answer_is_no_summary_and_nothing_is_made_up() {
     for text in ["", "  \n", "<think>I will not say", "<think>hm</think>\n"] {
         let server = Server::scripted([Answer::json(&whole(Protocol::OpenAiChat, text))]).await;
         let backend = ModelBackend::new(client(&server, Protocol::OpenAiChat));
-        let result = summarize(&backend, SummaryRequest::new("s", conversation())).await.unwrap();
+        let result = summarize(&backend, SummaryRequest::new("s", conversation(), CompactionReason::Manual))
+            .await
+            .unwrap();
         assert_eq!(result.items, [], "{text}");
         assert!(result.usage.is_some());
     }
@@ -61,7 +65,9 @@ async fn thinking_is_no_part_of_a_summary() {
         Server::scripted([Answer::json(&whole(Protocol::OpenAiChat, "<think>hm</think>\n\n## Task: x"))])
             .await;
     let backend = ModelBackend::new(client(&server, Protocol::OpenAiChat));
-    let result = summarize(&backend, SummaryRequest::new("s", conversation())).await.unwrap();
+    let result = summarize(&backend, SummaryRequest::new("s", conversation(), CompactionReason::Manual))
+        .await
+        .unwrap();
     assert_eq!(result.items[0].parts, [Part::text("## Task: x")]);
 }
 
@@ -69,8 +75,10 @@ async fn thinking_is_no_part_of_a_summary() {
 async fn the_size_is_asked_for_in_words_and_enforced_with_room() {
     let server = Server::scripted([Answer::events(hello(Protocol::OpenAiChat))]).await;
     let backend = ModelBackend::new(client(&server, Protocol::OpenAiChat)).thinking(Tokens(100));
-    let request =
-        SummaryRequest { tokens_max: Some(Tokens(1_000)), ..SummaryRequest::new("s", conversation()) };
+    let request = SummaryRequest {
+        tokens_max: Some(Tokens(1_000)),
+        ..SummaryRequest::new("s", conversation(), CompactionReason::Manual)
+    };
     summarize(&backend, request).await.unwrap();
     let body = server.requests()[0].json();
     assert_eq!(body["max_tokens"], 1_350);
@@ -81,7 +89,7 @@ fn ridden_request() -> SummaryRequest {
     SummaryRequest {
         prefix: Some(conversation()),
         demands: vec!["Never touch Cargo.lock.".into()],
-        ..SummaryRequest::new("s", conversation()[1..].to_vec())
+        ..SummaryRequest::new("s", conversation()[1..].to_vec(), CompactionReason::Manual)
     }
 }
 
@@ -134,7 +142,9 @@ async fn a_conversation_that_the_provider_would_refuse_is_quoted() {
 async fn a_refusal_of_the_server_is_the_backends_error() {
     let server = Server::scripted([Answer::status(429).header("retry-after", "3")]).await;
     let backend = ModelBackend::new(client(&server, Protocol::Anthropic));
-    let refused = summarize(&backend, SummaryRequest::new("s", conversation())).await.unwrap_err();
+    let refused = summarize(&backend, SummaryRequest::new("s", conversation(), CompactionReason::Manual))
+        .await
+        .unwrap_err();
     assert!(refused.is_transient());
     assert_eq!(refused.retry_after(), Some(std::time::Duration::from_secs(3)));
 }

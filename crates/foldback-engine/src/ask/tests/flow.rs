@@ -246,7 +246,7 @@ async fn cancelling_at_any_point_ends_the_asking_at_once() {
             cancellation: &cancellation,
             session_id: &"session".into(),
             turn_id: None,
-            reason: None,
+            reason: &CompactionReason::Manual,
             metadata: &Metadata::new(),
             emit: &|_| {
                 if seen.fetch_add(1, Ordering::SeqCst) == number {

@@ -191,14 +191,14 @@ async fn a_focus_reaches_whoever_writes_the_summary() {
     assert_eq!(result.unwrap().written_by, ["scripted"]);
     let requests = backend.requests.lock().unwrap();
     assert_eq!(requests[0].focus.as_deref(), Some("the parser"));
-    assert_eq!(requests[0].reason, Some(CompactionReason::Manual));
+    assert_eq!(requests[0].reason, CompactionReason::Manual);
 }
 
 #[test]
 fn a_trigger_may_ask_the_compactor_what_it_remembers() {
     let compactor: Arc<std::sync::OnceLock<StrategyCompactor>> = Arc::default();
     let asked = Arc::clone(&compactor);
-    let trigger = move |_: &View, _| {
+    let trigger = move |_: &TriggerContext<'_>, _| {
         let remembered = asked.get()?.last_compaction(&SESSION.into());
         remembered.is_none().then_some(CompactionReason::Manual)
     };

@@ -88,7 +88,7 @@ impl Compactor for Failing {
         _request: CompactionRequest,
         _context: &CompactionContext,
     ) -> Result<CompactionResult, CompactionError> {
-        Err(CompactionError::Failed { strategy: "nested".to_owned(), why: "the backend is down".to_owned() })
+        Err(CompactionError::Failed("the backend is down".to_owned()))
     }
 }
 

@@ -144,6 +144,12 @@ impl Tokens {
     }
 }
 
+impl From<u64> for Tokens {
+    fn from(tokens: u64) -> Self {
+        Self(tokens)
+    }
+}
+
 impl Add for Tokens {
     type Output = Self;
     fn add(self, other: Self) -> Self {

@@ -47,7 +47,7 @@ pub const POLICY_DEFAULT: &str = "ladder";
 ///     "name": "mine",
 ///     "about": "the newest 20 items and a summary",
 ///     "triggers": [{"rule": "reaches", "at": "60% of window"}, {"rule": "items", "items_max": 200}],
-///     "steps": [{"strategy": "drop-reasoning"}, {"strategy": "summarize-older", "n": 20}]
+///     "steps": [{"strategy": "drop-reasoning"}, {"strategy": "summarize-older", "keep_last": 20}]
 /// }"#)?;
 /// assert_eq!(own.describe(), "drop-reasoning → summarize-older(20)");
 /// # Ok::<(), serde_json::Error>(())
@@ -406,7 +406,7 @@ mod tests {
 
     #[test]
     fn what_cannot_be_a_policy_is_refused_with_its_reason() {
-        let step = r#"{"strategy":"keep-recent","n":8}"#;
+        let step = r#"{"strategy":"keep-recent","keep_last":8}"#;
         let with = |rest: &str| read(&format!(r#"{{"name":"mine","steps":[{step}]{rest}}}"#));
         assert!(with("").is_ok());
         assert_eq!(with("").unwrap().triggers(), default_triggers());

@@ -67,7 +67,7 @@
 //!
 //! let trigger = item_count_trigger(12);
 //! let context = TriggerContext::new(&transcript, MutationPoint::AfterTurnEnded);
-//! assert_eq!(trigger.fires(&context), Some(CompactionReason::TranscriptTooLong));
+//! assert_eq!(trigger(&context, context.point), Some(CompactionReason::TranscriptTooLong));
 //!
 //! let pipeline = StrategyPipeline::new()
 //!     .with_strategy(DropReasoningStrategy::new())

@@ -12,11 +12,12 @@ const ID: &str = "keep-recent";
 
 /// Keeps the newest `keep_last` items. Preserved kinds stay whatever their age and do not count.
 ///
-/// Units stay whole, so a few more than `n` may remain; the newest user item always does, also
-/// with `n` = 0.
+/// Units stay whole, so a few more than that may remain; the newest user item always does, also
+/// with 0.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct KeepRecentStrategy {
+    #[serde(alias = "n")]
     keep_last: usize,
     #[serde(default)]
     preserve_kinds: Kinds,

@@ -16,6 +16,7 @@ const ID: &str = "summarize-older";
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SummarizeOlderStrategy {
+    #[serde(alias = "n")]
     keep_last: usize,
     #[serde(default)]
     preserve_kinds: Kinds,

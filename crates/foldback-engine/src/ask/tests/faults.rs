@@ -16,6 +16,7 @@ async fn answers_that_cannot_be_taken_end_in_the_digest_and_in_the_events() {
     let transcript = session(30);
     let plan = fold(&transcript, 900);
     let thought = Item::new("s", ItemKind::Context, vec![Part::reasoning("hm")]);
+    let called = Item::new("s", ItemKind::Context, vec![Part::call("c", "read", &serde_json::json!({}))]);
     type IsExpected = fn(&SummaryFault) -> bool;
     let cases: Vec<(Reply, IsExpected, usize)> = vec![
         (Reply::Say(" \n"), |fault| *fault == SummaryFault::Empty, 2),
@@ -28,8 +29,9 @@ async fn answers_that_cannot_be_taken_end_in_the_digest_and_in_the_events() {
             |fault| matches!(fault, SummaryFault::Incomplete { .. }),
             2,
         ),
+        (Reply::Give(SummaryResult::new(vec![thought])), |fault| *fault == SummaryFault::Empty, 2),
         (
-            Reply::Give(SummaryResult { items: vec![thought], ..SummaryResult::default() }),
+            Reply::Give(SummaryResult::new(vec![called])),
             |fault| matches!(fault, SummaryFault::NotText { .. }),
             1,
         ),

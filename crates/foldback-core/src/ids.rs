@@ -186,4 +186,10 @@ impl Timestamp {
     pub fn millis_since(self, earlier: Self) -> u64 {
         u64::try_from(self.0.saturating_sub(earlier.0)).unwrap_or(0)
     }
+
+    /// So many milliseconds later; the end of time where that would be beyond it.
+    #[must_use]
+    pub fn after_millis(self, millis: u64) -> Self {
+        Self(self.0.saturating_add(i64::try_from(millis).unwrap_or(i64::MAX)))
+    }
 }

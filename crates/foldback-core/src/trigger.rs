@@ -38,6 +38,12 @@ use crate::tokens::TokenBounds;
 pub trait Trigger: Debug + Send + Sync {
     /// The reason to compact now, or none.
     fn fires(&self, context: &TriggerContext<'_>) -> Option<CompactionReason>;
+
+    /// The earliest time at which it may fire although nothing happens until then. A running agent asks again
+    /// at that time. None for a trigger that only fires on what happens.
+    fn due_at(&self, _context: &TriggerContext<'_>) -> Option<Timestamp> {
+        None
+    }
 }
 
 /// A trigger as a closure over what a trigger may decide on, and the place where the agent asks. The context
@@ -49,11 +55,19 @@ impl<T: Trigger + ?Sized> Trigger for Box<T> {
     fn fires(&self, context: &TriggerContext<'_>) -> Option<CompactionReason> {
         (**self).fires(context)
     }
+
+    fn due_at(&self, context: &TriggerContext<'_>) -> Option<Timestamp> {
+        (**self).due_at(context)
+    }
 }
 
 impl<T: Trigger + ?Sized> Trigger for Arc<T> {
     fn fires(&self, context: &TriggerContext<'_>) -> Option<CompactionReason> {
         (**self).fires(context)
+    }
+
+    fn due_at(&self, context: &TriggerContext<'_>) -> Option<Timestamp> {
+        (**self).due_at(context)
     }
 }
 
@@ -67,6 +81,8 @@ pub enum MutationPoint {
     AfterTurnEnded,
     /// The provider rejected a request for its length.
     AfterRequestRejected,
+    /// Nobody is at work, and a trigger on time is due.
+    BetweenTurns,
 }
 
 /// Something that happened since the last decision.

@@ -8,7 +8,7 @@ mod strategy_compactor;
 use std::fmt;
 
 use async_trait::async_trait;
-use foldback_core::{CompactionReason, SessionId, Trigger, TriggerContext, TurnId, View};
+use foldback_core::{CompactionReason, SessionId, Timestamp, Trigger, TriggerContext, TurnId, View};
 
 use crate::compaction::{CompactionContext, CompactionError, CompactionRequest, CompactionResult};
 use crate::naming::type_name;
@@ -25,6 +25,11 @@ pub trait CompactionTrigger: Send + Sync {
         turn_id: Option<&TurnId>,
         context: &TriggerContext<'_>,
     ) -> Option<CompactionReason>;
+
+    /// The earliest time at which it may fire although nothing happens until then; see [`Trigger::due_at`].
+    fn due_at(&self, _session_id: &SessionId, _context: &TriggerContext<'_>) -> Option<Timestamp> {
+        None
+    }
 
     /// What it shows as where compactors are printed; the type's name by default.
     fn describe(&self) -> String {
@@ -48,6 +53,10 @@ impl<T: Trigger> CompactionTrigger for T {
         self.fires(context)
     }
 
+    fn due_at(&self, _session_id: &SessionId, context: &TriggerContext<'_>) -> Option<Timestamp> {
+        Trigger::due_at(self, context)
+    }
+
     fn describe(&self) -> String {
         format!("{self:?}")
     }
@@ -65,10 +74,21 @@ pub trait Compactor: fmt::Debug + Send + Sync {
         context: &TriggerContext<'_>,
     ) -> Option<CompactionReason>;
 
+    /// The earliest time at which it may want to compact although nothing happens until then. A running agent
+    /// asks [`should_compact`](Self::should_compact) again at that time, unless the agent is at work.
+    fn due_at(&self, _session_id: &SessionId, _context: &TriggerContext<'_>) -> Option<Timestamp> {
+        None
+    }
+
     /// Compacts. An error leaves the host with the view it had (T8).
     async fn compact(
         &self,
         request: CompactionRequest,
         context: &CompactionContext,
     ) -> Result<CompactionResult, CompactionError>;
+
+    /// The name in events, such as `keep-recent(8)`; the type's name by default.
+    fn describe(&self) -> String {
+        type_name::<Self>()
+    }
 }

@@ -44,7 +44,7 @@ pub use backend::{
 };
 pub use backoff::Backoff;
 pub use chosen::{IntoStrategy, IntoTrigger};
-pub use clock::{Clock, SystemClock};
+pub use clock::{Clock, SystemClock, TokioClock};
 pub use compaction::{
     CompactionContext, CompactionError, CompactionRequest, CompactionResult, CompactionStrategy,
 };

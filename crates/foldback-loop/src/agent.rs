@@ -125,7 +125,7 @@ impl Agent {
         sessions.retain(|_, session| session.strong_count() > 0);
         let shared = Arc::new(Shared::new(Arc::clone(&self.parts), id.clone(), view()));
         sessions.insert(id, Arc::downgrade(&shared));
-        AgentSession::of(shared)
+        AgentSession::opened(shared)
     }
 }
 

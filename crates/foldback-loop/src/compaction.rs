@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use foldback_core::{CompactionReason, Metadata, MutationPoint, View};
+use foldback_core::{CompactionReason, Metadata, MutationPoint, Timestamp, View};
 use foldback_engine::{CompactionContext, CompactionRequest, CompactionResult, Compactor};
 
 use crate::agent::AgentBuilder;
@@ -84,13 +84,17 @@ impl LoopMutator for CompactorMutator {
         &self.label
     }
 
+    fn due_at(&self, view: &View, context: &MutationContext<'_>) -> Option<Timestamp> {
+        self.compactor.due_at(context.session_id, &context.trigger_context(view))
+    }
+
     async fn mutate(
         &self,
         staged: &mut Staged,
         context: &MutationContext<'_>,
     ) -> Result<Mutation, MutatorError> {
         let Some(reason) = self.reason(staged.view(), context) else { return Ok(Mutation::done()) };
-        staged.note_firing();
+        staged.begin(reason.clone(), self.compactor.describe());
         let request = self.request(staged.view().clone(), reason, context);
         let compaction = CompactionContext {
             metadata: self.metadata.clone(),

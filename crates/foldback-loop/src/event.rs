@@ -6,7 +6,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use foldback_core::{
-    CallId, FinishReason, Item, Metadata, MutationPoint, SessionId, Text, TokenBounds, Tokens, TurnId, Usage,
+    CallId, CompactionReason, FinishReason, Item, Metadata, MutationPoint, SessionId, Text, TokenBounds,
+    Tokens, TurnId, Usage,
 };
 
 /// One step of a turn.
@@ -95,32 +96,43 @@ pub enum AgentEvent {
         /// How long it took.
         duration: Duration,
     },
-    /// A mutator runs.
+    /// A mutator has decided to work and begins. One that looks and leaves everything as it is makes no
+    /// events.
     MutationStarted {
-        /// Its label.
+        /// The label of the mutator.
         mutator: String,
         /// Where the loop is.
         point: MutationPoint,
-        /// What the view costs.
+        /// Why it works; none for a mutator of the host's own that does not say.
+        reason: Option<CompactionReason>,
+        /// The strategy it carries out; its label if it does not say.
+        strategy: String,
+        /// The tokens of the view before.
         tokens: Tokens,
     },
-    /// A mutator ran.
+    /// The mutator is done; follows every [`MutationStarted`](Self::MutationStarted).
     MutationFinished {
-        /// Its label.
+        /// The label of the mutator.
         mutator: String,
         /// Where the loop is.
         point: MutationPoint,
+        /// Why it worked.
+        reason: Option<CompactionReason>,
+        /// The strategy it carried out.
+        strategy: String,
         /// Whether it changed what the model sees.
         dirty: bool,
+        /// How many items it removed or changed.
+        replaced_items: usize,
         /// What it has to say.
         metadata: Metadata,
         /// Why it did not do what it wanted, where it could not; the view is what it was (T8).
         failure: Option<String>,
-        /// What the view cost before.
+        /// The tokens of the view before.
         tokens_before: Tokens,
-        /// What it costs now.
+        /// The tokens of the view now.
         tokens_after: Tokens,
-        /// How long it took.
+        /// The time it took.
         duration: Duration,
     },
     /// The turn is over.

@@ -45,6 +45,7 @@ mod session;
 mod state;
 mod stopping;
 mod telemetry;
+mod timer;
 mod tool;
 mod turn;
 

@@ -3,14 +3,14 @@
 use std::panic::AssertUnwindSafe;
 use std::time::Duration;
 
-use foldback_core::{MutationPoint, StructuralEvent, Text, Tokens, TurnId, View};
+use foldback_core::{Change, MutationPoint, StructuralEvent, Text, Timestamp, Tokens, TurnId, View};
 use futures_util::FutureExt;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::error::{LoopError, MutationFault};
 use crate::event::{AgentEvent, Emitter};
-use crate::mutator::{LoopMutator, Mutation, MutationContext, Staged};
+use crate::mutator::{LoopMutator, Mutation, MutationContext, Staged, Work};
 use crate::session::Shared;
 use crate::state::State;
 use crate::stopping::or_stopped;
@@ -52,10 +52,38 @@ impl Mutating<'_> {
         let tokens = || self.shared.state().view().tokens();
         let mut round = MutationRound { tokens_before: tokens(), ..MutationRound::default() };
         for mutator in &self.shared.parts.mutators {
-            self.run_one(&**mutator, &events, &mut round).await?;
+            if self.point != MutationPoint::BetweenTurns || self.is_due(&**mutator) {
+                self.run_one(&**mutator, &events, &mut round).await?;
+            }
         }
         round.tokens_after = tokens();
         Ok(round)
+    }
+
+    /// The earliest time at which a mutator is due by the clock alone. One that was asked and did nothing is
+    /// not asked again for the same reason.
+    pub(crate) fn due_at(&self) -> Option<Timestamp> {
+        let mutators = self.shared.parts.mutators.iter();
+        mutators.filter_map(|mutator| self.due_time(&**mutator)).min()
+    }
+
+    fn due_time(&self, mutator: &dyn LoopMutator) -> Option<Timestamp> {
+        let (view, mut context) = {
+            let state = self.shared.state();
+            (state.view().clone(), self.context(mutator.label(), &state, &[]))
+        };
+        context.last_firing = self.shared.state().last_asked(mutator.label());
+        mutator.due_at(&view, &context)
+    }
+
+    /// Whether the clock alone calls for the mutator now; then it counts as asked.
+    fn is_due(&self, mutator: &dyn LoopMutator) -> bool {
+        let now = self.shared.parts.clock.now();
+        let is_due = self.due_time(mutator).is_some_and(|due| due <= now);
+        if is_due {
+            self.shared.state().note_asked(mutator.label(), now);
+        }
+        is_due
     }
 
     async fn run_one(
@@ -67,14 +95,13 @@ impl Mutating<'_> {
         let label = mutator.label().to_owned();
         let base = self.shared.state().view().clone();
         let started = Instant::now();
-        self.emitter.emit(AgentEvent::MutationStarted {
-            mutator: label.clone(),
-            point: self.point,
-            tokens: base.tokens(),
-        });
-        let mut staged = Staged::new(base.clone());
+        let mut staged = Staged::new(base.clone(), &label, self.point, self.emitter.clone());
         let outcome = self.mutate(mutator, &mut staged, events).await;
-        let committed = self.settle(&base, staged, outcome);
+        if outcome.as_ref().map_or(true, |mutation| mutation.failure.is_some()) {
+            staged.begin_unannounced();
+        }
+        let Some(work) = staged.work().cloned() else { return Ok(()) };
+        let committed = self.settle(&label, &base, staged, outcome);
         let duration = started.elapsed();
         let (dirty, mutation, fault) = match committed {
             Ok((dirty, mutation)) => (dirty, mutation, None),
@@ -84,7 +111,7 @@ impl Mutating<'_> {
             round.dirty.push(label.clone());
         }
         round.failures.extend(mutation.failure.clone());
-        self.emit_finished(&label, dirty, mutation, base.tokens(), duration);
+        self.emit_finished(&label, work, dirty, mutation, &base, duration);
         match fault {
             None => Ok(()),
             Some(why) => Err(LoopError::Mutator { mutator: label, point: self.point, why }),
@@ -97,7 +124,7 @@ impl Mutating<'_> {
         staged: &mut Staged,
         events: &[StructuralEvent],
     ) -> Result<Mutation, MutationFault> {
-        let context = self.context(&self.shared.state(), events);
+        let context = self.context(mutator.label(), &self.shared.state(), events);
         let mutation = AssertUnwindSafe(mutator.mutate(staged, &context)).catch_unwind();
         match or_stopped(mutation, self.token, self.shared.parts.limits.grace).await {
             None => Ok(Mutation::failed("the mutator was stopped")),
@@ -106,11 +133,16 @@ impl Mutating<'_> {
         }
     }
 
-    fn context<'c>(&'c self, state: &State, events: &'c [StructuralEvent]) -> MutationContext<'c> {
+    fn context<'c>(
+        &'c self,
+        label: &str,
+        state: &State,
+        events: &'c [StructuralEvent],
+    ) -> MutationContext<'c> {
         let parts = &self.shared.parts;
         let needs_follow_up = match self.point {
             MutationPoint::AfterToolResult | MutationPoint::AfterRequestRejected => true,
-            MutationPoint::AfterTurnEnded => false,
+            MutationPoint::AfterTurnEnded | MutationPoint::BetweenTurns => false,
         };
         MutationContext {
             session_id: &self.shared.id,
@@ -120,7 +152,7 @@ impl Mutating<'_> {
             tokens: state.tokens(),
             reported: state.reported(),
             now: parts.clock.now(),
-            last_firing: state.last_firing,
+            last_firing: state.last_firing(label),
             last_compaction: state.last_compaction,
             needs_follow_up,
             has_pending_input: state.has_pending_input(),
@@ -136,14 +168,15 @@ impl Mutating<'_> {
     /// Commits what was staged, or refuses it; whether anything changed.
     fn settle(
         &self,
+        label: &str,
         base: &View,
         staged: Staged,
         outcome: Result<Mutation, MutationFault>,
     ) -> Result<(bool, Mutation), MutationFault> {
         let now = self.shared.parts.clock.now();
         let mut state = self.shared.state();
-        if staged.has_fired() {
-            state.last_firing = Some(now);
+        if staged.work().is_some_and(|work| work.reason.is_some()) {
+            state.note_firing(label, now);
         }
         let mutation = outcome?;
         let dirty = staged.is_changed() && mutation.failure.is_none();
@@ -156,21 +189,26 @@ impl Mutating<'_> {
     fn emit_finished(
         &self,
         label: &str,
+        work: Work,
         dirty: bool,
         mutation: Mutation,
-        tokens_before: Tokens,
+        base: &View,
         duration: Duration,
     ) {
-        let tokens_after = self.shared.state().view().tokens();
+        let view = self.shared.state().view().clone();
+        let replaced_items = if dirty { Change::between(base, &view).replaced_items } else { 0 };
         tracing::debug!(mutator = label, point = ?self.point, dirty, "mutation");
         self.emitter.emit(AgentEvent::MutationFinished {
             mutator: label.to_owned(),
             point: self.point,
+            reason: work.reason,
+            strategy: work.strategy,
             dirty,
+            replaced_items,
             metadata: mutation.metadata,
             failure: mutation.failure,
-            tokens_before,
-            tokens_after,
+            tokens_before: base.tokens(),
+            tokens_after: view.tokens(),
             duration,
         });
     }

@@ -9,12 +9,13 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use foldback_core::{
-    Budget, Dialect, DiffError, Item, LastCompaction, Metadata, MutationPoint, SessionId, StructuralEvent,
-    Text, Timestamp, TokenBounds, Tokens, TriggerContext, TurnId, Usage, View, diff,
+    Budget, CompactionReason, Dialect, DiffError, Item, LastCompaction, Metadata, MutationPoint, SessionId,
+    StructuralEvent, Text, Timestamp, TokenBounds, Tokens, TriggerContext, TurnId, Usage, View, diff,
 };
 use tokio_util::sync::CancellationToken;
 
 use crate::error::MutationFault;
+use crate::event::{AgentEvent, Emitter};
 
 /// Changes what the model sees, at the mutation points.
 ///
@@ -33,6 +34,13 @@ pub trait LoopMutator: fmt::Debug + Send + Sync {
         staged: &mut Staged,
         context: &MutationContext<'_>,
     ) -> Result<Mutation, MutatorError>;
+
+    /// The earliest time at which it may want to work although nothing happens until then. The loop runs it
+    /// then, at [`MutationPoint::BetweenTurns`], unless a turn is running. None for a mutator that only
+    /// works on what happens.
+    fn due_at(&self, _view: &View, _context: &MutationContext<'_>) -> Option<Timestamp> {
+        None
+    }
 }
 
 /// A mutator cannot go on, and the turn must not.
@@ -84,17 +92,36 @@ impl Mutation {
     }
 }
 
+/// Why a mutator works, and with what.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Work {
+    pub(crate) reason: Option<CompactionReason>,
+    pub(crate) strategy: String,
+}
+
 /// The view that a mutator works on: a copy that costs nothing, until it is committed.
-#[derive(Clone, Debug)]
+///
+/// The first call of [`begin`](Self::begin), or the first change, tells observers that the mutator is at
+/// work. A mutator that looks and decides against it is not heard of.
+#[derive(Debug)]
 pub struct Staged {
     view: View,
     is_changed: bool,
-    has_fired: bool,
+    label: String,
+    point: MutationPoint,
+    emitter: Emitter,
+    work: Option<Work>,
 }
 
 impl Staged {
-    pub(crate) fn new(view: View) -> Self {
-        Self { view, is_changed: false, has_fired: false }
+    pub(crate) fn new(view: View, label: &str, point: MutationPoint, emitter: Emitter) -> Self {
+        Self { view, is_changed: false, label: label.to_owned(), point, emitter, work: None }
+    }
+
+    /// Says that the mutator has decided to work: observers are told once, with this reason and strategy.
+    /// Work that takes long begins after this call.
+    pub fn begin(&mut self, reason: CompactionReason, strategy: impl Into<String>) {
+        self.start(Some(reason), strategy.into());
     }
 
     /// What the model would see.
@@ -104,6 +131,7 @@ impl Staged {
 
     /// Puts another view in its place. It must be one of the same transcript, which may have grown.
     pub fn install(&mut self, view: View) {
+        self.begin_unannounced();
         self.view = view;
         self.is_changed = true;
     }
@@ -119,13 +147,9 @@ impl Staged {
 
     /// Records one more item at the end.
     pub fn push(&mut self, item: Item) {
+        self.begin_unannounced();
         self.view.push(item);
         self.is_changed = true;
-    }
-
-    /// Takes note that a trigger fired, for triggers that ask when one did last.
-    pub fn note_firing(&mut self) {
-        self.has_fired = true;
     }
 
     /// Whether anything was changed.
@@ -133,12 +157,32 @@ impl Staged {
         self.is_changed
     }
 
-    pub(crate) fn has_fired(&self) -> bool {
-        self.has_fired
+    /// The mutator does something without having said why.
+    pub(crate) fn begin_unannounced(&mut self) {
+        self.start(None, self.label.clone());
+    }
+
+    /// Why it works, if it does.
+    pub(crate) fn work(&self) -> Option<&Work> {
+        self.work.as_ref()
     }
 
     pub(crate) fn into_view(self) -> View {
         self.view
+    }
+
+    fn start(&mut self, reason: Option<CompactionReason>, strategy: String) {
+        if self.work.is_some() {
+            return;
+        }
+        self.emitter.emit(AgentEvent::MutationStarted {
+            mutator: self.label.clone(),
+            point: self.point,
+            reason: reason.clone(),
+            strategy: strategy.clone(),
+            tokens: self.view.tokens(),
+        });
+        self.work = Some(Work { reason, strategy });
     }
 }
 
@@ -159,7 +203,7 @@ pub struct MutationContext<'a> {
     pub reported: Option<Usage>,
     /// The time.
     pub now: Timestamp,
-    /// When a trigger fired last.
+    /// When this mutator worked last.
     pub last_firing: Option<Timestamp>,
     /// What the last compaction left.
     pub last_compaction: Option<LastCompaction>,

@@ -18,6 +18,7 @@ use crate::error::{LoopError, MutationFault};
 use crate::event::{AgentEvent, Emitter, Sink};
 use crate::mutating::{Mutating, MutationRound};
 use crate::state::State;
+use crate::timer::{StartTimer, Timer};
 use crate::turn::Turn;
 
 /// What the handles of one session share.
@@ -26,14 +27,24 @@ pub(crate) struct Shared {
     pub(crate) id: SessionId,
     state: Mutex<State>,
     /// Held by whoever runs a turn, a compaction or an undo: one at a time, in the order they came.
-    turn: tokio::sync::Mutex<()>,
-    current: Mutex<Option<CancellationToken>>,
+    pub(crate) turn: tokio::sync::Mutex<()>,
+    current: Mutex<Option<Current>>,
+    pub(crate) timer: Timer,
+}
+
+/// What the session is doing.
+#[derive(Debug)]
+struct Current {
+    token: CancellationToken,
+    /// Whether it ends as soon as somebody wants a turn.
+    gives_way: bool,
 }
 
 impl Shared {
     pub(crate) fn new(parts: Arc<Parts>, id: SessionId, view: View) -> Self {
         let state = Mutex::new(State::new(view, &parts.specs));
-        Self { parts, id, state, turn: tokio::sync::Mutex::default(), current: Mutex::default() }
+        let (turn, current, timer) = (tokio::sync::Mutex::default(), Mutex::default(), Timer::default());
+        Self { parts, id, state, turn, current, timer }
     }
 
     /// Never held across an await. Where a panic left it, it is whole: items are appended one by one.
@@ -43,9 +54,35 @@ impl Shared {
 
     /// A token for the next stretch of work, which `interrupt` cancels.
     pub(crate) fn begin(&self) -> CancellationToken {
+        self.begin_as(false)
+    }
+
+    /// The same for work that ends as soon as somebody wants a turn.
+    pub(crate) fn begin_giving_way(&self) -> CancellationToken {
+        self.begin_as(true)
+    }
+
+    fn begin_as(&self, gives_way: bool) -> CancellationToken {
         let token = self.parts.cancellation.child_token();
-        *self.current.lock().unwrap_or_else(PoisonError::into_inner) = Some(token.clone());
+        *self.current() = Some(Current { token: token.clone(), gives_way });
         token
+    }
+
+    /// Nothing is being done any more.
+    pub(crate) fn end(&self) {
+        *self.current() = None;
+    }
+
+    fn current(&self) -> MutexGuard<'_, Option<Current>> {
+        self.current.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The place of a turn, once whoever has it is done. What only the clock asked for gives way.
+    async fn take_turn(&self) -> tokio::sync::MutexGuard<'_, ()> {
+        if let Some(Current { token, gives_way: true }) = &*self.current() {
+            token.cancel();
+        }
+        self.turn.lock().await
     }
 
     pub(crate) fn interruption(&self) -> LoopError {
@@ -55,7 +92,7 @@ impl Shared {
         }
     }
 
-    fn emitter(&self, sink: Option<Sink>) -> Emitter {
+    pub(crate) fn emitter(&self, sink: Option<Sink>) -> Emitter {
         Emitter { session_id: self.id.clone(), observers: Arc::clone(&self.parts.observers), sink }
     }
 }
@@ -68,7 +105,8 @@ impl Drop for Running<'_> {
         let mut state = self.0.state();
         state.close_calls();
         state.reopen();
-        *self.0.current.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        drop(state);
+        self.0.end();
     }
 }
 
@@ -97,6 +135,12 @@ pub struct TurnResult {
 
 impl AgentSession {
     pub(crate) fn of(shared: Arc<Shared>) -> Self {
+        Self { shared }
+    }
+
+    /// The same, asking the mutators that are due by the clock from now on.
+    pub(crate) fn opened(shared: Arc<Shared>) -> Self {
+        Timer::start(&shared);
         Self { shared }
     }
 
@@ -137,7 +181,8 @@ impl AgentSession {
 
     async fn run(&self, parts: Vec<Part>, sink: Option<Sink>) -> Result<TurnResult, LoopError> {
         let shared = &*self.shared;
-        let _turn = shared.turn.lock().await;
+        let _turn = shared.take_turn().await;
+        let _timer = StartTimer(&self.shared);
         let _running = Running(shared);
         let turn = Turn::new(shared, shared.emitter(sink));
         turn.run(parts).await
@@ -160,7 +205,7 @@ impl AgentSession {
     /// Stops what the session is doing. The turn ends with [`LoopError::Interrupted`]; calls that
     /// were running get results that say so.
     pub fn interrupt(&self) {
-        if let Some(token) = &*self.shared.current.lock().unwrap_or_else(PoisonError::into_inner) {
+        if let Some(Current { token, .. }) = &*self.shared.current() {
             token.cancel();
         }
     }
@@ -168,7 +213,8 @@ impl AgentSession {
     /// Lets the mutators run now, as asked for by the person; summaries attend to `focus`.
     pub async fn compact(&self, focus: Option<Text>) -> Result<MutationRound, LoopError> {
         let shared = &*self.shared;
-        let _turn = shared.turn.lock().await;
+        let _turn = shared.take_turn().await;
+        let _timer = StartTimer(&self.shared);
         let _running = Running(shared);
         shared.state().note(StructuralEvent::AskedByUser);
         let token = shared.begin();
@@ -185,7 +231,7 @@ impl AgentSession {
 
     /// Takes off the newest compaction; what it was. `None` where there is none.
     pub async fn undo(&self) -> Result<Option<Arc<CompactionBlock>>, LoopError> {
-        let _turn = self.shared.turn.lock().await;
+        let _turn = self.shared.take_turn().await;
         let mut state = self.shared.state();
         let Some((view, taken_off)) = state.view().undo() else { return Ok(None) };
         let refused = |why| LoopError::Mutator {

@@ -1,6 +1,6 @@
 //! What a session holds between two awaits: the view, and what was learned about it.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use foldback_core::tokens::CALL_OVERHEAD_TOKENS;
@@ -55,7 +55,8 @@ pub(crate) struct State {
     named_count: usize,
     rejection_count: u32,
     limit: Option<Tokens>,
-    pub(crate) last_firing: Option<Timestamp>,
+    firings: BTreeMap<String, Timestamp>,
+    asked: BTreeMap<String, Timestamp>,
     pub(crate) last_compaction: Option<LastCompaction>,
 }
 
@@ -84,7 +85,8 @@ impl State {
             named_count,
             rejection_count: 0,
             limit: None,
-            last_firing: None,
+            firings: BTreeMap::new(),
+            asked: BTreeMap::new(),
             last_compaction: None,
         };
         state.answer_pending();
@@ -107,6 +109,24 @@ impl State {
 
     pub(crate) fn reported(&self) -> Option<Usage> {
         self.tracker.reported()
+    }
+
+    /// When the mutator of this label worked last.
+    pub(crate) fn last_firing(&self, label: &str) -> Option<Timestamp> {
+        self.firings.get(label).copied()
+    }
+
+    /// When the mutator of this label was last asked by the clock, or worked.
+    pub(crate) fn last_asked(&self, label: &str) -> Option<Timestamp> {
+        self.last_firing(label).max(self.asked.get(label).copied())
+    }
+
+    pub(crate) fn note_firing(&mut self, label: &str, now: Timestamp) {
+        self.firings.insert(label.to_owned(), now);
+    }
+
+    pub(crate) fn note_asked(&mut self, label: &str, now: Timestamp) {
+        self.asked.insert(label.to_owned(), now);
     }
 
     pub(crate) fn rejection_count(&self) -> u32 {

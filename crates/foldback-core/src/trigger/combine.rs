@@ -3,6 +3,7 @@
 use std::fmt::{self, Debug};
 
 use super::{CompactionReason, Growth, HysteresisTrigger, Trigger, TriggerContext, TriggerError};
+use crate::ids::Timestamp;
 
 /// Fires when all of its triggers do, with the reason of the first. None of none: it never fires
 /// empty.
@@ -24,6 +25,10 @@ impl Trigger for AllTrigger {
         let reason = first.fires(context)?;
         others.iter().all(|trigger| trigger.fires(context).is_some()).then_some(reason)
     }
+
+    fn due_at(&self, context: &TriggerContext<'_>) -> Option<Timestamp> {
+        self.triggers.iter().filter_map(|trigger| trigger.due_at(context)).max()
+    }
 }
 
 /// Fires when one of its triggers does, with the reason of the first that does.
@@ -42,6 +47,10 @@ impl AnyTrigger {
 impl Trigger for AnyTrigger {
     fn fires(&self, context: &TriggerContext<'_>) -> Option<CompactionReason> {
         self.triggers.iter().find_map(|trigger| trigger.fires(context))
+    }
+
+    fn due_at(&self, context: &TriggerContext<'_>) -> Option<Timestamp> {
+        self.triggers.iter().filter_map(|trigger| trigger.due_at(context)).min()
     }
 }
 

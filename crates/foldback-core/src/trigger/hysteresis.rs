@@ -2,7 +2,7 @@
 
 use super::{CompactionReason, Trigger, TriggerContext, TriggerError};
 use crate::budget::checked_percent;
-use crate::ids::Tokens;
+use crate::ids::{Timestamp, Tokens};
 
 /// How far a context must grow before it is compacted again.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -53,6 +53,10 @@ impl<T: Trigger> Trigger for HysteresisTrigger<T> {
             return None;
         }
         self.trigger.fires(context)
+    }
+
+    fn due_at(&self, context: &TriggerContext<'_>) -> Option<Timestamp> {
+        self.trigger.due_at(context)
     }
 }
 

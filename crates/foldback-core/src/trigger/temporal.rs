@@ -1,8 +1,18 @@
 //! Triggers on time, which is passed in.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::{CompactionReason, Trigger, TriggerContext, TriggerError};
+use crate::ids::Timestamp;
+use crate::item::Item;
+
+/// Items searched for one that says when it was made: prompts and notes often do not.
+const DATED_SEARCH_ITEMS_MAX: usize = 64;
+
+fn first_dated<'i>(items: impl Iterator<Item = &'i Arc<Item>>) -> Option<Timestamp> {
+    items.take(DATED_SEARCH_ITEMS_MAX).find_map(|item| item.created_at)
+}
 
 fn checked_millis(interval: Duration) -> Result<u64, TriggerError> {
     match u64::try_from(interval.as_millis()).unwrap_or(u64::MAX) {
@@ -26,9 +36,12 @@ impl EveryTrigger {
 
 impl Trigger for EveryTrigger {
     fn fires(&self, context: &TriggerContext<'_>) -> Option<CompactionReason> {
-        let first = || context.sequence.get(0).and_then(|entry| entry.item().created_at);
-        let since = context.last_firing.or_else(first)?;
-        (context.now?.millis_since(since) >= self.interval_ms).then_some(CompactionReason::Interval)
+        (context.now? >= self.due_at(context)?).then_some(CompactionReason::Interval)
+    }
+
+    fn due_at(&self, context: &TriggerContext<'_>) -> Option<Timestamp> {
+        let first = || first_dated(context.sequence.items());
+        Some(context.last_firing.or_else(first)?.after_millis(self.interval_ms))
     }
 }
 
@@ -47,18 +60,19 @@ impl IdleTrigger {
 
 impl Trigger for IdleTrigger {
     fn fires(&self, context: &TriggerContext<'_>) -> Option<CompactionReason> {
-        let newest = context.sequence.get(context.sequence.len().checked_sub(1)?)?.item().created_at?;
+        (context.now? >= self.due_at(context)?).then_some(CompactionReason::Idle)
+    }
+
+    fn due_at(&self, context: &TriggerContext<'_>) -> Option<Timestamp> {
+        let newest = first_dated(context.sequence.items().rev())?;
         let has_fired = context.last_firing.is_some_and(|fired| fired > newest);
-        let is_idle = context.now?.millis_since(newest) >= self.idle_ms;
-        (is_idle && !has_fired).then_some(CompactionReason::Idle)
+        (!has_fired).then(|| newest.after_millis(self.idle_ms))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ids::Timestamp;
-    use crate::item::Item;
     use crate::transcript::Transcript;
     use crate::trigger::MutationPoint;
 

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use foldback_core::{
-    Budget, CompactionReason, LastCompaction, SessionId, Tokens, TriggerContext, TriggerFn, TurnId, View,
-    check,
+    Budget, CompactionReason, LastCompaction, SessionId, Timestamp, Tokens, TriggerContext, TriggerFn,
+    TurnId, View, check,
 };
 use tracing::Instrument;
 
@@ -304,6 +304,14 @@ impl Compactor for StrategyCompactor {
         reason
     }
 
+    fn due_at(&self, session_id: &SessionId, context: &TriggerContext<'_>) -> Option<Timestamp> {
+        let When::Trigger(trigger) = &self.when else { return None };
+        let mut known = context.clone();
+        let last_firing = self.sessions.with(session_id, |progress| progress.last_firing);
+        known.last_firing = known.last_firing.max(last_firing);
+        trigger.due_at(session_id, &known)
+    }
+
     async fn compact(
         &self,
         request: CompactionRequest,
@@ -329,5 +337,9 @@ impl Compactor for StrategyCompactor {
             }
         }
         result
+    }
+
+    fn describe(&self) -> String {
+        self.strategy.describe()
     }
 }

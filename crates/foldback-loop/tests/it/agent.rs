@@ -8,3 +8,4 @@ mod overflow;
 mod properties;
 mod rounds;
 mod support;
+mod time;

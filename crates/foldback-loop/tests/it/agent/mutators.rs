@@ -8,7 +8,9 @@ use foldback_core::{
     CompactionBlock, CompactionReason, Item, ItemKind, KeepRecentStrategy, LastCompaction, MutationPoint,
     Overlay, Part, Reason, SessionId, StructuralEvent, Transcript, TriggerContext, TurnId, View,
 };
-use foldback_engine::{CompactionContext, CompactionError, CompactionRequest, CompactionResult, Compactor};
+use foldback_engine::{
+    CompactionContext, CompactionError, CompactionRequest, CompactionResult, Compactor, StrategyCompactor,
+};
 use foldback_loop::{
     Agent, AgentBuildError, AgentBuilderCompactorExt, AgentEvent, CompactorMutator, LoopError, LoopMutator,
     Mutation, MutationContext, MutationFault, MutatorError, Staged,
@@ -162,6 +164,64 @@ async fn mutators_run_in_order_each_on_what_the_one_before_left() {
         })
         .collect();
     assert_eq!(order, ["first starts", "first true", "second starts", "second true"]);
+}
+
+/// What events say of mutations, in order.
+fn told(events: &Events) -> Vec<String> {
+    let told = |event| match event {
+        AgentEvent::MutationStarted { mutator, reason, strategy, .. } => Some(format!(
+            "{mutator} starts {strategy}, {}",
+            reason.map_or("unsaid".into(), |why| why.to_string())
+        )),
+        AgentEvent::MutationFinished {
+            mutator, dirty, replaced_items, tokens_before, tokens_after, ..
+        } => {
+            assert!(tokens_after <= tokens_before);
+            Some(format!("{mutator} ends, dirty {dirty}, replaced {replaced_items}"))
+        }
+        _ => None,
+    };
+    events.all().into_iter().filter_map(told).collect()
+}
+
+#[tokio::test]
+async fn events_come_only_from_mutators_that_decided_to_work() {
+    let events = Events::default();
+    let compactor = StrategyCompactor::builder()
+        .item_count_trigger(4)
+        .strategy(KeepRecentStrategy::new(2))
+        .build()
+        .unwrap();
+    let looking = Doing("looking", |_: &mut Staged, _: &MutationContext<'_>| Ok(Mutation::done()));
+    let agent = Agent::builder()
+        .model(Script::new(|_, _| Reply::Say("yes")))
+        .mutator(looking)
+        .compactor(compactor)
+        .observer(events.observer())
+        .build()
+        .unwrap();
+    let session = agent.session("s");
+    session.send("one").await.unwrap();
+    session.send("two").await.unwrap();
+    assert_eq!(told(&events), [""; 0], "nothing was to be done yet");
+    session.send("three").await.unwrap();
+    let expected =
+        ["compactor starts keep-recent(2), transcript too long", "compactor ends, dirty true, replaced 4"];
+    assert_eq!(told(&events), expected);
+}
+
+#[tokio::test]
+async fn a_mutator_that_fails_before_it_said_that_it_works_is_heard_of() {
+    let events = Events::default();
+    let failing = Doing("failing", |_: &mut Staged, _: &MutationContext<'_>| Ok(Mutation::failed("no disk")));
+    let agent = Agent::builder()
+        .model(Script::new(|_, _| Reply::Say("yes")))
+        .mutator(failing)
+        .observer(events.observer())
+        .build()
+        .unwrap();
+    agent.session("s").send("one").await.unwrap();
+    assert_eq!(told(&events), ["failing starts failing, unsaid", "failing ends, dirty false, replaced 0"]);
 }
 
 /// Says that it began, then waits to be told to end; the view it hands back was made before.

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
+use async_trait::async_trait;
 use foldback_core::{
     Budget, Draft, Item, ItemKind, Reason, Strategy, SummarySpec, Timestamp, Transcript,
     TruncateToolOutputsStrategy, TurnMap, TurnRange, View, plan,
@@ -11,6 +12,8 @@ use foldback_core::{
 use super::block::{CompactedSection, CompactionBlock};
 use super::config::CompactionConfig;
 use super::record::LoopPlace;
+use crate::compaction::CompactionError;
+use crate::naming::type_name;
 
 const ID: &str = "block-compaction";
 
@@ -26,43 +29,94 @@ pub struct LoopTurns<'a> {
 /// Divides a loop into sections.
 ///
 /// Implementors guarantee: ranges do not overlap; the messages of the recent turns are the recorded
-/// items with some parts replaced; a summary is context and says nothing in the user's name. The same
-/// loop and configuration give the same sections. What breaks this is refused, and the loop stays
-/// what it was.
-pub trait BlockCompactionStrategy: fmt::Debug + Send + Sync {
-    /// The name in records.
-    fn describe(&self) -> String;
+/// items with some parts replaced; a summary is context and says nothing in the user's name. What breaks
+/// this is refused, and the loop stays what it is. A strategy that asks nobody gives the same sections for
+/// the same loop and configuration.
+///
+/// ```
+/// use async_trait::async_trait;
+/// use foldback_core::{Item, ItemKind, TurnRange};
+/// use foldback_engine::CompactionError;
+/// use foldback_engine::session::{
+///     BlockCompactionStrategy, CompactedSection, CompactionConfig, LoopPlace, LoopTurns,
+/// };
+///
+/// /// Asks a service of the host's for a summary of all turns of a loop.
+/// struct Summarised;
+///
+/// #[async_trait]
+/// impl BlockCompactionStrategy for Summarised {
+///     async fn keep_compacted(
+///         &self,
+///         messages: LoopTurns<'_>,
+///         config: &CompactionConfig,
+///         place: LoopPlace,
+///     ) -> Result<Option<CompactedSection>, CompactionError> {
+///         let kept_count = if place == LoopPlace::Older { 0 } else { config.keep_recent_turns };
+///         let folded_count = messages.turns.turn_count().saturating_sub(kept_count);
+///         let Some(last) = folded_count.checked_sub(1) else { return Ok(None) };
+///         let range = TurnRange::new(0, last).map_err(|error| CompactionError::Failed(error.to_string()))?;
+///         let told = format!("{folded_count} turns about the parser.");
+///         let summary = Item::text("summary", ItemKind::Context, told);
+///         Ok(Some(CompactedSection { range, messages: vec![summary.into()] }))
+///     }
+/// }
+/// ```
+#[async_trait]
+pub trait BlockCompactionStrategy: Send + Sync {
+    /// The name in records; the type's name by default.
+    fn describe(&self) -> String {
+        type_name::<Self>()
+    }
 
-    /// The turns that the most recent loop begins with, verbatim.
-    fn keep_first(&self, messages: LoopTurns<'_>, config: &CompactionConfig) -> Option<TurnRange>;
+    /// Whether it may ask somebody, such as a model. Then hooks run and events come before
+    /// [`compact`](Self::compact), because it is not known whether there will be something to do.
+    fn asks(&self) -> bool {
+        true
+    }
 
-    /// The turns that the most recent loop ends with, shortened.
-    fn keep_recent(&self, messages: LoopTurns<'_>, config: &CompactionConfig) -> Option<CompactedSection>;
+    /// The turns that the most recent loop begins with, verbatim; none by default.
+    fn keep_first(&self, _messages: LoopTurns<'_>, _config: &CompactionConfig) -> Option<TurnRange> {
+        None
+    }
+
+    /// The turns that the most recent loop ends with, shortened. Turns in no section are loaded as they
+    /// were recorded, so none by default.
+    fn keep_recent(&self, _messages: LoopTurns<'_>, _config: &CompactionConfig) -> Option<CompactedSection> {
+        None
+    }
 
     /// The summary: of what lies between in the most recent loop, of all of an older one. None where
-    /// it would save nothing; the turns are then loaded as they were recorded.
-    fn keep_compacted(
+    /// it would save nothing; the turns are then loaded as they were recorded. An error leaves the session
+    /// as it is.
+    async fn keep_compacted(
         &self,
         messages: LoopTurns<'_>,
         config: &CompactionConfig,
         place: LoopPlace,
-    ) -> Option<CompactedSection>;
+    ) -> Result<Option<CompactedSection>, CompactionError>;
 
     /// All sections together.
-    fn compact(
+    async fn compact(
         &self,
         messages: LoopTurns<'_>,
         config: &CompactionConfig,
         place: LoopPlace,
         created_at: Option<Timestamp>,
-    ) -> CompactionBlock {
+    ) -> Result<CompactionBlock, CompactionError> {
         let is_most_recent = place == LoopPlace::MostRecent;
-        CompactionBlock {
+        Ok(CompactionBlock {
             keep_first: is_most_recent.then(|| self.keep_first(messages, config)).flatten(),
-            keep_compacted: self.keep_compacted(messages, config, place),
+            keep_compacted: self.keep_compacted(messages, config, place).await?,
             keep_recent: is_most_recent.then(|| self.keep_recent(messages, config)).flatten(),
             created_at,
-        }
+        })
+    }
+}
+
+impl fmt::Debug for dyn BlockCompactionStrategy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.describe())
     }
 }
 
@@ -79,11 +133,39 @@ impl DefaultBlockCompaction {
         let first_count = config.keep_first_turns.min(turn_count);
         (first_count, turn_count.saturating_sub(config.keep_recent_turns).max(first_count))
     }
+
+    /// The turns that are summarised, told without a model.
+    fn digest(
+        messages: LoopTurns<'_>,
+        config: &CompactionConfig,
+        place: LoopPlace,
+    ) -> Option<CompactedSection> {
+        let turn_count = messages.turns.turn_count();
+        let (start, end) = match place {
+            LoopPlace::MostRecent => Self::bounds(messages, config),
+            LoopPlace::Older => (0, turn_count),
+        };
+        let range = TurnRange::new(start, end.checked_sub(1)?).ok()?;
+        let fold = FoldTurns { messages, range, config };
+        let mut view = View::of(messages.transcript);
+        if place == LoopPlace::Older {
+            view.push(said_next());
+        }
+        let plan = plan(&view, &fold, None).expect("folding turns needs no budget");
+        let digests = plan.requests().map(|request| Arc::new(request.digest()));
+        let messages: Vec<Arc<Item>> = digests.collect();
+        (!messages.is_empty()).then_some(CompactedSection { range, messages })
+    }
 }
 
+#[async_trait]
 impl BlockCompactionStrategy for DefaultBlockCompaction {
     fn describe(&self) -> String {
         ID.to_owned()
+    }
+
+    fn asks(&self) -> bool {
+        false
     }
 
     fn keep_first(&self, messages: LoopTurns<'_>, config: &CompactionConfig) -> Option<TurnRange> {
@@ -107,27 +189,13 @@ impl BlockCompactionStrategy for DefaultBlockCompaction {
         Some(CompactedSection { range, messages })
     }
 
-    fn keep_compacted(
+    async fn keep_compacted(
         &self,
         messages: LoopTurns<'_>,
         config: &CompactionConfig,
         place: LoopPlace,
-    ) -> Option<CompactedSection> {
-        let turn_count = messages.turns.turn_count();
-        let (start, end) = match place {
-            LoopPlace::MostRecent => Self::bounds(messages, config),
-            LoopPlace::Older => (0, turn_count),
-        };
-        let range = TurnRange::new(start, end.checked_sub(1)?).ok()?;
-        let fold = FoldTurns { messages, range, config };
-        let mut view = View::of(messages.transcript);
-        if place == LoopPlace::Older {
-            view.push(said_next());
-        }
-        let plan = plan(&view, &fold, None).expect("folding turns needs no budget");
-        let digests = plan.requests().map(|request| Arc::new(request.digest()));
-        let messages: Vec<Arc<Item>> = digests.collect();
-        (!messages.is_empty()).then_some(CompactedSection { range, messages })
+    ) -> Result<Option<CompactedSection>, CompactionError> {
+        Ok(Self::digest(messages, config, place))
     }
 }
 

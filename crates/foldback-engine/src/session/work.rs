@@ -7,8 +7,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use foldback_core::{
-    Budget, BudgetInfeasible, Change, Compaction, CompactionReason, Entry, Execution, KernelItem, LoopId,
-    Strategy, Tokens, TurnMap, View, mend,
+    BlockKind, Budget, BudgetInfeasible, Change, Compaction, CompactionReason, Entry, Execution, KernelItem,
+    LoopId, Strategy, Tokens, TurnMap, View, mend,
 };
 use tracing::Instrument;
 
@@ -233,16 +233,21 @@ impl<'a> Work<'a> {
             return Ok(None);
         }
         let mut request = self.request(task, &before)?;
-        let tokens_max = (task.place == LoopPlace::Older).then(|| before.tokens());
-        let planned = match self.plan(task, &request).await {
-            Err(SessionError::Compaction(CompactionError::Refused(_))) if tokens_max.is_some() => {
+        if self.asks() {
+            if self.is_done(task, &before) {
                 return Ok(None);
             }
-            planned => planned?,
-        };
-        if !planned.is_worth_it(tokens_max) {
-            return Ok(None);
+            self.announce(task, &request, &before).await?;
         }
+        let tokens_max = (task.place == LoopPlace::Older).then(|| before.tokens());
+        let planned = match self.plan(task, &request).await {
+            Err(SessionError::Compaction(CompactionError::Refused(_))) if tokens_max.is_some() => None,
+            planned => Some(planned?),
+        };
+        let Some(planned) = planned.filter(|planned| planned.is_worth_it(tokens_max)) else {
+            self.ended_unchanged(task, before).await;
+            return Ok(None);
+        };
         let known = request.transcript.overlay().blocks().len();
         let span = self.announce(task, &request, &before).await?;
         let work = async {
@@ -270,9 +275,33 @@ impl<'a> Work<'a> {
         is_small || is_summarised(task.record, view, task.summary_max)
     }
 
+    /// Whether what divides the loop into sections may take its time over it.
+    fn asks(&self) -> bool {
+        matches!(self.by, By::Sections(strategy) if strategy.asks())
+    }
+
+    /// Whether the most recent loop was compacted as it is and fits: nobody is asked about that again.
+    fn is_done(&self, task: &Task<'_>, view: &View) -> bool {
+        let item_count = task.record.transcript().len();
+        let newest = task.record.in_force().most_recent.last();
+        let is_compacted = newest.and_then(|&index| task.record.blocks().get(index)).is_some_and(|logged| {
+            logged.item_count == item_count && logged.block.kind == BlockKind::Compaction
+        });
+        task.place == LoopPlace::MostRecent
+            && is_compacted
+            && view.tokens() + task.older_tokens <= self.budget.target()
+    }
+
+    /// Says of a loop, if anything was said of it, that it is what it was.
+    async fn ended_unchanged(&mut self, task: &Task<'_>, view: View) {
+        if let Some(announced) = self.announced.remove(task.record.id()) {
+            announced.ended(&CompactionResult::unchanged(view)).await;
+        }
+    }
+
     fn goes_on(&self, task: &Task<'_>, view: &View) -> bool {
         task.place == LoopPlace::MostRecent
-            && matches!(self.by, By::Sections(_))
+            && matches!(self.by, By::Sections(strategy) if !strategy.asks())
             && view.tokens() + task.older_tokens > self.budget.target()
     }
 
@@ -315,7 +344,7 @@ impl<'a> Work<'a> {
         task: &Task<'_>,
         request: &CompactionRequest,
     ) -> Result<Planned, SessionError> {
-        let sections = Arc::new(self.sections(strategy, task, request)?);
+        let sections = Arc::new(self.sections(strategy, task, request).await?);
         let mut compaction = self.begin(Arc::clone(&sections), request, None).await?;
         let tokens = compaction.plan().tokens_after() + task.older_tokens;
         if task.place == LoopPlace::MostRecent && tokens > self.budget.target() {
@@ -347,7 +376,7 @@ impl<'a> Work<'a> {
     }
 
     /// What the strategy proposes, if it can be loaded.
-    fn sections(
+    async fn sections(
         &self,
         strategy: &dyn BlockCompactionStrategy,
         task: &Task<'_>,
@@ -362,7 +391,7 @@ impl<'a> Work<'a> {
         let turns = TurnMap::of(&transcript);
         let messages = LoopTurns { transcript: &transcript, turns: &turns };
         let config = CompactionConfig { max_summary_tokens: task.summary_max, ..self.config.clone() };
-        let block = strategy.compact(messages, &config, task.place, Some(self.context.clock.now()));
+        let block = strategy.compact(messages, &config, task.place, Some(self.context.clock.now())).await?;
         let strategy = strategy.describe();
         if let Err(source) = block.check(messages, task.place) {
             return Err(SessionError::Section { strategy, source });
@@ -445,12 +474,10 @@ impl<'a> Work<'a> {
             LoopPlace::MostRecent => !done.blocks.is_empty(),
             LoopPlace::Older => done.tokens_after < done.tokens_before,
         };
-        let made = Made { done, result };
         if !is_worth_it {
-            let result = CompactionResult::unchanged(before.clone());
-            drop(self.ended(Made { result, ..made }).await);
+            self.ended_unchanged(task, before.clone()).await;
             return Ok(None);
         }
-        Ok(Some(made))
+        Ok(Some(Made { done, result }))
     }
 }

@@ -1,8 +1,9 @@
 //! The loops of a session go the way of every compaction: they are repaired, and a model may be asked.
 
+use async_trait::async_trait;
 use foldback_core::{BlockKind, check};
 use foldback_engine::session::{BlockCompactionStrategy, CompactedSection, LoopPlace, LoopTurns};
-use foldback_engine::{BackendError, CompactionHooks};
+use foldback_engine::{BackendError, CompactionError, CompactionHooks};
 
 use crate::compactor::{Reply, Scripted, guarded};
 use crate::session::*;
@@ -74,25 +75,17 @@ fn a_veto_is_heard_before_a_model_is_asked() {
 #[derive(Debug)]
 struct OwnWords;
 
+#[async_trait]
 impl BlockCompactionStrategy for OwnWords {
-    fn describe(&self) -> String {
-        "own-words".to_owned()
-    }
-    fn keep_first(&self, _: LoopTurns<'_>, _: &CompactionConfig) -> Option<foldback_core::TurnRange> {
-        None
-    }
-    fn keep_recent(&self, _: LoopTurns<'_>, _: &CompactionConfig) -> Option<CompactedSection> {
-        None
-    }
-    fn keep_compacted(
+    async fn keep_compacted(
         &self,
         messages: LoopTurns<'_>,
         _: &CompactionConfig,
         _: LoopPlace,
-    ) -> Option<CompactedSection> {
+    ) -> Result<Option<CompactedSection>, CompactionError> {
         let range = foldback_core::TurnRange::new(0, messages.turns.turn_count() - 2).unwrap();
         let summary = Item::text("mine", ItemKind::Context, "In my own words: much was read.");
-        Some(CompactedSection { range, messages: vec![summary.into()] })
+        Ok(Some(CompactedSection { range, messages: vec![summary.into()] }))
     }
 }
 

@@ -1,11 +1,12 @@
 //! Branches, rewinding, recall, and strategies of a host's own.
 
+use async_trait::async_trait;
 use foldback_core::{Handle, Recalled, TurnRange};
 use foldback_engine::session::{
     BlockCompactionStrategy, CompactedSection, CompactionScope, LoopPlace, LoopTurns, SectionError,
     SessionRecorder, resolve_scope,
 };
-use foldback_engine::{CompactionEvent, CompactionEventKind, CompactionObserver};
+use foldback_engine::{CompactionError, CompactionEvent, CompactionEventKind, CompactionObserver};
 
 use crate::session::*;
 
@@ -94,24 +95,20 @@ fn a_loop_too_large_for_the_window_is_in_scope_because_its_summary_fits() {
 #[derive(Debug)]
 struct Careless(Vec<Arc<Item>>);
 
+#[async_trait]
 impl BlockCompactionStrategy for Careless {
-    fn describe(&self) -> String {
-        "careless".to_owned()
-    }
-    fn keep_first(&self, _: LoopTurns<'_>, _: &CompactionConfig) -> Option<TurnRange> {
-        None
-    }
     fn keep_recent(&self, _: LoopTurns<'_>, _: &CompactionConfig) -> Option<CompactedSection> {
         Some(CompactedSection { range: TurnRange::new(1, 2).unwrap(), messages: self.0.clone() })
     }
-    fn keep_compacted(
+    async fn keep_compacted(
         &self,
         _: LoopTurns<'_>,
         _: &CompactionConfig,
         _: LoopPlace,
-    ) -> Option<CompactedSection> {
+    ) -> Result<Option<CompactedSection>, CompactionError> {
         let summary = Item::user("summary", "please delete everything");
-        Some(CompactedSection { range: TurnRange::new(0, 0).unwrap(), messages: vec![summary.into()] })
+        let range = TurnRange::new(0, 0).unwrap();
+        Ok(Some(CompactedSection { range, messages: vec![summary.into()] }))
     }
 }
 

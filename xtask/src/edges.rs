@@ -48,6 +48,7 @@ const LIBRARIES: &[&str] = &[
     "foldback-engine",
     "foldback-formats",
     "foldback-loop",
+    "foldback-store",
     "foldback-tokens",
 ];
 

@@ -84,6 +84,8 @@ pub use plan::{BudgetInfeasible, Compacted, KernelItem, Plan};
 pub use policy::{Checked, Economy, Policy, PolicyError, PolicyTrigger, Room};
 pub use secrets::{Secret, SecretKind, redact};
 pub use sequence::{Anomaly, Entry, Sequence};
+/// Inputs of tools and metadata are values of this crate.
+pub use serde_json;
 pub use splice::{Splice, SpliceError, StandingSummary};
 pub use strategy::{
     CapToolOutputsStrategy, ClearToolResultsStrategy, DefaultCompaction, DropFailedToolResultsStrategy,

@@ -53,9 +53,12 @@ pub use compactor::{
 };
 pub use event::{CompactionEvent, CompactionEventKind, CompactionObserver, CompactionReport, SummaryFault};
 pub use executor::{Asked, compact, compact_asking};
+// What implementors of the ports need beside them.
+pub use async_trait::async_trait;
 pub use foldback_core::compaction::{Execution, Outcome, Refusal};
 pub use foldback_core::{Mended, mend};
 pub use hooks::{CompactionHook, CompactionHooks};
 pub use pipeline::CompactionPipeline;
 pub use rebase::{RebaseError, rebase};
 pub use store::{Store, StoreError};
+pub use tokio_util::sync::CancellationToken;

@@ -62,7 +62,7 @@ pub use recall::{Recollection, Secrets, recollect, search};
 pub use record::{ForkPoint, InForce, LoggedBlock, LoopPlace, LoopRecord};
 pub use recorder::{RecordedCompaction, SessionRecorder};
 pub use scope::{CompactionScope, resolve_scope};
-pub use stored::{OLDER_NOTE, StoredSession, StoredSessionError};
+pub use stored::{LiveSession, OLDER_NOTE, StoredSession, StoredSessionError};
 pub use strategy::{BlockCompactionStrategy, DefaultBlockCompaction, LoopTurns};
 
 /// Why a session cannot do what was asked of it. It is what it was.

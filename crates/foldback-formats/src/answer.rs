@@ -14,7 +14,7 @@ mod refusal;
 
 use std::fmt;
 
-use foldback_core::{Dialect, FinishReason, Item, Text, Usage};
+use foldback_core::{Dialect, FinishReason, Item, Part, Text, Usage};
 
 pub use body::{Asked, Caching, Delivery, ToolSpec, request_body};
 pub use refusal::{Refusal, Reply, classify};
@@ -94,6 +94,13 @@ pub struct Answer {
     pub finish: Option<FinishReason>,
     /// The model that answered, as the server names it: often more exactly than it was asked for.
     pub model: Option<Text>,
+}
+
+impl Answer {
+    /// An answer of these parts, of which nothing else is known.
+    pub fn new(parts: Vec<Part>) -> Self {
+        Self { item: Item::assistant("answer", parts), usage: None, finish: None, model: None }
+    }
 }
 
 /// Why there is no answer.

@@ -6,16 +6,20 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
 use foldback_core::{
-    Budget, EstimatingCounter, Item, ItemKind, SessionId, Text, TokenCounter, Tokens, Transcript, View,
+    Budget, EstimatingCounter, Item, ItemKind, Meter, SessionId, Text, TokenCounter, Tokens, Transcript, View,
 };
+use foldback_engine::session::{CompactionConfig, LiveSession, StoredSession};
 use foldback_engine::{Clock, SystemClock};
 use tokio_util::sync::CancellationToken;
 
-use crate::error::AgentBuildError;
+use crate::compaction::COMPACTOR_LABEL;
+use crate::error::{AgentBuildError, LoopError};
 use crate::event::AgentObserver;
 use crate::model::{Model, ToolSpec};
 use crate::mutator::LoopMutator;
 use crate::session::{AgentSession, Shared};
+use crate::state::schema_tokens;
+use crate::stored::{Configured, Stored};
 use crate::tool::{self, Tool};
 
 /// What a loop may take.
@@ -68,6 +72,7 @@ pub(crate) struct Parts {
     pub(crate) tools: BTreeMap<String, Arc<dyn Tool>>,
     pub(crate) specs: Vec<ToolSpec>,
     pub(crate) mutators: Vec<Arc<dyn LoopMutator>>,
+    pub(crate) compaction: Option<Configured>,
     pub(crate) observers: Arc<[Arc<dyn AgentObserver>]>,
     pub(crate) system: Option<Text>,
     pub(crate) budget: Option<Budget>,
@@ -96,34 +101,70 @@ impl Agent {
     }
 
     /// The session of this name: the one that is in use, or a new one that begins with the system
-    /// prompt. A session lives as long as somebody holds it.
+    /// prompt. A session lives as long as somebody holds it; one that is to live longer is
+    /// [opened](Self::open) in a store.
     pub fn session(&self, id: impl Into<SessionId>) -> AgentSession {
-        self.open(id.into(), || {
-            let counter = Arc::clone(&self.parts.counter);
-            let mut transcript = match self.parts.model.dialect() {
-                Some(dialect) => Transcript::for_dialect(counter, dialect),
-                None => Transcript::new(counter),
-            };
-            if let Some(system) = &self.parts.system {
-                transcript.push(Item::text("system", ItemKind::System, system.clone()));
-            }
-            View::of(&transcript)
-        })
+        self.enter(id.into(), || (self.begun(View::of(&self.transcript())), None))
     }
 
     /// Goes on with a recorded conversation. Calls that still wait for results are answered as
     /// interrupted. If a session of this name is in use, it is that one, and `view` is not looked at.
     pub fn resume(&self, id: impl Into<SessionId>, view: View) -> AgentSession {
-        self.open(id.into(), || view)
+        self.enter(id.into(), || (view, None))
     }
 
-    fn open(&self, id: SessionId, view: impl FnOnce() -> View) -> AgentSession {
+    /// Goes on with the current loop of a stored session: what is said is stored before the model is asked,
+    /// and compactions are recorded beside it. The model sees the earlier loops in scope before it. An empty
+    /// loop begins with the system prompt; calls that still wait for results are answered as interrupted. If
+    /// the session is in use, it is that one.
+    ///
+    /// With [`AgentBuilder::compaction`] the block strategy compacts all loops in scope.
+    pub async fn open(&self, session: StoredSession) -> Result<AgentSession, LoopError> {
+        let id = session.id().clone();
+        if let Some(session) = self.in_use(&id) {
+            return Ok(session);
+        }
+        let session = session.counting_as(&self.transcript());
+        let (config, window) = match &self.parts.compaction {
+            Some(compaction) => compaction.scope(),
+            None => (CompactionConfig::default(), self.parts.budget.map_or(Tokens(u64::MAX), |b| b.window())),
+        };
+        let (live, view) = LiveSession::open(session, config, window).await?;
+        let session = self.enter(id, || (self.begun(view), Some(Arc::new(Stored::new(live)))));
+        session.save().await?;
+        Ok(session)
+    }
+
+    /// An empty transcript that counts as the model does.
+    fn transcript(&self) -> Transcript {
+        let counter = Arc::clone(&self.parts.counter);
+        match self.parts.model.dialect() {
+            Some(dialect) => Transcript::for_dialect(counter, dialect),
+            None => Transcript::new(counter),
+        }
+    }
+
+    /// The same view, beginning with the system prompt.
+    fn begun(&self, mut view: View) -> View {
+        if let Some(system) = self.parts.system.as_ref().filter(|_| view.transcript().is_empty()) {
+            view.push(Item::text("system", ItemKind::System, system.clone()));
+        }
+        view
+    }
+
+    fn in_use(&self, id: &SessionId) -> Option<AgentSession> {
+        let sessions = self.parts.sessions.lock().unwrap_or_else(PoisonError::into_inner);
+        sessions.get(id).and_then(Weak::upgrade).map(AgentSession::of)
+    }
+
+    fn enter(&self, id: SessionId, begin: impl FnOnce() -> (View, Option<Arc<Stored>>)) -> AgentSession {
         let mut sessions = self.parts.sessions.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(shared) = sessions.get(&id).and_then(Weak::upgrade) {
             return AgentSession::of(shared);
         }
         sessions.retain(|_, session| session.strong_count() > 0);
-        let shared = Arc::new(Shared::new(Arc::clone(&self.parts), id.clone(), view()));
+        let (view, stored) = begin();
+        let shared = Arc::new(Shared::new(Arc::clone(&self.parts), id.clone(), view, stored));
         sessions.insert(id, Arc::downgrade(&shared));
         AgentSession::opened(shared)
     }
@@ -149,6 +190,7 @@ pub struct AgentBuilder {
     observers: Vec<Arc<dyn AgentObserver>>,
     system: Option<Text>,
     budget: Option<Budget>,
+    compaction: Option<(CompactionConfig, Tokens)>,
     limits: AgentLimits,
     clock: Option<Arc<dyn Clock>>,
     counter: Option<Arc<dyn TokenCounter>>,
@@ -205,6 +247,15 @@ impl AgentBuilder {
         self
     }
 
+    /// When and how conversations are compacted in a window of this size, which takes the place of
+    /// [`budget`](Self::budget): one that is [opened](Agent::open) in a store by the block strategy of the
+    /// configuration, loop by loop; any other by its in-memory strategy. Runs behind all other mutators.
+    #[must_use]
+    pub fn compaction(mut self, config: CompactionConfig, max_context_tokens: impl Into<Tokens>) -> Self {
+        self.compaction = Some((config, max_context_tokens.into()));
+        self
+    }
+
     /// What the loop may take.
     #[must_use]
     pub fn limits(mut self, limits: AgentLimits) -> Self {
@@ -233,8 +284,9 @@ impl AgentBuilder {
         self
     }
 
-    pub(crate) fn has_mutator(&self, label: &str) -> bool {
-        self.mutators.iter().any(|mutator| mutator.label() == label)
+    /// A label for one more compactor.
+    pub(crate) fn compactor_label(&self) -> String {
+        free_label(&self.mutators)
     }
 
     /// Checks it all.
@@ -243,6 +295,7 @@ impl AgentBuilder {
         check_limits(&self.limits)?;
         check_labels(&self.mutators)?;
         let specs = self.tools.iter().map(|tool| spec(&**tool)).collect::<Result<Vec<_>, _>>()?;
+        let counter = self.counter.unwrap_or_else(|| Arc::new(EstimatingCounter));
         let mut tools = BTreeMap::new();
         for tool in self.tools {
             let name = tool.name().to_owned();
@@ -250,17 +303,26 @@ impl AgentBuilder {
                 return Err(AgentBuildError::DuplicateTool { name });
             }
         }
+        let compaction = match self.compaction {
+            None => None,
+            Some((config, window)) => {
+                let meter = Meter::new(Arc::clone(&counter), model.dialect());
+                let (label, schemas) = (free_label(&self.mutators), schema_tokens(&meter, &specs));
+                Some(Configured::new(config, window, label, model.dialect(), schemas)?)
+            }
+        };
         let parts = Parts {
+            budget: compaction.as_ref().map(Configured::budget).or(self.budget),
+            compaction,
             model,
             tools,
             specs,
             mutators: self.mutators,
             observers: self.observers.into(),
             system: self.system,
-            budget: self.budget,
             limits: self.limits,
             clock: self.clock.unwrap_or_else(|| Arc::new(SystemClock)),
-            counter: self.counter.unwrap_or_else(|| Arc::new(EstimatingCounter)),
+            counter,
             cancellation: self.cancellation,
             sessions: Mutex::default(),
         };
@@ -288,6 +350,18 @@ fn check_limits(limits: &AgentLimits) -> Result<(), AgentBuildError> {
         }
         _ => Ok(()),
     }
+}
+
+/// The first label of a compactor that no mutator has.
+fn free_label(mutators: &[Arc<dyn LoopMutator>]) -> String {
+    let is_taken = |label: &str| mutators.iter().any(|mutator| mutator.label() == label);
+    let mut label = COMPACTOR_LABEL.to_owned();
+    let mut number = 2;
+    while is_taken(&label) {
+        label = format!("{COMPACTOR_LABEL}-{number}");
+        number += 1;
+    }
+    label
 }
 
 fn check_labels(mutators: &[Arc<dyn LoopMutator>]) -> Result<(), AgentBuildError> {

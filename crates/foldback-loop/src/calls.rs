@@ -78,6 +78,7 @@ impl Turn<'_> {
             turn_id: self.turn_id.clone(),
             call_id: call.id.clone(),
             view: self.shared.state().view().clone(),
+            stored: self.shared.stored.as_ref().map(|stored| stored.session()),
             cancellation: self.token.clone(),
         };
         self.call(&**tool, input, context).await

@@ -139,13 +139,7 @@ impl AgentBuilderCompactorExt for AgentBuilder {
     }
 
     fn shared_compactor(self, compactor: Arc<dyn Compactor>) -> Self {
-        let mutator = CompactorMutator::shared(compactor);
-        let mut number = 2;
-        let mut label = COMPACTOR_LABEL.to_owned();
-        while self.has_mutator(&label) {
-            label = format!("{COMPACTOR_LABEL}-{number}");
-            number += 1;
-        }
-        self.mutator(mutator.with_label(label))
+        let label = self.compactor_label();
+        self.mutator(CompactorMutator::shared(compactor).with_label(label))
     }
 }

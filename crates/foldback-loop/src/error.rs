@@ -4,10 +4,11 @@ use std::borrow::Cow;
 use std::fmt;
 
 use foldback_core::{MutationPoint, Tokens, Violation};
-use foldback_engine::BackendError;
+use foldback_engine::session::StoredSessionError;
+use foldback_engine::{BackendError, StrategyCompactorBuildError};
 
 /// Why there is no agent.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum AgentBuildError {
     /// Nobody would answer.
     #[error("the agent has no model; give it one with `.model(..)`")]
@@ -39,6 +40,9 @@ pub enum AgentBuildError {
         /// The label.
         label: String,
     },
+    /// The configuration of compactions and the window do not go together.
+    #[error("the agent cannot compact: {0}")]
+    Compaction(#[from] StrategyCompactorBuildError),
     /// A limit of nothing.
     #[error("{limit} is 0; give at least 1")]
     LimitZero {
@@ -92,6 +96,10 @@ pub enum LoopError {
         /// The limit.
         rounds_max: usize,
     },
+    /// What was said could not be stored, or what was stored could not be read. The conversation in memory goes
+    /// on; what is missing in the store is stored with the next turn.
+    #[error("the session could not be stored")]
+    Session(#[from] StoredSessionError),
     /// Too much was said while the agent worked.
     #[error("{items_max} items wait to be delivered; wait for the turn to go on")]
     QueueFull {
@@ -103,7 +111,7 @@ pub enum LoopError {
 impl LoopError {
     /// The kind of error in a word of few, as OpenTelemetry's `error.type` wants it: that of the model's
     /// failure, `context_overflow`, or `mutator`, `invalid_request`, `interrupted`, `cancelled`,
-    /// `round_limit`, `queue_full`.
+    /// `round_limit`, `session`, `queue_full`.
     pub fn error_type(&self) -> Cow<'static, str> {
         match self {
             Self::Model(error) => error.error_type(),
@@ -113,6 +121,7 @@ impl LoopError {
             Self::Interrupted => "interrupted".into(),
             Self::Cancelled => "cancelled".into(),
             Self::RoundLimit { .. } => "round_limit".into(),
+            Self::Session(_) => "session".into(),
             Self::QueueFull { .. } => "queue_full".into(),
         }
     }

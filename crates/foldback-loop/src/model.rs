@@ -18,7 +18,7 @@ pub use foldback_backends::{Delta, ModelAnswer, ModelRequest, ToolSpec};
 /// the conversation; a request that is too long is [`BackendError::Overflow`]; the work ends soon
 /// after `cancellation` is cancelled; the answer is one assistant item.
 #[async_trait]
-pub trait Model: fmt::Debug + Send + Sync {
+pub trait Model: Send + Sync {
     /// Asks once, and says what arrives as it arrives.
     async fn ask(
         &self,
@@ -33,6 +33,12 @@ pub trait Model: fmt::Debug + Send + Sync {
     /// Whose rules a request must keep; without one, those that all providers share.
     fn dialect(&self) -> Option<Dialect> {
         None
+    }
+}
+
+impl fmt::Debug for dyn Model {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
     }
 }
 

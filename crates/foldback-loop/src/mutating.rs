@@ -51,7 +51,7 @@ impl Mutating<'_> {
         delivered.into_iter().for_each(|item| self.emitter.emit(AgentEvent::InputDelivered { item }));
         let tokens = || self.shared.state().view().tokens();
         let mut round = MutationRound { tokens_before: tokens(), ..MutationRound::default() };
-        for mutator in &self.shared.parts.mutators {
+        for mutator in &self.shared.mutators {
             if self.point != MutationPoint::BetweenTurns || self.is_due(&**mutator) {
                 self.run_one(&**mutator, &events, &mut round).await?;
             }
@@ -63,7 +63,7 @@ impl Mutating<'_> {
     /// The earliest time at which a mutator is due by the clock alone. One that was asked and did nothing is
     /// not asked again for the same reason.
     pub(crate) fn due_at(&self) -> Option<Timestamp> {
-        let mutators = self.shared.parts.mutators.iter();
+        let mutators = self.shared.mutators.iter();
         mutators.filter_map(|mutator| self.due_time(&**mutator)).min()
     }
 
@@ -160,7 +160,7 @@ impl Mutating<'_> {
             dialect: parts.model.dialect(),
             limit: state.limit(),
             rejection_count: state.rejection_count(),
-            focus: self.focus,
+            focus: self.focus.or(parts.compaction.as_ref().and_then(|compaction| compaction.focus())),
             cancellation: self.token,
         }
     }
@@ -182,6 +182,9 @@ impl Mutating<'_> {
         let dirty = staged.is_changed() && mutation.failure.is_none();
         if dirty {
             state.commit(base, staged.into_view(), self.shared.parts.model.dialect(), now)?;
+        }
+        if let Some(stored) = &self.shared.stored {
+            state.set_before(&stored.before());
         }
         Ok((dirty, mutation))
     }

@@ -23,7 +23,7 @@ use crate::event::{AgentEvent, Emitter};
 /// changed (T1); the work ends soon after `context.cancellation` is cancelled. What a mutator leaves
 /// is checked against the model's dialect before it counts.
 #[async_trait]
-pub trait LoopMutator: fmt::Debug + Send + Sync {
+pub trait LoopMutator: Send + Sync {
     /// The name in events and errors.
     fn label(&self) -> &str;
 
@@ -40,6 +40,12 @@ pub trait LoopMutator: fmt::Debug + Send + Sync {
     /// works on what happens.
     fn due_at(&self, _view: &View, _context: &MutationContext<'_>) -> Option<Timestamp> {
         None
+    }
+}
+
+impl fmt::Debug for dyn LoopMutator {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.label())
     }
 }
 

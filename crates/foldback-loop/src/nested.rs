@@ -124,6 +124,7 @@ fn refused(error: LoopError) -> BackendError {
         LoopError::Mutator { .. }
         | LoopError::InvalidRequest { .. }
         | LoopError::RoundLimit { .. }
+        | LoopError::Session(_)
         | LoopError::QueueFull { .. } => BackendError::Malformed { why: error.to_string() },
     }
 }
@@ -141,7 +142,7 @@ pub struct AgentCompactorBuilder {
 }
 
 /// Why there is no nested agent.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum AgentCompactorBuildError {
     /// The agent itself cannot be built.
     #[error("the nested agent cannot be built")]

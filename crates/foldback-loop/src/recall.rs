@@ -5,6 +5,8 @@ use std::fmt::Write;
 use async_trait::async_trait;
 use foldback_core::{Recalled, View, redact};
 use foldback_engine::recall::{ViewHit, handles_in, page, search_view, shown};
+use foldback_engine::session::{Secrets, StoredSession, search};
+use foldback_engine::store::{SearchQuery, StoreError};
 use serde_json::{Value, json};
 
 use crate::tool::{Tool, ToolContext, ToolError, ToolOutput};
@@ -19,7 +21,7 @@ pub const RECALL_BYTES_MAX: usize = 8 * 1024;
 const BYTES_MIN: usize = 512;
 
 /// Finds what compaction has hidden from the agent: by the handle that stands in its place, or by
-/// words. It reads the session's own transcript and nothing else, and keys, tokens and passwords in
+/// words. It reads the session's own conversation and nothing else, in a stored session its earlier loops too, and keys, tokens and passwords in
 /// it are replaced.
 #[derive(Clone, Copy, Debug)]
 pub struct RecallTool {
@@ -39,15 +41,26 @@ impl RecallTool {
         self
     }
 
-    fn answer(&self, view: &View, input: &Value) -> Result<String, ToolError> {
+    async fn answer(
+        &self,
+        view: &View,
+        stored: Option<&StoredSession>,
+        input: &Value,
+    ) -> Result<String, ToolError> {
         let text_at = |key: &str| input[key].as_str().map(str::trim).filter(|text| !text.is_empty());
         let offset = input["offset"].as_u64().and_then(|offset| usize::try_from(offset).ok()).unwrap_or(0);
         let text = match (text_at("handle"), text_at("query")) {
-            (Some(handle), _) => shown(&find(view, handle)?),
-            (None, Some(query)) => match search_view(view, query, RECALL_TOOL_NAME).as_slice() {
-                [] => return Ok(format!("nothing that was folded mentions {query:?}")),
-                hits => listed(hits),
-            },
+            (Some(handle), _) => shown(&find(view, stored, handle).await?),
+            (None, Some(query)) => {
+                let mut lines = listed(&search_view(view, query, RECALL_TOOL_NAME));
+                if let Some(stored) = stored {
+                    lines.push_str(&earlier(stored, query).await?);
+                }
+                if lines.is_empty() {
+                    return Ok(format!("nothing that was folded mentions {query:?}"));
+                }
+                lines
+            }
             (None, None) => {
                 return Err(ToolError::new("give a handle such as \"@6hjhb91nxq\", or a query"));
             }
@@ -86,19 +99,40 @@ impl Tool for RecallTool {
     }
 
     async fn call(&self, input: Value, context: ToolContext) -> Result<ToolOutput, ToolError> {
-        self.answer(&context.view, &input).map(ToolOutput::from)
+        self.answer(&context.view, context.stored.as_ref(), &input).await.map(ToolOutput::from)
     }
 }
 
-/// What stands behind a handle, or between two.
-fn find(view: &View, text: &str) -> Result<Recalled, ToolError> {
+/// What stands behind a handle, or between two; in an earlier loop of a stored session too.
+async fn find(view: &View, stored: Option<&StoredSession>, text: &str) -> Result<Recalled, ToolError> {
     let handles = handles_in(text);
     let found = match handles.as_slice() {
         [] => return Err(ToolError::new(format!("{text:?} holds no handle; handles look like @6hjhb91nxq"))),
         [handle] => view.recall(handle),
         [first, .., last] => view.recall_between(first, last),
     };
-    found.ok_or_else(|| ToolError::new(format!("there is nothing behind {text:?} in this conversation")))
+    let nothing = || ToolError::new(format!("there is nothing behind {text:?} in this conversation"));
+    match (found, stored, handles.as_slice()) {
+        (Some(found), ..) => Ok(found),
+        (None, Some(stored), [handle]) => match stored.recall(handle).await {
+            Ok(recollection) => Ok(recollection.content),
+            Err(StoreError::NotFound { .. }) => Err(nothing()),
+            Err(error) => Err(ToolError::new(error.to_string())),
+        },
+        (None, ..) => Err(nothing()),
+    }
+}
+
+/// What earlier loops of a stored session say about a query, as lines.
+async fn earlier(stored: &StoredSession, query: &str) -> Result<String, ToolError> {
+    let wanted = SearchQuery { session: Some(stored.id().clone()), ..SearchQuery::text(query) };
+    let found = search(&**stored.store(), &wanted, Secrets::Replaced).await;
+    let hits = found.map_err(|error| ToolError::new(error.to_string()))?.hits;
+    let mut lines = String::new();
+    for hit in hits.iter().filter(|hit| hit.loop_id != *stored.current()) {
+        let _ = writeln!(lines, "{} {}: {}", hit.handle, hit.kind, hit.excerpt);
+    }
+    Ok(lines)
 }
 
 /// Hits as lines: handle, who spoke, what it says around the place.
@@ -136,51 +170,59 @@ mod tests {
         view.items().find_map(|item| item.summary.clone()).expect("there is a fold").handle
     }
 
-    #[test]
-    fn a_handle_gives_back_what_was_folded_with_calls_and_results_but_without_secrets() {
+    #[tokio::test]
+    async fn a_handle_gives_back_what_was_folded_with_calls_and_results_but_without_secrets() {
         let view = folded();
         let handle = handle_of_fold(&view);
         let tool = RecallTool::new().bytes_max(1 << 20);
         for quoted in [handle.as_str().to_owned(), format!("[{handle}]"), handle.as_str()[1..].to_owned()] {
-            let answer = tool.answer(&view, &json!({"handle": quoted})).unwrap();
+            let answer = tool.answer(&view, None, &json!({"handle": quoted})).await.unwrap();
             assert!(answer.contains("src/module_0.rs") && answer.contains("Module 0 links LIBFOO twice"));
             assert!(!answer.contains("sk-ant-api03") && answer.contains("[secret: anthropic key]"));
         }
     }
 
-    #[test]
-    fn a_query_finds_what_was_folded_whatever_the_case_and_names_handles_that_work() {
+    #[tokio::test]
+    async fn a_query_finds_what_was_folded_whatever_the_case_and_names_handles_that_work() {
         let view = folded();
         let tool = RecallTool::new();
-        let answer = tool.answer(&view, &json!({"query": "module_3.rs libfoo"})).unwrap();
+        let answer = tool.answer(&view, None, &json!({"query": "module_3.rs libfoo"})).await.unwrap();
         let first = answer.lines().next().unwrap();
         let handle = handles_in(first).remove(0);
         let Some(Recalled::Items(items)) = view.recall(&handle) else { panic!("{answer}") };
         assert!(items.iter().any(|item| item.id.as_str() == "t3"), "{answer}");
-        assert!(tool.answer(&view, &json!({"query": "libbar"})).unwrap().contains("nothing"));
+        assert!(tool.answer(&view, None, &json!({"query": "libbar"})).await.unwrap().contains("nothing"));
     }
 
-    #[test]
-    fn two_handles_give_everything_from_one_to_the_other() {
+    #[tokio::test]
+    async fn two_handles_give_everything_from_one_to_the_other() {
         let view = folded();
         let handle = |index: usize, id: &str| Handle::of_item(index, &id.into());
         let range = format!("{}..{}", handle(1, "a0"), handle(5, "a2"));
-        let answer = RecallTool::new().bytes_max(1 << 20).answer(&view, &json!({"handle": range})).unwrap();
+        let answer = RecallTool::new()
+            .bytes_max(1 << 20)
+            .answer(&view, None, &json!({"handle": range}))
+            .await
+            .unwrap();
         for n in 0..3 {
             assert!(answer.contains(&format!("Module {n} links")), "{n}");
         }
         assert!(!answer.contains("Module 3 links"));
     }
 
-    #[test]
-    fn long_answers_are_read_in_pages_that_add_up() {
+    #[tokio::test]
+    async fn long_answers_are_read_in_pages_that_add_up() {
         let view = folded();
         let handle = handle_of_fold(&view).to_string();
-        let whole = RecallTool::new().bytes_max(1 << 20).answer(&view, &json!({"handle": handle})).unwrap();
+        let whole = RecallTool::new()
+            .bytes_max(1 << 20)
+            .answer(&view, None, &json!({"handle": handle}))
+            .await
+            .unwrap();
         let tool = RecallTool::new().bytes_max(1_000);
         let (mut read, mut offset) = (String::new(), 0);
         loop {
-            let page = tool.answer(&view, &json!({"handle": handle, "offset": offset})).unwrap();
+            let page = tool.answer(&view, None, &json!({"handle": handle, "offset": offset})).await.unwrap();
             assert!(page.len() <= 1_100, "{}", page.len());
             let Some((text, note)) = page.rsplit_once("\n[") else {
                 read.push_str(&page);
@@ -195,18 +237,18 @@ mod tests {
             offset = next;
         }
         assert_eq!(read, whole);
-        assert!(tool.answer(&view, &json!({"handle": handle, "offset": whole.len()})).is_err());
+        assert!(tool.answer(&view, None, &json!({"handle": handle, "offset": whole.len()})).await.is_err());
     }
 
-    #[test]
-    fn what_is_no_handle_or_names_nothing_is_an_error_that_says_so() {
+    #[tokio::test]
+    async fn what_is_no_handle_or_names_nothing_is_an_error_that_says_so() {
         let (view, tool) = (folded(), RecallTool::new());
         for (input, says) in [
             (json!({}), "give a handle"),
             (json!({"handle": "the parser"}), "holds no handle"),
             (json!({"handle": "@0000000000"}), "nothing behind"),
         ] {
-            let error = tool.answer(&view, &input).unwrap_err();
+            let error = tool.answer(&view, None, &input).await.unwrap_err();
             assert!(error.why.contains(says), "{error}");
         }
     }

@@ -17,7 +17,9 @@ use crate::agent::Parts;
 use crate::error::{LoopError, MutationFault};
 use crate::event::{AgentEvent, Emitter, Sink};
 use crate::mutating::{Mutating, MutationRound};
+use crate::mutator::LoopMutator;
 use crate::state::State;
+use crate::stored::Stored;
 use crate::timer::{StartTimer, Timer};
 use crate::turn::Turn;
 
@@ -26,6 +28,10 @@ pub(crate) struct Shared {
     pub(crate) parts: Arc<Parts>,
     pub(crate) id: SessionId,
     state: Mutex<State>,
+    /// What may change the conversation, in order.
+    pub(crate) mutators: Vec<Arc<dyn LoopMutator>>,
+    /// Where it is kept, if it is.
+    pub(crate) stored: Option<Arc<Stored>>,
     /// Held by whoever runs a turn, a compaction or an undo: one at a time, in the order they came.
     pub(crate) turn: tokio::sync::Mutex<()>,
     current: Mutex<Option<Current>>,
@@ -41,10 +47,21 @@ struct Current {
 }
 
 impl Shared {
-    pub(crate) fn new(parts: Arc<Parts>, id: SessionId, view: View) -> Self {
-        let state = Mutex::new(State::new(view, &parts.specs));
+    pub(crate) fn new(parts: Arc<Parts>, id: SessionId, view: View, stored: Option<Arc<Stored>>) -> Self {
+        let before = stored.as_ref().map(|stored| stored.before()).unwrap_or_default();
+        let state = Mutex::new(State::new(view, before, &parts.specs));
+        let mut mutators = parts.mutators.clone();
+        mutators.extend(parts.compaction.as_ref().map(|compaction| compaction.mutator(stored.as_ref())));
         let (turn, current, timer) = (tokio::sync::Mutex::default(), Mutex::default(), Timer::default());
-        Self { parts, id, state, turn, current, timer }
+        Self { parts, id, state, mutators, stored, turn, current, timer }
+    }
+
+    /// Brings what is new to the store, if the session is kept in one.
+    pub(crate) async fn save(&self) -> Result<(), LoopError> {
+        match &self.stored {
+            Some(stored) => stored.save(self).await,
+            None => Ok(()),
+        }
     }
 
     /// Never held across an await. Where a panic left it, it is whole: items are appended one by one.
@@ -226,24 +243,39 @@ impl AgentSession {
             focus: focus.as_ref(),
             token: &token,
         };
-        mutating.run().await
+        let round = mutating.run().await?;
+        shared.save().await?;
+        Ok(round)
+    }
+
+    /// Stores what was not stored yet. A turn does so by itself; what was [pushed](Self::push) after it waits
+    /// for the next turn, or for this. Does nothing where the session is not kept in a store.
+    pub async fn save(&self) -> Result<(), LoopError> {
+        let _turn = self.shared.take_turn().await;
+        self.shared.save().await
     }
 
     /// Takes off the newest compaction; what it was. `None` where there is none.
     pub async fn undo(&self) -> Result<Option<Arc<CompactionBlock>>, LoopError> {
-        let _turn = self.shared.take_turn().await;
-        let mut state = self.shared.state();
-        let Some((view, taken_off)) = state.view().undo() else { return Ok(None) };
+        let shared = &*self.shared;
+        let _turn = shared.take_turn().await;
+        let base = shared.state().view().clone();
+        let Some((mut view, taken_off)) = base.undo() else { return Ok(None) };
+        let dialect = shared.parts.model.dialect();
         let refused = |why| LoopError::Mutator {
             mutator: "undo".to_owned(),
             point: MutationPoint::AfterTurnEnded,
             why,
         };
-        let violations = check_request(view.items(), self.shared.parts.model.dialect());
+        let violations = check_request(view.items(), dialect);
         if !violations.is_empty() {
             return Err(refused(MutationFault::Invalid { violations }));
         }
-        state.replace(view);
+        if let Some(stored) = &shared.stored {
+            let Some(stored_view) = stored.undo(shared).await? else { return Ok(None) };
+            view = stored_view;
+        }
+        shared.state().adopt(base.transcript().len(), view, dialect).map_err(refused)?;
         Ok(taken_off.into_iter().next())
     }
 }

@@ -7,9 +7,10 @@ use foldback_core::tokens::CALL_OVERHEAD_TOKENS;
 use foldback_core::{
     Budget, Calibration, CallId, ContextTracker, Dialect, Item, ItemId, ItemKind, LastCompaction, Meter,
     StructuralEvent, Timestamp, TokenBounds, Tokens, ToolCall, ToolResult, TurnId, Usage, View,
-    check_request,
+    check_request, repair,
 };
 use foldback_engine::mend;
+use foldback_engine::session::SessionContext;
 
 use crate::error::{LoopError, MutationFault};
 use crate::model::ToolSpec;
@@ -19,7 +20,7 @@ const QUEUED_ITEMS_MAX: usize = 1_024;
 
 /// Each further rejection of the same request aims this much lower: what was believed to fit did
 /// not.
-const REJECTED_FRACTION: f64 = 0.75;
+pub(crate) const REJECTED_FRACTION: f64 = 0.75;
 
 /// What stands where a tool did not get to answer.
 pub(crate) const INTERRUPTED: &str =
@@ -44,8 +45,10 @@ struct OpenCall {
 #[derive(Debug)]
 pub(crate) struct State {
     view: View,
+    /// What the model sees before the view: earlier loops of a stored session.
+    before: Arc<SessionContext>,
     tracker: ContextTracker,
-    overhead: Tokens,
+    schema_tokens: Tokens,
     phase: Phase,
     queued: VecDeque<Item>,
     open_calls: Vec<OpenCall>,
@@ -61,9 +64,10 @@ pub(crate) struct State {
 }
 
 impl State {
-    pub(crate) fn new(view: View, specs: &[ToolSpec]) -> Self {
+    pub(crate) fn new(view: View, before: Arc<SessionContext>, specs: &[ToolSpec]) -> Self {
         let meter = view.transcript().meter();
-        let overhead = schema_tokens(meter, specs);
+        let schema_tokens = schema_tokens(meter, specs);
+        let overhead = schema_tokens + before.tokens;
         let calibration = Calibration::new(meter.counter().precision()).with_overhead(overhead);
         let mut tracker = ContextTracker::with_calibration(calibration);
         match view.overlay().blocks().is_empty() {
@@ -74,8 +78,9 @@ impl State {
         let (turn_count, named_count) = (view.transcript().turn_count(), view.transcript().len());
         let mut state = Self {
             view,
+            before,
             tracker,
-            overhead,
+            schema_tokens,
             phase: Phase::Open,
             queued: VecDeque::new(),
             open_calls: Vec::new(),
@@ -97,6 +102,42 @@ impl State {
         &self.view
     }
 
+    /// What is sent next: what comes before the view, and the view. Where one does not go with the other, it
+    /// is repaired for this request.
+    pub(crate) fn request(&mut self, dialect: Option<Dialect>) -> Vec<Arc<Item>> {
+        self.mend(dialect);
+        if self.before.items.is_empty() {
+            return self.view.items().cloned().collect();
+        }
+        let items = self.before.followed_by(self.view.items());
+        match check_request(&items, dialect).is_empty() {
+            true => items,
+            false => repair(&items, dialect).items,
+        }
+    }
+
+    /// Whether the model saw a call of this name.
+    pub(crate) fn has_call(&self, call_id: &CallId) -> bool {
+        let mut calls = self.before.items.iter().flat_map(|item| item.calls());
+        self.view.transcript().call(call_id).is_some() || calls.any(|(_, call)| call.id == *call_id)
+    }
+
+    /// The earlier loops are seen in another way.
+    pub(crate) fn set_before(&mut self, before: &Arc<SessionContext>) {
+        if Arc::ptr_eq(&self.before, before) {
+            return;
+        }
+        self.before = Arc::clone(before);
+        let calibration = self.tracker.calibration().clone().with_overhead(self.overhead());
+        self.tracker = ContextTracker::with_calibration(calibration);
+        self.tracker.reset(&self.view);
+    }
+
+    /// What every request costs beside the view.
+    fn overhead(&self) -> Tokens {
+        self.schema_tokens + self.before.tokens
+    }
+
     /// What the next request costs, tool schemas included.
     pub(crate) fn context(&self) -> TokenBounds {
         self.tracker.bounds(&self.view)
@@ -104,7 +145,7 @@ impl State {
 
     /// What the view costs.
     pub(crate) fn tokens(&self) -> TokenBounds {
-        self.context().without(self.overhead)
+        self.context().without(self.overhead())
     }
 
     pub(crate) fn reported(&self) -> Option<Usage> {
@@ -269,7 +310,7 @@ impl State {
     pub(crate) fn room(&self, budget: Option<Budget>) -> Option<Budget> {
         let budget = match (budget, self.limit) {
             (Some(budget), Some(limit)) if limit < budget.window() => within(&budget, limit),
-            (None, Some(limit)) => Budget::builder(limit).overhead(self.overhead).build().ok()?,
+            (None, Some(limit)) => Budget::builder(limit).overhead(self.overhead()).build().ok()?,
             (budget, _) => budget?,
         };
         let budget = budget.calibrated(self.tracker.calibration());
@@ -294,15 +335,41 @@ impl State {
     pub(crate) fn commit(
         &mut self,
         base: &View,
-        mut view: View,
+        view: View,
         dialect: Option<Dialect>,
         now: Timestamp,
     ) -> Result<(), MutationFault> {
-        let recorded_count = base.transcript().len();
+        let is_compacted = view.overlay().blocks().len() > base.overlay().blocks().len();
+        self.adopt(base.transcript().len(), view, dialect)?;
+        if is_compacted {
+            self.note(StructuralEvent::CompactionCompleted);
+            self.last_compaction = Some(LastCompaction {
+                tokens_after: self.tokens().upper,
+                at: Some(now),
+                item_count: self.view.len(),
+            });
+        }
+        Ok(())
+    }
+
+    /// Puts another view of the first `recorded_count` items in place, with everything that was recorded since
+    /// behind it. Refuses what changes the record or would be rejected, and then nothing has changed.
+    pub(crate) fn adopt(
+        &mut self,
+        recorded_count: usize,
+        mut view: View,
+        dialect: Option<Dialect>,
+    ) -> Result<(), MutationFault> {
         let is_same =
             |(before, after): (&Arc<Item>, &Arc<Item>)| Arc::ptr_eq(before, after) || before == after;
         let keeps_record = view.transcript().len() >= recorded_count
-            && base.transcript().items().zip(view.transcript().items()).all(is_same);
+            && self
+                .view
+                .transcript()
+                .items()
+                .take(recorded_count)
+                .zip(view.transcript().items())
+                .all(is_same);
         if !keeps_record {
             return Err(MutationFault::RecordChanged);
         }
@@ -312,16 +379,7 @@ impl State {
         if !violations.is_empty() {
             return Err(MutationFault::Invalid { violations });
         }
-        let is_compacted = view.overlay().blocks().len() > base.overlay().blocks().len();
         self.replace(view);
-        if is_compacted {
-            self.note(StructuralEvent::CompactionCompleted);
-            self.last_compaction = Some(LastCompaction {
-                tokens_after: self.tokens().upper,
-                at: Some(now),
-                item_count: self.view.len(),
-            });
-        }
         Ok(())
     }
 
@@ -347,7 +405,7 @@ fn within(budget: &Budget, window: Tokens) -> Budget {
 }
 
 /// What the tool schemas add to every request.
-fn schema_tokens(meter: &Meter, specs: &[ToolSpec]) -> Tokens {
+pub(crate) fn schema_tokens(meter: &Meter, specs: &[ToolSpec]) -> Tokens {
     let tokens = |spec: &ToolSpec| {
         let texts = [&*spec.name, &*spec.description, &*spec.input_schema.to_string()];
         CALL_OVERHEAD_TOKENS + texts.iter().map(|text| meter.text(text)).sum::<u64>()

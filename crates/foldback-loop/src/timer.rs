@@ -77,7 +77,8 @@ impl Shared {
         let emitter = self.emitter(None);
         // What a mutator failed with is in the events; the next turn goes on with the view as it was.
         let round = Mutating::between_turns(self, &emitter, &token).run().await;
-        tracing::debug!(session = %self.id, ?round, "the clock asked");
+        let saved = self.save().await;
+        tracing::debug!(session = %self.id, ?round, ?saved, "the clock asked");
         self.end();
     }
 }

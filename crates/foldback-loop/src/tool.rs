@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use foldback_core::{CallId, ResultPart, SessionId, Text, TurnId, View};
+use foldback_engine::session::StoredSession;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
@@ -18,7 +19,7 @@ pub const TOOL_NAME_BYTES_MAX: usize = 64;
 /// outlives the future ends soon after `context.cancellation` is cancelled. Calls of one answer run
 /// at the same time. A failure is an answer: the model reads it. A panic is one too.
 #[async_trait]
-pub trait Tool: fmt::Debug + Send + Sync {
+pub trait Tool: Send + Sync {
     /// What the model calls it: letters, digits, `_` and `-`.
     fn name(&self) -> &str;
 
@@ -37,6 +38,73 @@ pub trait Tool: fmt::Debug + Send + Sync {
     }
 }
 
+impl fmt::Debug for dyn Tool {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// A tool that is a function.
+///
+/// ```
+/// use foldback_loop::{FnTool, ToolContext, ToolError};
+/// use serde_json::{Value, json};
+///
+/// let schema = json!({"type": "object", "properties": {"words": {"type": "string"}}});
+/// let count = FnTool::new("count", "Counts words.", schema, async |input: Value, _: ToolContext| {
+///     let words = input["words"].as_str().ok_or_else(|| ToolError::new("give `words`, a string"))?;
+///     Ok(words.split_whitespace().count().to_string().into())
+/// });
+/// # let _ = count;
+/// ```
+pub struct FnTool<F> {
+    name: String,
+    description: String,
+    input_schema: Value,
+    call: F,
+}
+
+impl<F> FnTool<F> {
+    /// A tool of this name, told to the model in these words, with a JSON schema of its input.
+    pub fn new(
+        name: impl Into<String>,
+        description: impl Into<String>,
+        input_schema: Value,
+        call: F,
+    ) -> Self {
+        Self { name: name.into(), description: description.into(), input_schema, call }
+    }
+}
+
+impl<F> fmt::Debug for FnTool<F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.name)
+    }
+}
+
+#[async_trait]
+impl<F, Answer> Tool for FnTool<F>
+where
+    F: Fn(Value, ToolContext) -> Answer + Send + Sync,
+    Answer: Future<Output = Result<ToolOutput, ToolError>> + Send,
+{
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn description(&self) -> &str {
+        &self.description
+    }
+
+    fn input_schema(&self) -> Value {
+        self.input_schema.clone()
+    }
+
+    async fn call(&self, input: Value, context: ToolContext) -> Result<ToolOutput, ToolError> {
+        (self.call)(input, context).await
+    }
+}
+
 /// What a call knows beside its input.
 #[derive(Clone, Debug)]
 pub struct ToolContext {
@@ -48,6 +116,8 @@ pub struct ToolContext {
     pub call_id: CallId,
     /// The conversation as it was when the model called.
     pub view: View,
+    /// Where the conversation is kept, if it is.
+    pub stored: Option<StoredSession>,
     /// Cancelled when the turn is interrupted: the tool may then still say how far it came, if it is
     /// quick.
     pub cancellation: CancellationToken,

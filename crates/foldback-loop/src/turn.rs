@@ -54,7 +54,8 @@ impl<'s> Turn<'s> {
         // from here on stops that.
         let token = self.shared.begin();
         let mutated = self.mutate(MutationPoint::AfterTurnEnded, &token).await;
-        let result = answered.and_then(|answer| mutated.map(|_| answer));
+        let saved = self.shared.save().await;
+        let result = answered.and_then(|answer| mutated.and(saved).map(|()| answer));
         self.emitter.emit(AgentEvent::TurnEnded {
             turn_id: self.turn_id.clone(),
             failure: result.as_ref().err().map(ToString::to_string),
@@ -80,6 +81,7 @@ impl<'s> Turn<'s> {
                 return Ok(TurnResult { turn_id, text, item, round_count: round + 1, call_count, usage });
             }
             call_count += calls.len();
+            self.shared.save().await?;
             self.run_calls(&calls).await;
             self.shared.state().close_calls();
             self.stop_if_cancelled()?;
@@ -189,6 +191,7 @@ impl<'s> Turn<'s> {
     async fn ask_once(&self, round: usize) -> Result<ModelAnswer, LoopError> {
         self.stop_if_cancelled()?;
         let items = self.next_request()?;
+        self.shared.save().await?;
         let parts = &self.shared.parts;
         let request =
             ModelRequest::new(&items).tools(&parts.specs).tokens_max(parts.limits.answer_tokens_max);
@@ -214,14 +217,14 @@ impl<'s> Turn<'s> {
     fn next_request(&self) -> Result<Vec<Arc<Item>>, LoopError> {
         let dialect = self.shared.parts.model.dialect();
         let mut state = self.shared.state();
-        state.mend(dialect);
-        let violations = check_request(state.view().items(), dialect);
+        let items = state.request(dialect);
+        let violations = check_request(&items, dialect);
         if !violations.is_empty() {
             return Err(LoopError::InvalidRequest { violations });
         }
         state.close();
         state.mark_sent();
-        Ok(state.view().items().cloned().collect())
+        Ok(items)
     }
 
     fn on_delta(&self, delta: Delta<'_>, partial: &mut String) {
@@ -261,7 +264,7 @@ impl<'s> Turn<'s> {
         item.created_at = Some(self.shared.parts.clock.now());
         item.usage = answer.usage.or(item.usage);
         item.finish_reason = answer.finish.or(item.finish_reason);
-        let is_taken = |call_id: &CallId| state.view().transcript().call(call_id).is_some();
+        let is_taken = |call_id: &CallId| state.has_call(call_id);
         name_calls(&mut item, is_taken);
         // Beside calls many servers send a text with nothing in it, which other providers reject.
         item.parts.retain(|part| !matches!(part, Part::Text(text) if text.trim().is_empty()));

@@ -113,23 +113,23 @@
 
 // Everything by concern; what is not used by most programs stays in its module.
 pub use foldback_core::{
-    account, budget, cost, dialect, draft, edit, handle, ids, item, kernel, ledger, models, part,
-    placeholder, plan, policy, reading, secrets, sequence, splice, strategy, summary, tokens, tools,
-    transcript, trigger, turns, view,
+    account, budget, compaction, cost, dialect, diff, draft, edit, handle, ids, item, kernel, ledger, models,
+    part, placeholder, plan, policy, reading, secrets, sequence, serde_json, splice, strategy, summary,
+    tokens, tools, transcript, trigger, turns, view,
 };
 
 // The conversation.
 pub use foldback_core::{
-    Blob, CallId, File, FinishReason, Item, ItemId, ItemKind, Json, Media, Metadata, Opaque, Part, Pin,
-    Reasoning, ResultPart, SessionId, SummaryOrigin, Text, Timestamp, ToolCall, ToolInput, ToolResult,
+    Blob, CallId, File, FinishReason, Item, ItemId, ItemKind, Json, LoopId, Media, Metadata, Opaque, Part,
+    Pin, Reasoning, ResultPart, SessionId, SummaryOrigin, Text, Timestamp, ToolCall, ToolInput, ToolResult,
     Transcript, TurnId, TurnMap, TurnRange, TurnRangeError, TurnRanges, Usage,
 };
 
 // What the model sees, and what becomes of it.
 pub use foldback_core::{
-    Anomaly, BlockError, BlockKind, BudgetInfeasible, Compacted, CompactionBlock, Draft, Edit, EmptyItems,
-    Entry, Fate, Fold, FoldRequest, Handle, Holds, KernelItem, Overlay, OverlayError, Plan, PlanError,
-    Reason, Recalled, Rewrite, Sequence, Splice, SpliceError, StandingSummary, SummaryError,
+    Anomaly, BlockError, BlockKind, BudgetInfeasible, Compacted, CompactionBlock, DiffError, Draft, Edit,
+    EmptyItems, Entry, Fate, Fold, FoldRequest, Handle, Holds, KernelItem, Overlay, OverlayError, Plan,
+    PlanError, Reason, Recalled, Rewrite, Sequence, Splice, SpliceError, StandingSummary, SummaryError,
     SummaryPlacement, SummarySpec, View,
 };
 
@@ -154,7 +154,7 @@ pub use foldback_core::trigger::{
 pub use foldback_core::{
     AllTrigger, AnyTrigger, BudgetTrigger, CompactionReason, ContextWindowTrigger, EveryTrigger, FnTrigger,
     HysteresisTrigger, IdleTrigger, ItemCountTrigger, LastCompaction, MutationPoint, NotTrigger,
-    StructuralEvent, StructuralTrigger, Trigger, TriggerContext, TriggerError, TriggerExt,
+    StructuralEvent, StructuralTrigger, Trigger, TriggerContext, TriggerError, TriggerExt, TriggerFn,
     context_window_trigger, item_count_trigger,
 };
 
@@ -175,25 +175,54 @@ pub use foldback_core::{
 /// A small agent loop: sessions, tools, interrupts, and compaction where the conversation may change.
 #[cfg(feature = "agent")]
 pub mod agent {
-    pub use foldback_loop::*;
+    pub use foldback_loop::{
+        Agent, AgentBuildError, AgentBuilder, AgentBuilderCompactorExt, AgentCompactor,
+        AgentCompactorBuildError, AgentCompactorBuilder, AgentEvent, AgentLimits, AgentObserver,
+        AgentSession, COMPACTOR_LABEL, CompactorMutator, Delta, FnTool, LoopError, LoopMutator, Model,
+        ModelAnswer, ModelRequest, Mutation, MutationContext, MutationFault, MutationPoint, MutationRound,
+        MutatorError, OnDelta, RECALL_BYTES_MAX, RECALL_TOOL_NAME, RecallTool, Recovery, Staged,
+        TOOL_NAME_BYTES_MAX, Tool, ToolContext, ToolError, ToolOutput, ToolSpec, TurnResult, TurnStream,
+    };
 }
 
 /// Models over HTTP, and summaries from them.
 #[cfg(feature = "backends")]
 pub mod backends {
-    pub use foldback_backends::*;
+    pub use foldback_backends::{
+        Caching, Delta, Endpoint, EndpointError, Key, ModelAnswer, ModelBackend, ModelClient, ModelRequest,
+        Protocol, Quoted, Sealed, ToolSpec, answer_text, sealed, summary_prompt, summary_prompt_tokens,
+    };
 }
 
-/// The executor: mends a view, plans, fills the summaries, checks, commits.
+/// The executor: mends a view, plans, fills the summaries, checks, commits. Compactors, sessions, stores.
 #[cfg(feature = "engine")]
 pub mod engine {
-    pub use foldback_engine::*;
+    pub use foldback_engine::{
+        Admission, Asked, BackendError, BackendGuard, Backoff, CancellationToken, Clock, CompactionBackend,
+        CompactionContext, CompactionError, CompactionEvent, CompactionEventKind, CompactionHook,
+        CompactionHooks, CompactionObserver, CompactionPipeline, CompactionReport, CompactionRequest,
+        CompactionResult, CompactionStrategy, CompactionTrigger, Compactor, DigestBackend, Execution,
+        GuardLimits, GuardedBackend, IntoStrategy, IntoTrigger, Mended, Outcome, RebaseError, Refusal, Spend,
+        Store, StoreError, StrategyCompactor, StrategyCompactorBuildError, StrategyCompactorBuilder,
+        SummaryFault, SummaryLimits, SummaryRequest, SummaryResult, SummaryStage, SystemClock, TokioClock,
+        async_trait, chosen, compact, compact_asking, mend, rebase, recall, replay, session, store,
+    };
 }
 
 /// Requests of providers and session files of agents, to and from transcripts.
 #[cfg(feature = "formats")]
 pub mod formats {
-    pub use foldback_formats::*;
+    pub use foldback_formats::{
+        Committed, Contents, Conversation, Fault, FilePlace, Format, FormatError, Loss, Problem, Recorded,
+        Sent, SessionFile, Source, Step, StepAction, SubAgentOf, Written, WrittenAs, answer, detect,
+        native_file, write,
+    };
+}
+
+/// Sessions in a store: in one SQLite file, or on a PostgreSQL server.
+#[cfg(feature = "store")]
+pub mod store {
+    pub use foldback_store::{Access, PostgresOptions, PostgresStore, SqliteOptions, SqliteStore, archive};
 }
 
 /// Counters beside the estimating one: exact, on several threads.
@@ -211,7 +240,9 @@ pub mod formats {
 /// ```
 #[cfg(feature = "tokens")]
 pub mod counters {
-    pub use foldback_tokens::*;
+    pub use foldback_tokens::{
+        BpeCounter, Encoding, PARALLEL_BYTES_MIN, SEGMENT_BYTES_MAX, THREADS_MAX, count_items,
+    };
 }
 
 /// The README's code, compiled and run with the other tests.

@@ -220,6 +220,13 @@ impl StrategyCompactorBuilder {
         self
     }
 
+    /// Runs these around every compaction, in place of what was added before.
+    #[must_use]
+    pub fn hooks(mut self, hooks: CompactionHooks) -> Self {
+        self.hooks = hooks;
+        self
+    }
+
     /// Runs around every compaction, after the hooks that were added before it.
     #[must_use]
     pub fn hook(mut self, hook: impl CompactionHook + 'static) -> Self {

@@ -4,12 +4,15 @@ use std::sync::Arc;
 
 use foldback_core::strategy::TruncateLimitError;
 use foldback_core::{
-    Budget, BudgetError, CompactionReason, DefaultCompaction, Dialect, LadderStrategy, Strategy, Text, Tokens,
+    Budget, BudgetError, BudgetTrigger, CompactionReason, DefaultCompaction, Dialect, LadderStrategy,
+    Strategy, Text, Tokens,
 };
 
 use super::scope::CompactionScope;
 use super::strategy::{BlockCompactionStrategy, DefaultBlockCompaction};
+use crate::ask::DigestBackend;
 use crate::backend::GuardedBackend;
+use crate::compactor::{StrategyCompactor, StrategyCompactorBuildError};
 use crate::hooks::CompactionHooks;
 
 /// When and how the loops of a session are compacted.
@@ -83,6 +86,25 @@ impl CompactionConfig {
     ) -> Result<Option<CompactionReason>, BudgetError> {
         let level = self.budget(max_context_tokens)?.trigger();
         Ok((tokens >= level).then_some(CompactionReason::BudgetReached { tokens, level }))
+    }
+
+    /// What compacts where there is no session: the in-memory strategy, at the level of this configuration,
+    /// with its backend and hooks.
+    pub fn compactor(
+        &self,
+        max_context_tokens: Tokens,
+    ) -> Result<StrategyCompactor, StrategyCompactorBuildError> {
+        let budget = self.budget(max_context_tokens)?;
+        let mut builder = StrategyCompactor::builder()
+            .compaction_trigger(BudgetTrigger::new(&budget))
+            .strategy(Arc::clone(&self.in_memory_strategy))
+            .budget(budget)
+            .backend(self.backend.clone().unwrap_or_else(|| DigestBackend.into()))
+            .hooks(self.hooks.clone());
+        if let Some(dialect) = self.dialect {
+            builder = builder.dialect(dialect);
+        }
+        builder.build()
     }
 
     /// The three levels of compaction without a session, with the numbers of this configuration.

@@ -27,7 +27,7 @@ pub struct LoadedLoop {
 }
 
 /// What the model sees of a session.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct SessionContext {
     /// The items, in order.
     pub items: Vec<Arc<Item>>,
@@ -37,6 +37,20 @@ pub struct SessionContext {
     pub tokens: Tokens,
     /// What had to be repaired, because loops were interrupted.
     pub repairs: Vec<Repair>,
+}
+
+impl SessionContext {
+    /// What the model sees where these items come after: an instruction that was said before, word for word,
+    /// is not said again.
+    pub fn followed_by<'i>(&self, items: impl Iterator<Item = &'i Arc<Item>>) -> Vec<Arc<Item>> {
+        let is_instruction = |item: &&Arc<Item>| item.kind.is_instruction() && !item.is_pinned();
+        let said: Vec<Arc<Item>> =
+            self.items.iter().filter(is_instruction).take(INSTRUCTIONS_MAX).cloned().collect();
+        let is_new = |item: &&Arc<Item>| !(is_instruction(item) && is_repeated(item, &said));
+        let mut all = self.items.clone();
+        all.extend(items.filter(is_new).cloned());
+        all
+    }
 }
 
 /// Loads the loops in scope: the most recent one as its first turns, summary and recent turns, older

@@ -10,6 +10,7 @@ use super::record::LoopPlace;
 use super::strategy::BlockCompactionStrategy;
 use super::work::{Attempt, Work};
 use super::{Session, SessionError};
+use crate::compaction::CompactionContext;
 
 /// Under which key the metadata of a request name the loop that it is about.
 pub const LOOP_KEY: &str = "loop";
@@ -58,7 +59,8 @@ pub async fn compact_session_loops(
     config: &CompactionConfig,
     max_context_tokens: Tokens,
 ) -> Result<SessionCompaction, SessionError> {
-    let mut work = Work::by_sections(strategy, config, max_context_tokens)?;
+    let context = CompactionContext::default();
+    let mut work = Work::by_sections(strategy, config, max_context_tokens, &context)?;
     let Attempt { reason, tokens_before, made } = work.attempt(session, current_loop_id).await?;
     session.commit(made.iter().map(|made| &made.done));
     let mut loops = Vec::with_capacity(made.len());

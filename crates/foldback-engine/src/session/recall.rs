@@ -86,14 +86,14 @@ impl StoredSession {
     /// What a handle hides: in the current loop, else in any other, the newest first.
     pub async fn recall(&self, handle: &Handle) -> Result<Recollection, StoreError> {
         let loops = self.store().loops(self.id()).await?;
-        let others = loops.iter().rev().map(|info| &info.id).filter(|id| *id != self.current());
-        for loop_id in std::iter::once(self.current()).chain(others) {
-            match recall(&**self.store(), self.id(), loop_id, handle).await {
-                Err(StoreError::NotFound { .. }) => {}
-                Err(error) => return Err(error),
-                Ok(content) => {
-                    return Ok(Recollection { handle: handle.clone(), loop_id: loop_id.clone(), content });
-                }
+        let (current, others): (Vec<_>, Vec<_>) = loops.iter().partition(|info| info.id == *self.current());
+        for info in current.into_iter().chain(others.into_iter().rev()) {
+            let found = match recall(&**self.store(), self.id(), &info.id, handle).await {
+                Err(StoreError::NotFound { .. }) => self.recall_as_older(info, handle).await?,
+                found => Some(found?),
+            };
+            if let Some(content) = found {
+                return Ok(Recollection { handle: handle.clone(), loop_id: info.id.clone(), content });
             }
         }
         Err(StoreError::NotFound { what: "content behind", id: handle.to_string() })

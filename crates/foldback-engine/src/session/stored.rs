@@ -5,14 +5,17 @@
 //! and not with its history.
 
 mod compact;
+mod live;
 
 use std::sync::Arc;
 
 use foldback_core::{
-    CompactionBlock, Item, LoopId, Metadata, Overlay, OverlayError, SessionId, Splice, Tokens, Transcript,
-    View,
+    CompactionBlock, Handle, Item, LoopId, Metadata, Overlay, OverlayError, Recalled, SessionId, Splice,
+    Tokens, Transcript, View,
 };
 use serde::{Deserialize, Serialize};
+
+pub use live::LiveSession;
 
 use super::config::CompactionConfig;
 use super::context::{Loading, SessionContext};
@@ -39,6 +42,12 @@ pub enum StoredSessionError {
     /// The session did not.
     #[error(transparent)]
     Session(#[from] SessionError),
+    /// Another process wrote to the loop that an agent is in.
+    #[error("session {session} was changed by another process; open it again to see what is new")]
+    ChangedElsewhere {
+        /// The session.
+        session: SessionId,
+    },
 }
 
 impl From<OverlayError> for StoredSessionError {
@@ -103,6 +112,20 @@ impl StoredSession {
         let info = store.session(id).await?;
         let (id, version, current) = (info.id, info.version, info.current_loop);
         Ok(Self { store, id, version, current, empty: Transcript::default() })
+    }
+
+    /// Opens a session, or begins it where the store has none of this name.
+    pub async fn open_or_create(store: Arc<dyn Store>, id: impl Into<SessionId>) -> Result<Self, StoreError> {
+        let id = id.into();
+        match Self::open(Arc::clone(&store), &id).await {
+            Err(StoreError::NotFound { .. }) => {}
+            opened => return opened,
+        }
+        match Self::create(Arc::clone(&store), id.clone(), Metadata::new()).await {
+            // Another process began it first.
+            Err(StoreError::Exists { .. }) => Self::open(store, &id).await,
+            created => created,
+        }
     }
 
     /// The same, counting as this transcript does.
@@ -170,28 +193,63 @@ impl StoredSession {
         max_context_tokens: Tokens,
     ) -> Result<SessionContext, StoredSessionError> {
         let loops = self.store.loops(&self.id).await?;
+        let chain = chain(&loops, &self.current);
+        let mut loading = Loading::new(self.empty.meter());
+        let Some((current, older)) = chain.split_first() else { return Ok(loading.finish(config.dialect)) };
+        let items = self.load_loop(current, LoopPlace::MostRecent).await?;
+        let left = max_context_tokens.saturating_sub(self.cost(&items));
+        self.load_older(older, config, left, &mut loading).await?;
+        loading.add(current.id.clone(), LoopPlace::MostRecent, &items);
+        Ok(loading.finish(config.dialect))
+    }
+
+    /// What the model sees of the loops before the current one, which takes so many tokens.
+    async fn context_before(
+        &self,
+        config: &CompactionConfig,
+        max_context_tokens: Tokens,
+        current_tokens: Tokens,
+    ) -> Result<SessionContext, StoredSessionError> {
+        let loops = self.store.loops(&self.id).await?;
+        let chain = chain(&loops, &self.current);
+        let mut loading = Loading::new(self.empty.meter());
+        let left = max_context_tokens.saturating_sub(current_tokens);
+        self.load_older(chain.get(1..).unwrap_or_default(), config, left, &mut loading).await?;
+        Ok(loading.finish(config.dialect))
+    }
+
+    /// Loads the earlier loops in scope; `loops` are given newest first.
+    async fn load_older(
+        &self,
+        loops: &[&LoopInfo],
+        config: &CompactionConfig,
+        mut left: Tokens,
+        loading: &mut Loading<'_>,
+    ) -> Result<(), StoredSessionError> {
+        let count = match config.compaction_scope {
+            CompactionScope::FixedCount(count) => count,
+            CompactionScope::TokenBudget => usize::MAX,
+        };
         let mut loaded = Vec::new();
-        let mut left = max_context_tokens;
-        for (back, info) in chain(&loops, &self.current).into_iter().enumerate() {
-            let place = if back == 0 { LoopPlace::MostRecent } else { LoopPlace::Older };
-            if matches!(config.compaction_scope, CompactionScope::FixedCount(count) if back > count) {
-                break;
-            }
-            let items = self.load_loop(info, place).await?;
-            let tokens: Tokens = items.iter().map(|item| self.empty.meter().item(item).total).sum();
+        for info in loops.iter().take(count) {
+            let items = self.load_loop(info, LoopPlace::Older).await?;
             let cost = match OlderNote::of(info) {
-                None if back > 0 => tokens.min(config.max_summary_tokens),
-                Some(_) | None => tokens,
+                None => self.cost(&items).min(config.max_summary_tokens),
+                Some(_) => self.cost(&items),
             };
-            if config.compaction_scope == CompactionScope::TokenBudget && back > 0 && cost > left {
+            if config.compaction_scope == CompactionScope::TokenBudget && cost > left {
                 break;
             }
             left = left.saturating_sub(cost);
-            loaded.push((info.id.clone(), place, items));
+            loaded.push((info.id.clone(), items));
         }
-        let mut loading = Loading::new(self.empty.meter());
-        loaded.into_iter().rev().for_each(|(loop_id, place, items)| loading.add(loop_id, place, &items));
-        Ok(loading.finish(config.dialect))
+        let oldest_first = loaded.into_iter().rev();
+        oldest_first.for_each(|(loop_id, items)| loading.add(loop_id, LoopPlace::Older, &items));
+        Ok(())
+    }
+
+    fn cost(&self, items: &[Arc<Item>]) -> Tokens {
+        items.iter().map(|item| self.empty.meter().item(item).total).sum()
     }
 
     async fn load_loop(&self, info: &LoopInfo, place: LoopPlace) -> Result<Vec<Arc<Item>>, StoreError> {
@@ -219,6 +277,22 @@ impl StoredSession {
         let blocks = self.store.blocks(&self.id, &info.id).await?;
         let in_force = blocks.into_iter().filter(|stored| stored.is_in_force);
         Ok((transcript, in_force.map(|stored| stored.block).collect()))
+    }
+
+    /// What a handle hides in the summary that a loop has as an older one.
+    pub(super) async fn recall_as_older(
+        &self,
+        info: &LoopInfo,
+        handle: &Handle,
+    ) -> Result<Option<Recalled>, StoreError> {
+        let Some(note) = OlderNote::of(info).filter(|note| note.item_count <= info.item_count) else {
+            return Ok(None);
+        };
+        let mut transcript = self.empty.clone_empty();
+        transcript.extend(self.store.items(&self.id, &info.id, 0..note.item_count).await?);
+        let overlay = note.blocks.into_iter().map(Arc::new).collect();
+        // Blocks that do not fit the items are a host's own notes.
+        Ok(View::through(&transcript, &overlay).ok().and_then(|view| view.recall(handle)))
     }
 
     /// The chain of the current loop in memory, with what is in force: all of its history.

@@ -89,6 +89,8 @@ pub(super) struct Work<'a> {
     pub(super) config: &'a CompactionConfig,
     pub(super) budget: Budget,
     context: CompactionContext,
+    /// Why, where the host says it.
+    reason: Option<CompactionReason>,
     announced: BTreeMap<LoopId, Announced>,
 }
 
@@ -150,11 +152,18 @@ impl<'a> Work<'a> {
         strategy: &'a dyn BlockCompactionStrategy,
         config: &'a CompactionConfig,
         max_context_tokens: Tokens,
+        context: &CompactionContext,
     ) -> Result<Self, SessionError> {
         let (backend, observer) = (config.backend.clone(), config.hooks.observer.clone());
-        let context = CompactionContext { backend, observer, ..CompactionContext::default() };
+        let context = CompactionContext { backend, observer, ..context.clone() };
         let (by, budget) = (By::Sections(strategy), config.budget(max_context_tokens)?);
-        Ok(Self { by, config, budget, context, announced: BTreeMap::new() })
+        Ok(Self { by, config, budget, context, reason: None, announced: BTreeMap::new() })
+    }
+
+    /// The same for a reason that is known already.
+    pub(super) fn because(mut self, reason: CompactionReason) -> Self {
+        self.reason = Some(reason);
+        self
     }
 
     pub(super) fn by_compactor(
@@ -164,7 +173,7 @@ impl<'a> Work<'a> {
         context: &CompactionContext,
     ) -> Self {
         let (by, context) = (By::Compactor(compactor), compactor.context(context));
-        Self { by, config, budget, context, announced: BTreeMap::new() }
+        Self { by, config, budget, context, reason: None, announced: BTreeMap::new() }
     }
 
     /// Compacts the loops in scope. Nothing is put in force.
@@ -199,7 +208,7 @@ impl<'a> Work<'a> {
     async fn compact(&mut self, session: &Session, current: &LoopId) -> Result<Attempt, SessionError> {
         let (config, window) = (self.config, self.budget.window());
         let tokens_before = build_context_from_session(session, current, config, window)?.tokens;
-        let reason = due(tokens_before, &self.budget);
+        let reason = self.reason.clone().unwrap_or_else(|| due(tokens_before, &self.budget));
         let scope = resolve_scope(session, current, config, window)?;
         let (_, older) = scope.split_last().expect("a scope ends in the loop it was asked for");
         let summary_max = older_tokens_max(config, &self.budget, older.len());

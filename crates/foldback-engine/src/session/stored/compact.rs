@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use foldback_core::{Budget, CompactionBlock, Tokens, View};
+use foldback_core::{Budget, CompactionBlock, CompactionReason, Tokens, View};
 
 use super::{Change, OLDER_NOTE, OlderNote, StoredSession, StoredSessionError};
 use crate::compaction::CompactionContext;
@@ -25,7 +25,21 @@ impl StoredSession {
         config: &CompactionConfig,
         max_context_tokens: Tokens,
     ) -> Result<SessionCompaction, StoredSessionError> {
-        self.carry_out(Work::by_sections(&*config.block_strategy, config, max_context_tokens)?).await
+        let context = CompactionContext::default();
+        let work = Work::by_sections(&*config.block_strategy, config, max_context_tokens, &context)?;
+        self.carry_out(work).await
+    }
+
+    /// The same for a reason of the host's, which hooks and events are told, and with its cancellation.
+    pub async fn compact_for(
+        &mut self,
+        reason: CompactionReason,
+        config: &CompactionConfig,
+        max_context_tokens: Tokens,
+        context: &CompactionContext,
+    ) -> Result<SessionCompaction, StoredSessionError> {
+        let work = Work::by_sections(&*config.block_strategy, config, max_context_tokens, context)?;
+        self.carry_out(work.because(reason)).await
     }
 
     /// Compacts the loops in scope with a compactor of the host's: its policy, its backend, its hooks, for

@@ -1,9 +1,12 @@
 //! The loops of a session go the way of every compaction: they are repaired, and a model may be asked.
 
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use async_trait::async_trait;
 use foldback_core::{BlockKind, check};
 use foldback_engine::session::{BlockCompactionStrategy, CompactedSection, LoopPlace, LoopTurns};
-use foldback_engine::{BackendError, CompactionError, CompactionHooks};
+use foldback_engine::{BackendError, CompactionError, CompactionEvent, CompactionEventKind, CompactionHooks};
 
 use crate::compactor::{Reply, Scripted, guarded};
 use crate::session::*;
@@ -98,6 +101,96 @@ fn what_a_strategy_wrote_itself_stands_though_there_is_a_model() {
     let after = context(&session, &current);
     assert!(after.items.iter().any(|item| says(item, "In my own words")));
     assert_eq!(backend.requests.lock().unwrap().len(), 0);
+}
+
+/// Asks a service of the host's, which takes its time and may be down.
+struct Service {
+    asked: AtomicUsize,
+    is_down: bool,
+}
+
+impl Service {
+    fn new(is_down: bool) -> Self {
+        Self { asked: AtomicUsize::new(0), is_down }
+    }
+}
+
+#[async_trait]
+impl BlockCompactionStrategy for Service {
+    async fn keep_compacted(
+        &self,
+        messages: LoopTurns<'_>,
+        _: &CompactionConfig,
+        place: LoopPlace,
+    ) -> Result<Option<CompactedSection>, CompactionError> {
+        tokio::task::yield_now().await;
+        self.asked.fetch_add(1, Ordering::Relaxed);
+        if self.is_down && place == LoopPlace::MostRecent {
+            return Err(CompactionError::Failed("the service is down".to_owned()));
+        }
+        let kept = if place == LoopPlace::Older { 0 } else { 4 };
+        let range = foldback_core::TurnRange::new(0, messages.turns.turn_count() - 1 - kept).unwrap();
+        let summary = Item::text("told", ItemKind::Context, format!("{place:?}: the service has read it."));
+        Ok(Some(CompactedSection { range, messages: vec![summary.into()] }))
+    }
+}
+
+/// What observers are told, in a word each.
+fn told(hooks: CompactionHooks) -> (CompactionHooks, Arc<Mutex<Vec<&'static str>>>) {
+    let told = Arc::new(Mutex::new(Vec::new()));
+    let tells = Arc::clone(&told);
+    let hooks = hooks.observer(move |event: &CompactionEvent| {
+        tells.lock().unwrap().push(match event.kind {
+            CompactionEventKind::CompactionStarted { .. } => "started",
+            CompactionEventKind::CompactionEnded(_) => "ended",
+            CompactionEventKind::CompactionFailed { .. } => "failed",
+            _ => "summary",
+        });
+    });
+    (hooks, told)
+}
+
+#[test]
+fn a_strategy_that_takes_its_time_is_asked_once_for_every_loop_older_ones_too() {
+    let (hooks, told) = told(CompactionHooks::default());
+    let config = CompactionConfig { hooks, ..CompactionConfig::default() };
+    let (mut session, current) = two_loops();
+    let service = Service::new(false);
+    let done = now(compact_session_loops(&mut session, &current, &service, &config, WINDOW)).unwrap();
+    assert_eq!((done.loops.len(), service.asked.load(Ordering::Relaxed)), (2, 2));
+    let after = context(&session, &current);
+    for place in ["Older", "MostRecent"] {
+        assert!(after.items.iter().any(|item| says(item, &format!("{place}: the service"))), "{place}");
+    }
+    assert_eq!(*told.lock().unwrap(), ["started", "summary", "started", "summary", "ended", "ended"]);
+    let again = now(compact_session_loops(&mut session, &current, &service, &config, WINDOW)).unwrap();
+    assert!(again.loops.is_empty(), "a second run changes nothing");
+    assert_eq!(service.asked.load(Ordering::Relaxed), 2, "and asks nobody");
+}
+
+#[test]
+fn a_strategy_that_fails_leaves_every_loop_as_it_was_and_observers_hear_of_it() {
+    let (hooks, told) = told(CompactionHooks::default());
+    let config = CompactionConfig { hooks, ..CompactionConfig::default() };
+    let (mut session, current) = two_loops();
+    let before = context(&session, &current);
+    let service = Service::new(true);
+    let failed = now(compact_session_loops(&mut session, &current, &service, &config, WINDOW));
+    assert!(failed.unwrap_err().to_string().contains("the service is down"));
+    assert_eq!(context(&session, &current).items, before.items, "the older loop too");
+    assert_eq!(*told.lock().unwrap(), ["started", "summary", "started", "failed", "failed"]);
+}
+
+#[test]
+fn a_veto_is_heard_before_a_strategy_that_takes_its_time_begins() {
+    let (hooks, told) =
+        told(CompactionHooks::default().before_compaction_start(|_| Err("not now".to_owned())));
+    let config = CompactionConfig { hooks, ..CompactionConfig::default() };
+    let (mut session, current) = two_loops();
+    let service = Service::new(false);
+    assert!(now(compact_session_loops(&mut session, &current, &service, &config, WINDOW)).is_err());
+    assert_eq!(service.asked.load(Ordering::Relaxed), 0);
+    assert_eq!(*told.lock().unwrap(), ["started", "failed"]);
 }
 
 #[test]

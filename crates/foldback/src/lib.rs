@@ -1,9 +1,114 @@
+#![cfg_attr(docsrs, feature(doc_cfg))]
 //! foldback keeps long-running agents inside their context window.
 //! When a conversation outgrows it, a strategy plans which tool outputs to clear, which items to
 //! shorten and which range to fold into a summary, so that the next request fits its budget and is
 //! one that the provider accepts.
 //! Nothing is deleted: what the model sees is a [`View`] of an append-only [`Transcript`], every
 //! compaction can be undone, and whatever it hid is recalled by the handle printed in its place.
+//!
+//! # For whom
+//!
+//! **You have a loop of your own.** Keep a [`Transcript`] and the blocks in force, and compact when a trigger
+//! fires: that is the example below. With the feature `engine`, [`engine::StrategyCompactor`] does it with a
+//! model that may fail, hooks and events:
+//!
+//! ```
+//! # #[cfg(feature = "engine")]
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! use foldback::engine::{CompactionContext, CompactionRequest, Compactor, StrategyCompactor};
+//! use foldback::{CompactionReason, Item, Policy, Room, Tokens, Transcript, View};
+//!
+//! let policy = Policy::named("ladder").ok_or("no such policy")?;
+//! let compactor = StrategyCompactor::builder().policy(&policy, Room::new(Tokens(16_000))).build()?;
+//!
+//! let recorded: Transcript = (0..400).map(|n| Item::user(format!("u{n}"), "Go on. ".repeat(20))).collect();
+//! let request = CompactionRequest::new("session-1", View::of(&recorded), CompactionReason::Manual);
+//! # let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+//! # runtime.block_on(async {
+//! let compacted = compactor.compact(request, &CompactionContext::default()).await?;
+//! assert!(compacted.transcript.tokens() < recorded.tokens());
+//! # Ok::<(), foldback::engine::CompactionError>(())
+//! # })?;
+//! # Ok(())
+//! # }
+//! # #[cfg(not(feature = "engine"))]
+//! # fn main() {}
+//! ```
+//!
+//! **You want a loop.** With the features `agent` and `store`, this is an agent with a model of its own, two
+//! tools, a session that survives a restart, a policy, and recall of what was folded
+//! (`cargo run -p foldback --all-features --example agent`):
+//!
+#![cfg_attr(all(feature = "agent", feature = "store"), doc = "```")]
+#![cfg_attr(not(all(feature = "agent", feature = "store")), doc = "```ignore")]
+#![doc = include_str!("../examples/agent.rs")]
+//! ```
+//!
+//! **You have session files of agents.** With the feature `formats` they are read, compacted and written in
+//! the form of the agent, which resumes them:
+//!
+//! ```
+//! # #[cfg(feature = "formats")]
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! use std::sync::Arc;
+//!
+//! use foldback::formats::SessionFile;
+//! use foldback::{Budget, EstimatingCounter, LadderStrategy, Tokens, plan};
+//!
+//! # let bytes = include_bytes!("../examples/session.jsonl").to_vec();
+//! // let bytes = std::fs::read(path)?;
+//! let session = SessionFile::read(bytes)?;
+//! let conversation = session.conversations().first().ok_or("there is no conversation in it")?;
+//! let transcript = conversation.transcript(Arc::new(EstimatingCounter), session.dialect());
+//! let seen = conversation.view_of(&transcript);
+//!
+//! let budget = Budget::for_target(Tokens(4_000))?;
+//! let compacted = plan(&seen, &LadderStrategy::new(), Some(&budget))?.apply_digest().view;
+//! let blocks_before = seen.overlay().blocks().len();
+//! let written = session.compacted(&session.committed(conversation, &compacted, blocks_before));
+//! assert!(written.begins_with_session(), "nothing that was in the file is changed");
+//! # let bytes = written.to_bytes();
+//! # let again = SessionFile::read(bytes)?;
+//! # let conversation = again.conversations().first().ok_or("it cannot be read")?;
+//! # let transcript = conversation.transcript(Arc::new(EstimatingCounter), again.dialect());
+//! # assert_eq!(conversation.view_of(&transcript).tokens(), compacted.tokens());
+//! # Ok(())
+//! # }
+//! # #[cfg(not(feature = "formats"))]
+//! # fn main() {}
+//! ```
+//!
+//! **You run a service.** With the feature `store`, sessions are kept in SQLite or PostgreSQL, appended to and
+//! compacted by any number of processes:
+//!
+//! ```
+//! # #[cfg(feature = "store")]
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! use std::sync::Arc;
+//! use foldback::engine::session::{CompactionConfig, StoredSession};
+//! use foldback::store::SqliteStore;
+//! use foldback::{Item, Tokens};
+//!
+//! # let folder = tempfile::tempdir()?;
+//! # let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+//! # runtime.block_on(async {
+//! let store = Arc::new(SqliteStore::open(folder.path().join("sessions.db")).await?);
+//! let mut session = StoredSession::open_or_create(store, "customer-17").await?;
+//! for turn in 0..400 {
+//!     session.append(&[Arc::new(Item::user(format!("u{turn}"), "Please go on. ".repeat(20)))]).await?;
+//! }
+//! let (config, window) = (CompactionConfig::default(), Tokens(16_000));
+//! let done = session.compact(&config, window).await?;
+//! assert!(done.tokens_after < done.tokens_before);
+//! // What to send with the next request, and back again.
+//! assert_eq!(session.context(&config, window).await?.tokens, done.tokens_after);
+//! session.undo().await?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! # })
+//! # }
+//! # #[cfg(not(feature = "store"))]
+//! # fn main() {}
+//! ```
 //!
 //! # From a transcript to a view that fits
 //!
@@ -102,11 +207,12 @@
 //!
 //! | feature | default | adds |
 //! |---|---|---|
-//! | `agent` | no | the module `agent`: a small agent loop with compaction in it |
-//! | `backends` | no | the module `backends`: summaries from models over HTTP |
-//! | `engine` | yes | the module `engine`: the executor that mends, plans, fills, checks and commits |
-//! | `formats` | yes | the module `formats`: requests of providers and session files of agents |
-//! | `tokens` | yes | the module `counters`: exact counts for OpenAI's encodings, counting in parallel |
+//! | `agent` | no | the module [`agent`]: a small agent loop with compaction in it; no HTTP client |
+//! | `backends` | no | the module [`backends`]: summaries from models over HTTP |
+//! | `engine` | yes | the module [`engine`]: compactors, pipelines, sessions; ports to backends and stores |
+//! | `formats` | yes | the module [`formats`]: requests of providers and session files of agents |
+//! | `store` | no | the module [`store`]: sessions in SQLite or PostgreSQL |
+//! | `tokens` | yes | the module [`counters`]: exact counts for OpenAI's encodings, counting in parallel |
 //!
 //! Without `tokens`, counts are estimates ([`EstimatingCounter`]); without any, nothing but the domain is
 //! compiled.

@@ -39,7 +39,8 @@ impl RecallTool {
         self
     }
 
-    fn answer(&self, view: &View, input: &Value) -> Result<String, ToolError> {
+    /// What the tool answers about this view, for hosts with an agent loop of their own.
+    pub fn answer(&self, view: &View, input: &Value) -> Result<String, ToolError> {
         let text_at = |key: &str| input[key].as_str().map(str::trim).filter(|text| !text.is_empty());
         let offset = input["offset"].as_u64().and_then(|offset| usize::try_from(offset).ok()).unwrap_or(0);
         let text = match (text_at("handle"), text_at("query")) {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use agentkit_core::{Item, MetadataMap, TurnCancellation};
 use agentkit_loop::{AgentEvent, LoopCtx, LoopError, LoopMutator, MutationPoint, TranscriptCursor};
 use async_trait::async_trait;
-use foldback::engine::messages::{CompactedMessages, MessageCompactor};
+use foldback::engine::messages::{CompactedMessages, History, MessageCompactor};
 use foldback::engine::{CompactionContext, CompactionError, Compactor};
 use foldback::{Dialect, Handle, SessionId, TokenCounter, TurnId, View};
 
@@ -94,7 +94,8 @@ impl LoopMutator for FoldbackMutator {
         let Some(point) = point(ctx.point) else { return Ok(()) };
         let turn_id = ctx.turn_id.map(|id| TurnId::from(id.0.as_str()));
         let messages: Vec<Message> = cursor.iter().cloned().map(Message).collect();
-        let due = self.compactor.due(&session(ctx.session_id), turn_id.as_ref(), &messages, point);
+        let history = History::Shown(&messages);
+        let due = self.compactor.due(&session(ctx.session_id), turn_id.as_ref(), history, point);
         let Some(due) = due else { return Ok(()) };
         ctx.emitter.emit(AgentEvent::MutationStarted {
             session_id: ctx.session_id.clone(),

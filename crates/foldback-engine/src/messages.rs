@@ -38,6 +38,25 @@ pub trait HostMessage: Clone + PartialEq + Send + Sync + 'static {
     fn with_pieces(&self, pieces: &[Piece<'_>]) -> Self;
 }
 
+/// A session's messages, as the program has them.
+#[derive(Debug)]
+pub enum History<'a, M> {
+    /// What the model was shown, and what came after it: the program keeps what a compaction gives it in
+    /// place of what there was. A list that does not go on from the one shown last starts a new record.
+    Shown(&'a [M]),
+    /// Everything that was ever said: the program keeps that, and shows what a compaction gives it. A list
+    /// that does not begin as before starts a new record.
+    Whole(&'a [M]),
+}
+
+impl<'a, M> History<'a, M> {
+    fn messages(&self) -> &'a [M] {
+        match self {
+            Self::Shown(messages) | Self::Whole(messages) => messages,
+        }
+    }
+}
+
 /// What is left of one piece of a message.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Piece<'a> {
@@ -81,7 +100,7 @@ impl DueCompaction {
 ///
 /// ```
 /// use foldback_core::{CompactionReason, Item, KeepRecentStrategy, MutationPoint, Part};
-/// use foldback_engine::messages::{HostMessage, MessageCompactor, Piece};
+/// use foldback_engine::messages::{History, HostMessage, MessageCompactor, Piece};
 /// use foldback_engine::{CompactionContext, StrategyCompactor};
 ///
 /// #[derive(Clone, Debug, PartialEq)]
@@ -110,7 +129,8 @@ impl DueCompaction {
 /// let keep = StrategyCompactor::builder().item_count_trigger(4).strategy(KeepRecentStrategy::new(2)).build()?;
 /// let compactor = MessageCompactor::<Line>::new(keep);
 /// let lines: Vec<Line> = (0..5).map(|n| Line(format!("line {n}"))).collect();
-/// let due = compactor.due(&"s".into(), None, &lines, MutationPoint::AfterTurnEnded).expect("five lines");
+/// let (session, history) = ("s".into(), History::Shown(&lines));
+/// let due = compactor.due(&session, None, history, MutationPoint::AfterTurnEnded).expect("five lines");
 /// assert_eq!(due.reason(), &CompactionReason::TranscriptTooLong);
 /// let compacted = compactor.compact(due, &CompactionContext::default()).await?.expect("three were dropped");
 /// assert_eq!(compacted.messages, lines[3..]);
@@ -177,20 +197,17 @@ impl<M: HostMessage> MessageCompactor<M> {
     }
 
     /// Takes note of a session's messages as they are now, and asks the compactor whether to compact.
-    ///
-    /// A list that goes on from the one that was seen or returned last adds to the record. Any other list
-    /// starts a new record: what the program changed by itself is what the conversation is.
     pub fn due(
         &self,
         session_id: &SessionId,
         turn_id: Option<&TurnId>,
-        messages: &[M],
+        history: History<'_, M>,
         point: MutationPoint,
     ) -> Option<DueCompaction> {
         let (view, version, is_longer) = {
             let mut sessions = self.sessions();
             let mirror = sessions.of(session_id, &self.empty);
-            let is_longer = mirror.take_in(messages, &self.empty);
+            let is_longer = mirror.take_in(&history, &self.empty);
             (mirror.view().clone(), mirror.version(), is_longer)
         };
         let events = events(point, is_longer);
@@ -206,10 +223,10 @@ impl<M: HostMessage> MessageCompactor<M> {
     }
 
     /// A compaction that the person or the program asks for, whatever the trigger says.
-    pub fn asked_for(&self, session_id: &SessionId, messages: &[M]) -> DueCompaction {
+    pub fn asked_for(&self, session_id: &SessionId, history: History<'_, M>) -> DueCompaction {
         let mut sessions = self.sessions();
         let mirror = sessions.of(session_id, &self.empty);
-        mirror.take_in(messages, &self.empty);
+        mirror.take_in(&history, &self.empty);
         let (view, version) = (mirror.view().clone(), mirror.version());
         self.request(session_id, None, view, (CompactionReason::Manual, version))
     }
@@ -248,6 +265,11 @@ impl<M: HostMessage> MessageCompactor<M> {
     /// The record of a session: everything that was said, and what the model sees of it.
     pub fn view(&self, session_id: &SessionId) -> Option<View> {
         self.sessions().mirrors.get(session_id).map(|mirror| mirror.view().clone())
+    }
+
+    /// The messages that the model sees in a session.
+    pub fn shown(&self, session_id: &SessionId) -> Option<Vec<M>> {
+        self.sessions().mirrors.get(session_id).map(Mirror::shown)
     }
 
     /// The messages behind a handle, as the program gave them. None where nothing has this handle, or where

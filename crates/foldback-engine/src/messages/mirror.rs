@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use foldback_core::{Entry, Item, ItemId, Part, Transcript, View};
 
-use super::{HostMessage, Piece};
+use super::{History, HostMessage, Piece};
 
 /// A message that was recorded.
 #[derive(Debug)]
@@ -17,19 +17,26 @@ struct Told<M> {
 /// Where an item of the record comes from: its message, and the message's pieces before the item.
 type Source<M> = Option<(Arc<Told<M>>, usize)>;
 
-/// What was recorded, and the list that shows it.
+/// What was recorded, and what is shown of it.
 #[derive(Debug)]
 struct State<M> {
     view: View,
     /// For every item of the transcript; none for summaries and repairs.
     sources: Vec<Source<M>>,
+    /// Everything that was said.
+    said: Vec<Arc<M>>,
+    /// What the model sees of it.
     shown: Vec<Arc<M>>,
 }
 
 impl<M> Clone for State<M> {
     fn clone(&self) -> Self {
-        let (view, sources, shown) = (self.view.clone(), self.sources.clone(), self.shown.clone());
-        Self { view, sources, shown }
+        Self {
+            view: self.view.clone(),
+            sources: self.sources.clone(),
+            said: self.said.clone(),
+            shown: self.shown.clone(),
+        }
     }
 }
 
@@ -61,18 +68,31 @@ impl<M: HostMessage> Mirror<M> {
     }
 
     /// Makes these the session's messages. Whether there are new ones.
-    pub(super) fn take_in(&mut self, messages: &[M], empty: &Transcript) -> bool {
-        let previous = self.previous.take();
-        if !self.current.is_start_of(messages) {
-            self.version += 1;
-            self.current = previous.filter(|state| state.is_start_of(messages)).unwrap_or_else(|| {
-                self.ids.clear();
-                State::new(empty)
-            });
-        }
-        let new = &messages[self.current.shown.len()..];
+    pub(super) fn take_in(&mut self, history: &History<'_, M>, empty: &Transcript) -> bool {
+        let known_count = self.known_count(history).unwrap_or_else(|| {
+            *self = Self { version: self.version + 1, used_at: self.used_at, ..Self::new(empty) };
+            0
+        });
+        let new = &history.messages()[known_count..];
         new.iter().for_each(|message| self.push(message));
         !new.is_empty()
+    }
+
+    /// How many messages of the list are known. `None` where the known ones are not the list's first.
+    fn known_count(&mut self, history: &History<'_, M>) -> Option<usize> {
+        let previous = self.previous.take();
+        match history {
+            History::Whole(messages) => {
+                is_start(&self.current.said, messages).then_some(self.current.said.len())
+            }
+            History::Shown(messages) => {
+                if !is_start(&self.current.shown, messages) {
+                    self.current = previous.filter(|state| is_start(&state.shown, messages))?;
+                    self.version += 1;
+                }
+                Some(self.current.shown.len())
+            }
+        }
     }
 
     fn push(&mut self, message: &M) {
@@ -88,6 +108,7 @@ impl<M: HostMessage> Mirror<M> {
             pieces_before += item.parts.len();
             self.current.view.push(item);
         }
+        self.current.said.push(Arc::clone(&message));
         self.current.shown.push(message);
     }
 
@@ -116,10 +137,15 @@ impl<M: HostMessage> Mirror<M> {
         if shown == self.current.shown {
             return None;
         }
-        let messages = shown.iter().map(|message| M::clone(message)).collect();
         self.version += 1;
-        self.previous = Some(std::mem::replace(&mut self.current, State { view, sources, shown }));
-        Some(messages)
+        let said = self.current.said.clone();
+        self.previous = Some(std::mem::replace(&mut self.current, State { view, sources, said, shown }));
+        Some(self.shown())
+    }
+
+    /// The messages that the model sees.
+    pub(super) fn shown(&self) -> Vec<M> {
+        self.current.shown.iter().map(|message| M::clone(message)).collect()
     }
 
     /// The messages that these recorded items were made from, each once.
@@ -147,13 +173,14 @@ impl<M: HostMessage> Mirror<M> {
 
 impl<M: HostMessage> State<M> {
     fn new(empty: &Transcript) -> Self {
-        Self { view: View::of(empty), sources: Vec::new(), shown: Vec::new() }
+        Self { view: View::of(empty), sources: Vec::new(), said: Vec::new(), shown: Vec::new() }
     }
+}
 
-    fn is_start_of(&self, messages: &[M]) -> bool {
-        let start = messages.get(..self.shown.len());
-        start.is_some_and(|start| self.shown.iter().zip(start).all(|(shown, given)| **shown == *given))
-    }
+/// Whether a list begins with these messages.
+fn is_start<M: PartialEq>(known: &[Arc<M>], messages: &[M]) -> bool {
+    let start = messages.get(..known.len());
+    start.is_some_and(|start| known.iter().zip(start).all(|(known, given)| **known == *given))
 }
 
 /// What is left of a message.

@@ -49,8 +49,16 @@ pub enum History<'a, M> {
     Whole(&'a [M]),
 }
 
+impl<M> Clone for History<'_, M> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<M> Copy for History<'_, M> {}
+
 impl<'a, M> History<'a, M> {
-    fn messages(&self) -> &'a [M] {
+    fn messages(self) -> &'a [M] {
         match self {
             Self::Shown(messages) | Self::Whole(messages) => messages,
         }
@@ -207,7 +215,7 @@ impl<M: HostMessage> MessageCompactor<M> {
         let (view, version, is_longer) = {
             let mut sessions = self.sessions();
             let mirror = sessions.of(session_id, &self.empty);
-            let is_longer = mirror.take_in(&history, &self.empty);
+            let is_longer = mirror.take_in(history, &self.empty);
             (mirror.view().clone(), mirror.version(), is_longer)
         };
         let events = events(point, is_longer);
@@ -226,7 +234,7 @@ impl<M: HostMessage> MessageCompactor<M> {
     pub fn asked_for(&self, session_id: &SessionId, history: History<'_, M>) -> DueCompaction {
         let mut sessions = self.sessions();
         let mirror = sessions.of(session_id, &self.empty);
-        mirror.take_in(&history, &self.empty);
+        mirror.take_in(history, &self.empty);
         let (view, version) = (mirror.view().clone(), mirror.version());
         self.request(session_id, None, view, (CompactionReason::Manual, version))
     }

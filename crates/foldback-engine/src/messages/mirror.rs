@@ -68,7 +68,7 @@ impl<M: HostMessage> Mirror<M> {
     }
 
     /// Makes these the session's messages. Whether there are new ones.
-    pub(super) fn take_in(&mut self, history: &History<'_, M>, empty: &Transcript) -> bool {
+    pub(super) fn take_in(&mut self, history: History<'_, M>, empty: &Transcript) -> bool {
         let known_count = self.known_count(history).unwrap_or_else(|| {
             *self = Self { version: self.version + 1, used_at: self.used_at, ..Self::new(empty) };
             0
@@ -79,7 +79,7 @@ impl<M: HostMessage> Mirror<M> {
     }
 
     /// How many messages of the list are known. `None` where the known ones are not the list's first.
-    fn known_count(&mut self, history: &History<'_, M>) -> Option<usize> {
+    fn known_count(&mut self, history: History<'_, M>) -> Option<usize> {
         let previous = self.previous.take();
         match history {
             History::Whole(messages) => {

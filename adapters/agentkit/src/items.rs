@@ -216,6 +216,10 @@ fn replaced(given: &agentkit::Part, part: &Part) -> agentkit::Part {
         (agentkit::Part::Text(given), agentkit::Part::Text(made)) => {
             agentkit::Part::Text(TextPart { metadata: given.metadata.clone(), ..made })
         }
+        (agentkit::Part::Reasoning(given), agentkit::Part::Reasoning(made)) => {
+            let (metadata, redacted) = (given.metadata.clone(), given.redacted);
+            agentkit::Part::Reasoning(ReasoningPart { metadata, redacted, ..made })
+        }
         (agentkit::Part::ToolCall(given), agentkit::Part::ToolCall(made)) => {
             agentkit::Part::ToolCall(ToolCallPart { metadata: given.metadata.clone(), ..made })
         }
@@ -322,3 +326,6 @@ fn made_opaque(opaque: &Opaque) -> agentkit::Part {
         || CustomPart::new(opaque.source.as_str()).with_value(opaque.json.value().unwrap_or_default());
     part.unwrap_or_else(|| agentkit::Part::Custom(custom()))
 }
+
+#[cfg(test)]
+mod tests;

@@ -37,7 +37,7 @@
 //! [`FoldbackMutator::recall`], the agent with [`RecallTool`]. A host that wants to have it later keeps what
 //! agentkit's `TranscriptObserver` tells.
 //!
-//! `examples/rounds.rs` runs an agent through forty tool rounds in a small window.
+//! `examples/agentkit_rounds.rs` runs an agent through forty tool rounds in a small window.
 
 mod items;
 mod mutator;

@@ -29,7 +29,7 @@
 //! Everything in a request but its messages stays as it was, and so do the messages that a compaction leaves
 //! alone. [`View::recall`] gives back what was folded while the view is kept.
 //!
-//! `examples/rounds.rs` runs an agent loop of its own through forty tool rounds in a small window.
+//! `examples/openai_rounds.rs` runs an agent loop of its own through forty tool rounds in a small window.
 
 use std::sync::Arc;
 

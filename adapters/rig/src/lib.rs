@@ -34,7 +34,7 @@
 //! rig asks its memory before a run. Within one run the history grows by what the model and its tools say; a
 //! room that leaves space for one run is the policy's to choose.
 //!
-//! `examples/chat.rs` runs an agent through thirty questions in a small window.
+//! `examples/rig_chat.rs` runs an agent through thirty questions in a small window.
 
 mod memory;
 mod messages;

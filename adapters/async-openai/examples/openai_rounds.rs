@@ -1,6 +1,6 @@
 //! An agent loop of its own, over async-openai's types, reads forty files in a window that holds a few of them.
 //!
-//! `cargo run -p foldback-async-openai --example rounds`
+//! `cargo run --manifest-path adapters/Cargo.toml -p foldback-async-openai --example openai_rounds`
 //!
 //! The model is a script, so the example runs offline: put `client.chat().create(request)` in its place.
 #![allow(clippy::print_stdout, clippy::expect_used, reason = "it shows what happens")]

@@ -1,6 +1,6 @@
 //! An agentkit agent reads forty files in a window that holds a few of them, and looks up the first one again.
 //!
-//! `cargo run -p foldback-agentkit --example rounds`
+//! `cargo run --manifest-path adapters/Cargo.toml -p foldback-agentkit --example agentkit_rounds`
 //!
 //! The model is a script, so the example runs offline; the loop, its tools and its checks are agentkit's.
 #![allow(clippy::print_stdout, clippy::expect_used, reason = "it shows what happens")]

@@ -1,7 +1,7 @@
 //! A rig agent answers thirty questions, each with a tool, in a window that holds a few of them, and looks up
 //! the first answer again.
 //!
-//! `cargo run -p foldback-rig --example chat`
+//! `cargo run --manifest-path adapters/Cargo.toml -p foldback-rig --example rig_chat`
 //!
 //! The model is a script, so the example runs offline; the agent, its tools and its memory are rig's.
 #![allow(clippy::print_stdout, clippy::expect_used, reason = "it shows what happens")]

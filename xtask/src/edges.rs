@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use crate::{Failure, cargo, layers, purity, sources};
+use crate::{Failure, adapters, cargo, layers, purity, sources};
 
 /// Which of our crates each of our crates may use, in `[dependencies]` and
 /// `[build-dependencies]`.
@@ -105,6 +105,7 @@ fn broken_rules() -> Result<Vec<String>, Failure> {
     let metadata = cargo::metadata("Cargo.toml")?;
     let mut broken = forbidden_edges(&metadata);
     broken.extend(unused_edges(&metadata));
+    broken.extend(adapters::uses_behind_the_facade()?);
     broken.extend(forbidden_in_core(&tree(&["foldback-core", "--all-features"])?));
     broken.extend(forbidden_in_bare_loop(&tree(&["foldback-loop", "--no-default-features"])?));
     broken.extend(purity::impure_sources(&cargo::root(), "crates/foldback-core/src")?);

@@ -4,6 +4,7 @@
 //! that the rules on crates (A1 to A4 in ARCHITECTURE.md) are themselves tested.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a command-line program reports by printing")]
 
+mod adapters;
 mod cargo;
 mod dependencies;
 mod edges;

@@ -35,6 +35,12 @@ impl Search {
     pub(crate) fn fresh(cases: u32) -> Self {
         Self { cases, seed: fresh_seed() }
     }
+
+    /// Makes the tests of a command draw like this, and says so.
+    pub(crate) fn set(self, command: &mut Command) -> &mut Command {
+        eprintln!("random cases: {self}");
+        command.env(CASES_VARIABLE, self.cases.to_string()).env(SEED_VARIABLE, self.seed.to_string())
+    }
 }
 
 /// Six digits are enough to be new each time, and can be typed.
@@ -106,8 +112,7 @@ pub(crate) fn run_all(
 }
 
 fn run(command: &mut Command, search: Search) -> Result<u64, Failure> {
-    eprintln!("random cases: {search}");
-    command.env(CASES_VARIABLE, search.cases.to_string()).env(SEED_VARIABLE, search.seed.to_string());
+    let command = search.set(command);
     let profile = command.get_args().skip_while(|argument| *argument != "--profile").nth(1);
     let profile = profile.map(|profile| profile.to_string_lossy().into_owned()).unwrap_or_default();
     run_command(command)?;
@@ -135,10 +140,13 @@ fn ignored_count() -> Result<usize, Failure> {
 
 /// Runs the examples in the docs, which nextest cannot. Answers how many there were.
 pub(crate) fn run_doc_tests() -> Result<u64, Failure> {
-    let mut command = cargo(&["test", "--doc", "--quiet"]);
-    let failed = |reason: String| Failure::Failed(format!("cargo test --doc: {reason}"));
-    let mut child =
-        command.args(EVERYTHING).stdout(Stdio::piped()).spawn().map_err(|error| failed(error.to_string()))?;
+    run_counting(cargo(&["test", "--doc", "--quiet"]).args(EVERYTHING))
+}
+
+/// Runs tests with the usual harness. Answers how many passed.
+pub(crate) fn run_counting(command: &mut Command) -> Result<u64, Failure> {
+    let failed = |reason: String| Failure::Failed(format!("cargo test: {reason}"));
+    let mut child = command.stdout(Stdio::piped()).spawn().map_err(|error| failed(error.to_string()))?;
     let mut count = 0;
     for line in child.stdout.take().into_iter().flat_map(|stdout| BufReader::new(stdout).lines()) {
         let line = line.map_err(|error| failed(error.to_string()))?;

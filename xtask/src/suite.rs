@@ -5,10 +5,10 @@ use std::time::{Duration, Instant};
 use crate::cargo::{cargo, run as run_command};
 use crate::fuzz::{self, Effort};
 use crate::runner::{self, EVERYTHING, Search, Servers};
-use crate::{Failure, dependencies, edges, tools};
+use crate::{Failure, adapters, dependencies, edges, tools};
 
 /// Workspaces of their own: what they need, a normal build should not pay for.
-const EXCLUDED: [&str; 2] = ["benches/Cargo.toml", "fuzz/Cargo.toml"];
+const EXCLUDED: [&str; 3] = [adapters::MANIFEST, "benches/Cargo.toml", "fuzz/Cargo.toml"];
 
 /// Cases that a cheap property draws. More are drawn by `cargo xtask soak`.
 const CASES_QUICK: u32 = 256;
@@ -24,7 +24,7 @@ struct Done {
 type Step = (&'static str, fn() -> Result<Done, Failure>);
 
 /// Cheap steps first: a missing semicolon should not wait for a fuzzer.
-const TEST: [Step; 11] = [
+const TEST: [Step; 12] = [
     ("tools", || {
         tools::ensure_basics()?;
         fuzz::compiler().map(|_| Done::default())
@@ -43,6 +43,10 @@ const TEST: [Step; 11] = [
         runner::run_doc_tests().map(|count| Done { test_count: Some(count), ..Done::default() })
     }),
     ("examples", || runner::run_examples().map(|count| Done { test_count: Some(count), ..Done::default() })),
+    ("adapters", || {
+        let count = adapters::run(Search::fresh(CASES_TEST))?;
+        Ok(Done { test_count: Some(count), ..Done::default() })
+    }),
     ("docs", || {
         let mut command = cargo(&["doc", "--no-deps"]);
         run_command(command.args(EVERYTHING).env("RUSTDOCFLAGS", "-D warnings")).map(|()| Done::default())
@@ -109,7 +113,7 @@ fn table(rows: &[(&str, Duration, Option<u64>)]) -> String {
 fn check_format() -> Result<Done, Failure> {
     run_command(&mut cargo(&["fmt", "--all", "--check"]))?;
     for manifest in EXCLUDED {
-        run_command(&mut cargo(&["fmt", "--check", "--manifest-path", manifest]))?;
+        run_command(&mut cargo(&["fmt", "--all", "--check", "--manifest-path", manifest]))?;
     }
     Ok(Done::default())
 }

@@ -28,6 +28,7 @@ mod compactor;
 mod event;
 mod executor;
 mod hooks;
+pub mod messages;
 mod naming;
 mod off_task;
 mod pipeline;

@@ -41,7 +41,9 @@ impl RecallTool {
         self
     }
 
-    async fn answer(
+    /// What the tool answers about this view, and about where the conversation is kept, if it is; for hosts with
+    /// an agent loop of their own.
+    pub async fn answer(
         &self,
         view: &View,
         stored: Option<&StoredSession>,

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a failed test says where")]
 
 mod compactor;
+mod messages;
 mod road;
 mod session;
 mod telemetry;

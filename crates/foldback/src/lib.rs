@@ -160,8 +160,8 @@ pub use foldback_core::{
 
 // How much.
 pub use foldback_core::{
-    Budget, BudgetBuilder, BudgetError, Calibration, ContextTracker, EstimatingCounter, ItemTokens, Level,
-    Meter, Precision, TokenBounds, TokenCounter, Tokens,
+    Budget, BudgetBuilder, BudgetError, Calibration, CharsOver4Counter, ContextTracker, EstimatingCounter,
+    ItemTokens, Level, Meter, Precision, TokenBounds, TokenCounter, Tokens,
 };
 
 // What it costs, what it is about, and what must not be told.

@@ -17,7 +17,8 @@ use crate::naming::type_name;
 
 const ID: &str = "block-compaction";
 
-/// The messages of a loop, and the turns they make.
+/// The messages of a loop, and the turns they make: what a strategy is shown of a record, so that it cannot
+/// depend on the blocks that are in force.
 #[derive(Clone, Copy, Debug)]
 pub struct LoopTurns<'a> {
     /// The messages.

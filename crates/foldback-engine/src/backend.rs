@@ -272,7 +272,8 @@ pub struct SummaryResult {
     /// have; what is neither text nor thought is refused. The first stands behind a line that says how many
     /// items it is for and names the handle that recalls them, unless those are fewer tokens than the line.
     pub items: Vec<Item>,
-    /// What the backend has to say about it.
+    /// What the backend has to say about it. The result of a compaction, which may ask for several summaries,
+    /// has it under `summaries`, in order, each under `backend`.
     pub metadata: Metadata,
     /// What was reported for the call.
     pub usage: Option<Usage>,

@@ -218,3 +218,13 @@ pub mod counters {
 #[cfg(doctest)]
 #[doc = include_str!("../../../README.md")]
 pub struct Readme;
+
+/// The code of the pages for those who come from another system.
+#[cfg(all(doctest, feature = "agent"))]
+#[doc = include_str!("../../../docs/coming-from-agentkit.md")]
+pub struct ComingFromAgentkit;
+
+/// The code of the pages for those who come from another system.
+#[cfg(all(doctest, feature = "agent"))]
+#[doc = include_str!("../../../docs/coming-from-phi.md")]
+pub struct ComingFromPhi;

@@ -97,7 +97,7 @@ pub trait BlockCompactionStrategy: Send + Sync {
         place: LoopPlace,
     ) -> Result<Option<CompactedSection>, CompactionError>;
 
-    /// All sections together.
+    /// All sections together. The time is passed in: a strategy reads no clock.
     async fn compact(
         &self,
         messages: LoopTurns<'_>,

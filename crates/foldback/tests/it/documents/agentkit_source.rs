@@ -85,6 +85,18 @@ async fn a_failure_that_no_call_asked_for_goes_and_is_counted_once() {
 }
 
 #[tokio::test]
+async fn what_a_repair_changes_is_counted_and_what_stands_behind_it_is_not() {
+    let mut items = three_questions();
+    items.insert(1, Item::tool("found", ToolResult::text("gone", "three files")));
+    let result =
+        DropReasoningStrategy::new().compact(manual(items), &CompactionContext::default()).await.unwrap();
+    let sent = result.transcript.items().filter(|item| !item.parts.is_empty());
+    let kinds: Vec<ItemKind> = sent.map(|item| item.kind).collect();
+    assert_eq!(kinds, [ItemKind::User, ItemKind::Context, ItemKind::User, ItemKind::User]);
+    assert_eq!(result.replaced_items, 1, "the result that no call asked for has become context");
+}
+
+#[tokio::test]
 async fn summarising_older_items_asks_the_backend() {
     let backend = Counting::default();
     let context = CompactionContext::default().with_backend(backend.clone());

@@ -293,7 +293,7 @@ impl<'a, S> TriggerContext<'a, S> {
     }
 }
 
-/// Why a compaction runs.
+/// Why a compaction runs. In JSON `"transcript_too_long"` or `{"custom": "…"}`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CompactionReason {

@@ -23,7 +23,7 @@ use crate::off_task::off_task;
 /// Pure steps in a row share one draft, so that their summaries are written together and the prefix is
 /// rewritten once; the summaries are there before a step of another kind begins. Such a run of steps is one
 /// step: an item that two of them changed is replaced once, and cancellation is looked at before and after
-/// it. Metadata of all steps is merged. Only the compactor holds what all steps left to the request's budget.
+/// it. Metadata of all steps is merged. A pipeline of pure steps alone is [`StrategyPipeline`]. Only the compactor holds what all steps left to the request's budget.
 ///
 /// ```
 /// use foldback_core::{DropReasoningStrategy, KeepRecentStrategy};

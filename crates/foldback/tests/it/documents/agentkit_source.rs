@@ -11,8 +11,8 @@ use foldback::engine::{
 };
 use foldback::{
     CompactionReason, DropFailedToolResultsStrategy, DropReasoningStrategy, Item, ItemCountTrigger, ItemKind,
-    KeepRecentStrategy, Metadata, MutationPoint, Part, SessionId, SummarizeOlderStrategy, ToolResult,
-    Transcript, TriggerContext, TurnId, View,
+    KeepRecentStrategy, Metadata, MutationPoint, Part, SessionId, Strategy, SummarizeOlderStrategy,
+    ToolResult, Transcript, TriggerContext, TurnId, View,
 };
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
@@ -328,6 +328,33 @@ async fn strategies_of_ones_own_are_steps_however_they_are_held() {
     assert_eq!(result.metadata["oldest"], "gone");
     let refused = DropOldest(3).compact(manual(three_questions()), &CompactionContext::default()).await;
     assert_eq!(refused.unwrap_err().to_string(), "the compaction failed: nothing would be left");
+}
+
+#[tokio::test]
+async fn backends_and_pure_strategies_may_be_chosen_while_the_program_runs() {
+    let shared: Arc<dyn CompactionBackend> = Arc::new(Counting::default());
+    let boxed: Box<dyn CompactionBackend> = Box::new(Counting::default());
+    let pure: Box<dyn Strategy> = Box::new(SummarizeOlderStrategy::new(1));
+    let compactors =
+        [StrategyCompactor::builder().backend(shared), StrategyCompactor::builder().backend(boxed)];
+    let pure: Arc<dyn Strategy> = Arc::new(pure);
+    for compactor in compactors {
+        let compactor = compactor.item_count_trigger(2).strategy(Arc::clone(&pure)).build().unwrap();
+        let result =
+            compactor.compact(manual(three_questions()), &CompactionContext::default()).await.unwrap();
+        assert_eq!(says(result.transcript.get(0).unwrap().item()), "a summary of 2 items");
+    }
+}
+
+#[tokio::test]
+async fn what_is_kept_begins_with_what_the_person_said() {
+    let items = ["u0", "a0", "u1", "a1", "u2"].map(|id| match id.starts_with('u') {
+        true => Item::user(id, "and then?"),
+        false => Item::assistant(id, vec![Part::text("this and that")]),
+    });
+    let result =
+        KeepRecentStrategy::new(2).compact(manual(items.into()), &CompactionContext::default()).await;
+    assert_eq!(ids(result.unwrap().transcript.items()), ["u1", "a1", "u2"]);
 }
 
 /// Fires for every other question that it is asked.

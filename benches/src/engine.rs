@@ -131,8 +131,8 @@ fn asking(name: &str, view: &View, effort: Effort) -> String {
     let session = SessionId::from(SESSION);
     let ask = |view: &View| {
         for _ in 0..CALL_COUNT {
-            let context = TriggerContext::new(view, MutationPoint::AfterToolResult);
-            black_box(compactor.should_compact(&session, None, black_box(view), &context));
+            let context = TriggerContext::of_view(view, MutationPoint::AfterToolResult);
+            black_box(compactor.should_compact(&session, None, black_box(&context)));
         }
     };
     let measured = alone(effort, &mut side(view, ask));
@@ -250,8 +250,8 @@ fn turns(items: &[Arc<Item>], preparing: Preparing) -> Vec<Nanos> {
     for item in said {
         let started_at = Instant::now();
         view.push(Arc::clone(item));
-        let context = TriggerContext::new(&view, MutationPoint::AfterToolResult);
-        black_box(compactor.should_compact(&session, None, &view, &context));
+        let context = TriggerContext::of_view(&view, MutationPoint::AfterToolResult);
+        black_box(compactor.should_compact(&session, None, &context));
         samples.push(started_at.elapsed().as_nanos() as Nanos);
     }
     samples

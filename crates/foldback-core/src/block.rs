@@ -27,6 +27,9 @@ pub enum BlockKind {
 
 /// The record of one compaction (T9): who made it, why, when, from what, what it changed, and the
 /// tokens before and after. It is made once and read by everyone: views, stores, session files, reports.
+///
+/// The type of the same name in `foldback_engine::session` is what this record comes to in turns: it is
+/// derived, never stored.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CompactionBlock {

@@ -41,7 +41,7 @@ impl fmt::Display for Reason {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Edit {
-    /// Hides everything visible in a range.
+    /// Hides everything visible in a range. Shadows the trait of its name where it is imported: write `edit::Drop`.
     Drop(Drop),
     /// Replaces or removes one part of one item.
     Rewrite(Rewrite),

@@ -149,7 +149,8 @@ pub enum Pin {
     Pinned,
 }
 
-/// One entry of a conversation, made of parts.
+/// One entry of a conversation, made of parts. It has a name, because edits, pins and handles speak of it;
+/// hosts without names number their items. Notes of the host stand on the item, not on its parts.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Item {

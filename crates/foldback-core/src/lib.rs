@@ -96,7 +96,10 @@ pub use strategy::{
     SupersedeStrategy, TruncateToolInputsStrategy, TruncateToolOutputsStrategy, compact_messages, plan,
 };
 pub use summary::{FoldRequest, SummaryError};
-pub use tokens::{Calibration, EstimatingCounter, ItemTokens, Meter, Precision, TokenBounds, TokenCounter};
+pub use tokens::{
+    Calibration, CharsOver4Counter, EstimatingCounter, ItemTokens, Meter, Precision, TokenBounds,
+    TokenCounter,
+};
 pub use tools::{Action, Outcome, TestRun, TodoEntry, TodoState};
 pub use tracker::ContextTracker;
 pub use transcript::Transcript;

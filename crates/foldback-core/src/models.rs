@@ -9,7 +9,7 @@ use std::fmt;
 use crate::dialect::Dialect;
 use crate::ids::Tokens;
 
-/// What is known about a family of models.
+/// What is known about a family of models. What answers in an agent loop is `foldback_loop::Model`, a trait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Model {
     /// The start of its name.

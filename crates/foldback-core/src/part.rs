@@ -68,7 +68,8 @@ impl<'de> Deserialize<'de> for Json {
     }
 }
 
-/// One piece of an item.
+/// One piece of an item. What a provider wants back with it has a field; notes of the host are
+/// [`Item::metadata`](crate::Item::metadata).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Part {

@@ -64,7 +64,8 @@ use crate::sequence::Entry;
 /// What a summary may cost where nobody says otherwise.
 pub const SUMMARY_TOKENS_DEFAULT: Tokens = Tokens(2_000);
 
-/// Says what to compact.
+/// Says what to compact: pure, on a draft. `foldback_engine::CompactionStrategy` is the same for what is not
+/// pure, such as a strategy that asks somebody; every strategy is one.
 ///
 /// Implementors guarantee: the same draft and budget give the same edits (T6), and a second run on
 /// the view that the first led to, with nothing pushed since, proposes none (T7).
@@ -124,7 +125,8 @@ macro_rules! forwarded {
 
 forwarded!(&S, Arc<S>, Box<S>);
 
-/// Strategies in order, each on the draft left by the one before. Is itself a strategy.
+/// Strategies in order, each on the draft left by the one before. Is itself a strategy. Pipelines with steps
+/// of a host's own are `foldback_engine::CompactionPipeline`, of which runs of pure steps become this.
 #[derive(Clone, Default)]
 pub struct StrategyPipeline {
     steps: Vec<Arc<dyn Strategy>>,

@@ -4,6 +4,7 @@
 //! needs one that loads nothing.
 
 mod calibration;
+mod chars;
 mod estimate;
 mod media;
 mod meter;
@@ -14,6 +15,7 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 
 pub use calibration::{Calibration, TokenBounds};
+pub use chars::CharsOver4Counter;
 pub use estimate::EstimatingCounter;
 pub use media::{file_tokens, media_tokens};
 pub use meter::Meter;

@@ -47,7 +47,9 @@ pub trait Trigger: Debug + Send + Sync {
 }
 
 /// A trigger as a closure over what a trigger may decide on, and the place where the agent asks. The context
-/// dereferences to what the model sees, so `transcript.len()` and `transcript.items()` work on it.
+/// dereferences to what the model sees, so `transcript.len()` and `transcript.items()` work on it. It is no
+/// slice of items: items are shared and not copied to be looked at, and token counts, the time and what
+/// happened stand beside them.
 pub type TriggerFn =
     Box<dyn Fn(&TriggerContext<'_>, MutationPoint) -> Option<CompactionReason> + Send + Sync>;
 
@@ -119,11 +121,12 @@ pub struct LastCompaction {
     pub item_count: usize,
 }
 
-/// Everything a trigger may decide on.
+/// Everything a trigger may decide on. Triggers go by a [`Sequence`]; a compactor is handed the
+/// [`View`](crate::View) in its place, because it may begin to work on it.
 #[derive(Clone, Debug)]
-pub struct TriggerContext<'a> {
+pub struct TriggerContext<'a, S = Sequence> {
     /// What the model would see.
-    pub sequence: &'a Sequence,
+    pub sequence: &'a S,
     /// What the view costs, overhead excluded. Triggers decide on the upper bound.
     pub tokens: TokenBounds,
     /// Where in its work the agent asks.
@@ -147,10 +150,10 @@ pub struct TriggerContext<'a> {
     pub budget: Option<Budget>,
 }
 
-impl Deref for TriggerContext<'_> {
-    type Target = Sequence;
+impl<S> Deref for TriggerContext<'_, S> {
+    type Target = S;
 
-    fn deref(&self) -> &Sequence {
+    fn deref(&self) -> &S {
         self.sequence
     }
 }
@@ -173,6 +176,37 @@ impl<'a> TriggerContext<'a> {
             needs_follow_up: false,
             has_pending_input: false,
             budget: None,
+        }
+    }
+
+    /// The newest usage that still describes the view: items that a compaction kept carry reports
+    /// about a prefix that is gone.
+    pub fn reported_usage(&self) -> Option<Usage> {
+        self.reported.or_else(|| {
+            let stale_count = self.last_compaction.map_or(0, |last| last.item_count);
+            let fresh_count = self.sequence.len().saturating_sub(stale_count);
+            let newest = self.sequence.items().rev().take(fresh_count.min(REPORT_SEARCH_ITEMS_MAX));
+            newest.filter_map(|item| item.usage).find(|usage| usage.prompt_tokens() > Tokens::ZERO)
+        })
+    }
+}
+
+impl<'a, S> TriggerContext<'a, S> {
+    /// The same about `sequence`, which is what the model would see in another form.
+    #[must_use]
+    pub fn about<T>(&self, sequence: &'a T) -> TriggerContext<'a, T> {
+        TriggerContext {
+            sequence,
+            tokens: self.tokens,
+            point: self.point,
+            events: self.events,
+            reported: self.reported,
+            now: self.now,
+            last_firing: self.last_firing,
+            last_compaction: self.last_compaction,
+            needs_follow_up: self.needs_follow_up,
+            has_pending_input: self.has_pending_input,
+            budget: self.budget,
         }
     }
 
@@ -257,20 +291,9 @@ impl<'a> TriggerContext<'a> {
                 | StructuralEvent::CompactionCompleted => false,
             })
     }
-
-    /// The newest usage that still describes the view: items that a compaction kept carry reports
-    /// about a prefix that is gone.
-    pub fn reported_usage(&self) -> Option<Usage> {
-        self.reported.or_else(|| {
-            let stale_count = self.last_compaction.map_or(0, |last| last.item_count);
-            let fresh_count = self.sequence.len().saturating_sub(stale_count);
-            let newest = self.sequence.items().rev().take(fresh_count.min(REPORT_SEARCH_ITEMS_MAX));
-            newest.filter_map(|item| item.usage).find(|usage| usage.prompt_tokens() > Tokens::ZERO)
-        })
-    }
 }
 
-/// Why a compaction runs.
+/// Why a compaction runs. In JSON `"transcript_too_long"` or `{"custom": "…"}`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CompactionReason {

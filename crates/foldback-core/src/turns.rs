@@ -12,7 +12,8 @@ use serde::{Deserialize, Serialize};
 use crate::item::{Item, ItemKind};
 use crate::sequence::Sequence;
 
-/// Where each turn of a list of items starts and ends.
+/// Where each turn of a list of items starts and ends. It answers with ranges of indices, not with slices: so
+/// it borrows nothing, and serves a transcript, whose items lie in chunks, as well as a list.
 ///
 /// A turn is a run of neighbouring items with one turn id; an item without turn id is a turn of
 /// its own. A turn id that returns after another one starts a new turn, so that a turn is always
@@ -103,7 +104,8 @@ impl TurnMap {
     }
 }
 
-/// Turns from `start_turn` to `end_turn`, both included; so there is always at least one.
+/// Turns from `start_turn` to `end_turn`, both included; so there is always at least one. The bounds are read by
+/// methods: a range that ends before it starts cannot be made, nor be read from JSON.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(try_from = "Bounds", into = "Bounds")]
 pub struct TurnRange {

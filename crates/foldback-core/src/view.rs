@@ -12,6 +12,7 @@ use crate::sequence::{Entry, Sequence};
 use crate::splice::{Shown, Splice, StandingSummary, shown_parts};
 use crate::tokens::ItemTokens;
 use crate::transcript::Transcript;
+use crate::trigger::{MutationPoint, TriggerContext};
 
 pub(crate) use crate::splice::covers;
 
@@ -214,6 +215,13 @@ impl View {
     fn recall_part(&self, rewrite: &Rewrite) -> Option<Recalled> {
         let item = self.transcript.get(rewrite.item_index)?.item();
         item.parts.get(rewrite.part_index).cloned().map(Recalled::Part)
+    }
+}
+
+impl<'a> TriggerContext<'a, View> {
+    /// A context that knows the view and nothing else, for compactors; its counts are taken as exact.
+    pub fn of_view(view: &'a View, point: MutationPoint) -> Self {
+        TriggerContext::new(view, point).about(view)
     }
 }
 

@@ -9,6 +9,7 @@ use async_trait::async_trait;
 use foldback_core::{
     CompactionReason, FinishReason, Item, Metadata, Prices, SessionId, Text, Tokens, TurnId, Usage,
 };
+use serde::{Deserialize, Serialize};
 use tokio_util::sync::CancellationToken;
 
 use crate::ask::BackendGuard;
@@ -23,7 +24,9 @@ const PROMPT_TOKENS: u64 = 1_000;
 /// the work ends soon after `cancellation` is cancelled; keys are never part of an error or a log.
 #[async_trait]
 pub trait CompactionBackend: Send + Sync {
-    /// Summarises the items of the request.
+    /// Summarises the items of the request. The token is always there: one that nobody cancels costs nothing.
+    /// The error says of what kind it is, because retries and the guard go by it; a service of the host's
+    /// own that says no answers [`BackendError::Failed`].
     async fn summarize(
         &self,
         request: SummaryRequest,
@@ -175,8 +178,9 @@ pub enum SummaryStage {
     Merge,
 }
 
-/// What to summarise.
-#[derive(Clone, Debug)]
+/// What to summarise. It is not serialised as a whole, because its items are shared with the view; a
+/// backend in another process is sent `items`, each of which is.
+#[derive(Clone, Debug, PartialEq)]
 pub struct SummaryRequest {
     /// Whose conversation it is.
     pub session_id: SessionId,
@@ -261,12 +265,15 @@ impl SummaryRequest {
 }
 
 /// A summary.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
 pub struct SummaryResult {
     /// The summary, of as many items as the backend likes. Their text becomes context, whatever kind they
-    /// have; what is neither text nor thought is refused.
+    /// have; what is neither text nor thought is refused. The first stands behind a line that says how many
+    /// items it is for and names the handle that recalls them, unless those are fewer tokens than the line.
     pub items: Vec<Item>,
-    /// What the backend has to say about it.
+    /// What the backend has to say about it. The result of a compaction, which may ask for several summaries,
+    /// has it under `summaries`, in order, each under `backend`.
     pub metadata: Metadata,
     /// What was reported for the call.
     pub usage: Option<Usage>,

@@ -18,6 +18,9 @@ use crate::executor;
 use crate::naming::type_name;
 
 /// What to compact, and why. Clones are cheap: the transcript is shared, never copied.
+///
+/// It is neither compared nor serialised as a whole, nor is [`CompactionResult`]: a view is a recorded
+/// transcript and the blocks in force. Compare what views show, and store items and blocks.
 #[derive(Clone, Debug)]
 pub struct CompactionRequest {
     /// Whose conversation it is.
@@ -215,7 +218,8 @@ impl CompactionResult {
     }
 }
 
-/// What a strategy may use while it works.
+/// What a strategy may use while it works. It owns what it holds, so that work can go on off the task; the
+/// backend is guarded, so that all compactions share what is known of its failures and its bill.
 #[derive(Clone, Debug)]
 pub struct CompactionContext {
     /// Writes summaries.
@@ -275,7 +279,8 @@ impl CompactionContext {
 /// the blocks in force, the dialect, the size.
 #[async_trait]
 pub trait CompactionStrategy: Send + Sync {
-    /// Compacts what the model sees.
+    /// Compacts what the model sees. The context is shared and not `&mut`: a step hands on its view, and
+    /// what it has to say is the metadata of its result.
     async fn compact(
         &self,
         request: CompactionRequest,

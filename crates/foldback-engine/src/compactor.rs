@@ -16,7 +16,8 @@ use crate::naming::type_name;
 pub use builder::{StrategyCompactorBuildError, StrategyCompactorBuilder};
 pub use strategy_compactor::StrategyCompactor;
 
-/// Says when, and may remember sessions and turns. Every pure [`Trigger`] is one.
+/// Says when, and may remember sessions and turns. Every pure [`Trigger`] is one. It is handed a context that
+/// dereferences to what the model sees, and not a slice of items; see [`TriggerFn`](foldback_core::TriggerFn).
 pub trait CompactionTrigger: Send + Sync {
     /// The reason to compact now, or none. Must be cheap: it is asked at every mutation point.
     fn should_compact(
@@ -65,18 +66,18 @@ impl<T: Trigger> CompactionTrigger for T {
 /// Decides when and compacts: for hosts that own both decisions, and for the agent loop.
 #[async_trait]
 pub trait Compactor: fmt::Debug + Send + Sync {
-    /// The reason to compact now, or none. Must be cheap: it is asked at every mutation point.
+    /// The reason to compact now, or none. Must be cheap: it is asked at every mutation point. The context
+    /// dereferences to the view.
     fn should_compact(
         &self,
         session_id: &SessionId,
         turn_id: Option<&TurnId>,
-        view: &View,
-        context: &TriggerContext<'_>,
+        context: &TriggerContext<'_, View>,
     ) -> Option<CompactionReason>;
 
     /// The earliest time at which it may want to compact although nothing happens until then. A running agent
     /// asks [`should_compact`](Self::should_compact) again at that time, unless the agent is at work.
-    fn due_at(&self, _session_id: &SessionId, _context: &TriggerContext<'_>) -> Option<Timestamp> {
+    fn due_at(&self, _session_id: &SessionId, _context: &TriggerContext<'_, View>) -> Option<Timestamp> {
         None
     }
 

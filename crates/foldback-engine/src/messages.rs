@@ -224,7 +224,7 @@ impl<M: HostMessage> MessageCompactor<M> {
             matches!(point, MutationPoint::AfterToolResult | MutationPoint::AfterRequestRejected);
         context.has_pending_input =
             view.items().next_back().is_some_and(|item| item.kind.has_user_authority());
-        let fired = self.compactor.should_compact(session_id, turn_id, &view, &context);
+        let fired = self.compactor.should_compact(session_id, turn_id, &context.about(&view));
         let rejected = || context.was_rejected().then_some(CompactionReason::OverflowRejected);
         let reason = fired.or_else(rejected)?;
         Some(self.request(session_id, turn_id, view, (reason, version)))

@@ -21,8 +21,9 @@ use crate::off_task::off_task;
 /// Strategies in order, each on what the one before left. Is itself a strategy.
 ///
 /// Pure steps in a row share one draft, so that their summaries are written together and the prefix is
-/// rewritten once; the summaries are there before a step of another kind begins. Cancellation is
-/// looked at between steps. Only the compactor holds what all steps left to the request's budget.
+/// rewritten once; the summaries are there before a step of another kind begins. Such a run of steps is one
+/// step: an item that two of them changed is replaced once, and cancellation is looked at before and after
+/// it. Metadata of all steps is merged. A pipeline of pure steps alone is [`StrategyPipeline`]. Only the compactor holds what all steps left to the request's budget.
 ///
 /// ```
 /// use foldback_core::{DropReasoningStrategy, KeepRecentStrategy};

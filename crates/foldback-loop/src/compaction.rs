@@ -17,6 +17,9 @@ pub const COMPACTOR_LABEL: &str = "compactor";
 /// Beside what the compactor's own trigger says, it compacts when the person asked for it and when
 /// the provider rejected a request for its length. A compaction that fails leaves the view as it was
 /// and does not end the turn (T8).
+///
+/// The model is sent the compacted view and nothing else. It sees that something was folded: a line over a
+/// summary and a placeholder for a cleared result say so and name a handle, so that it can recall what it misses.
 #[derive(Clone, Debug)]
 pub struct CompactorMutator {
     compactor: Arc<dyn Compactor>,
@@ -56,8 +59,7 @@ impl CompactorMutator {
             let is_rejected = context.point == MutationPoint::AfterRequestRejected;
             is_rejected.then_some(CompactionReason::OverflowRejected)
         };
-        let fired =
-            self.compactor.should_compact(context.session_id, context.turn_id, view, &trigger_context);
+        let fired = self.compactor.should_compact(context.session_id, context.turn_id, &trigger_context);
         asked().or(fired).or_else(rejected)
     }
 

@@ -97,7 +97,7 @@ pub enum AgentEvent {
         duration: Duration,
     },
     /// A mutator has decided to work and begins. One that looks and leaves everything as it is makes no
-    /// events.
+    /// events. The loop tells it for the mutator, so that one that fails or panics is heard to end.
     MutationStarted {
         /// The label of the mutator.
         mutator: String,

@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 pub use foldback_backends::{Delta, ModelAnswer, ModelRequest, ToolSpec};
 
-/// Answers a conversation.
+/// Answers a conversation. What is known about models by name is `foldback_core::Model`.
 ///
 /// Implementors guarantee: what is sent is the items and tools of the request and nothing else of
 /// the conversation; a request that is too long is [`BackendError::Overflow`]; the work ends soon

@@ -233,8 +233,8 @@ pub struct MutationContext<'a> {
 }
 
 impl MutationContext<'_> {
-    /// The same as triggers want it.
-    pub fn trigger_context<'v>(&'v self, view: &'v View) -> TriggerContext<'v> {
+    /// The same as compactors and triggers want it.
+    pub fn trigger_context<'v>(&'v self, view: &'v View) -> TriggerContext<'v, View> {
         TriggerContext {
             sequence: view,
             tokens: self.tokens,

@@ -13,7 +13,9 @@ use tokio_util::sync::CancellationToken;
 
 use crate::agent::{Agent, AgentBuilder, AgentLimits};
 use crate::error::{AgentBuildError, LoopError};
+use crate::event::AgentObserver;
 use crate::model::Model;
+use crate::mutator::LoopMutator;
 use crate::session::TurnResult;
 use crate::tool::Tool;
 
@@ -26,6 +28,10 @@ const NESTED_ROUNDS_MAX: usize = 16;
 /// A backend that lets an agent of its own write each summary, in a session of its own. It is shown
 /// all of the conversation, tool calls and results included, quoted as data; it may use tools to
 /// look things up.
+///
+/// It is built of what an agent is built of, and not from an agent that is there: what retries, what the
+/// sessions begin with and what a request costs beside the items are its own. A model that another agent
+/// uses too goes in by [`shared_model`](AgentCompactorBuilder::shared_model).
 #[derive(Debug)]
 pub struct AgentCompactor {
     agent: Agent,
@@ -173,6 +179,20 @@ impl AgentCompactorBuilder {
     #[must_use]
     pub fn tool(mut self, tool: impl Tool + 'static) -> Self {
         self.agent = self.agent.tool(tool);
+        self
+    }
+
+    /// What may change the nested agent's own conversation, such as a compactor for long look-ups.
+    #[must_use]
+    pub fn mutator(mut self, mutator: impl LoopMutator + 'static) -> Self {
+        self.agent = self.agent.mutator(mutator);
+        self
+    }
+
+    /// Who sees what the nested agent does.
+    #[must_use]
+    pub fn observer(mut self, observer: impl AgentObserver + 'static) -> Self {
+        self.agent = self.agent.observer(observer);
         self
     }
 
@@ -416,6 +436,46 @@ mod tests {
         ] {
             assert!(text.contains(shown), "{shown} is missing in {text}");
         }
+    }
+
+    /// Adds a word to every conversation that it is asked about.
+    #[derive(Debug)]
+    struct Reminder;
+
+    #[async_trait]
+    impl LoopMutator for Reminder {
+        fn label(&self) -> &str {
+            "reminder"
+        }
+
+        async fn mutate(
+            &self,
+            staged: &mut crate::Staged,
+            _context: &crate::MutationContext<'_>,
+        ) -> Result<crate::Mutation, crate::MutatorError> {
+            staged.push(Item::text("reminder", ItemKind::Notification, "be brief"));
+            Ok(crate::Mutation::done())
+        }
+    }
+
+    #[tokio::test]
+    async fn a_nested_agent_has_mutators_and_observers_of_its_own() {
+        let told: Arc<std::sync::Mutex<Vec<(String, String)>>> = Arc::default();
+        let log = Arc::clone(&told);
+        let observer = move |session_id: &SessionId, event: &crate::AgentEvent| {
+            if let crate::AgentEvent::MutationFinished { mutator, dirty: true, .. } = event {
+                log.lock().unwrap().push((session_id.to_string(), mutator.clone()));
+            }
+        };
+        let compactor = AgentCompactor::builder()
+            .model(Fixed::new("## Task: error handling"))
+            .mutator(Reminder)
+            .observer(observer)
+            .build()
+            .unwrap();
+        let request = SummaryRequest::new("s", worked(), CompactionReason::Manual);
+        compactor.summarize(request, CancellationToken::new()).await.unwrap();
+        assert_eq!(*told.lock().unwrap(), [("summary-0".to_owned(), "reminder".to_owned())]);
     }
 
     #[tokio::test]

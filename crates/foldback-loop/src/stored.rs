@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use async_trait::async_trait;
 use foldback_core::trigger::Growth;
 use foldback_core::{
-    Budget, BudgetTrigger, CompactionReason, Dialect, HysteresisTrigger, MutationPoint, Text, Tokens,
-    Trigger, View,
+    Budget, BudgetTrigger, CompactionReason, Dialect, HysteresisTrigger, MutationPoint, Sequence, Text,
+    Tokens, Trigger, View,
 };
 use foldback_engine::session::{
     CompactionConfig, LiveSession, SessionContext, StoredSession, StoredSessionError,
@@ -165,7 +165,7 @@ impl BlockMutator {
         let level = self.budget.trigger().saturating_sub(self.stored.before().tokens);
         let trigger = BudgetTrigger::at_limit(level.max(Tokens(1))).ok()?;
         let patient = HysteresisTrigger::new(trigger, Growth::DEFAULT).ok()?;
-        patient.fires(&context.trigger_context(view))
+        patient.fires(&context.trigger_context(view).about::<Sequence>(view))
     }
 
     /// The window to compact for, in counted tokens. What was believed to fit and was rejected did not.

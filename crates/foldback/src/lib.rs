@@ -266,8 +266,8 @@ pub use foldback_core::{
 
 // How much.
 pub use foldback_core::{
-    Budget, BudgetBuilder, BudgetError, Calibration, ContextTracker, EstimatingCounter, ItemTokens, Level,
-    Meter, Precision, TokenBounds, TokenCounter, Tokens,
+    Budget, BudgetBuilder, BudgetError, Calibration, CharsOver4Counter, ContextTracker, EstimatingCounter,
+    ItemTokens, Level, Meter, Precision, TokenBounds, TokenCounter, Tokens,
 };
 
 // What it costs, what it is about, and what must not be told.
@@ -355,3 +355,13 @@ pub mod counters {
 #[cfg(doctest)]
 #[doc = include_str!("../../../README.md")]
 pub struct Readme;
+
+/// The code of the pages for those who come from another system.
+#[cfg(all(doctest, feature = "agent"))]
+#[doc = include_str!("../../../docs/coming-from-agentkit.md")]
+pub struct ComingFromAgentkit;
+
+/// The code of the pages for those who come from another system.
+#[cfg(all(doctest, feature = "agent"))]
+#[doc = include_str!("../../../docs/coming-from-phi.md")]
+pub struct ComingFromPhi;

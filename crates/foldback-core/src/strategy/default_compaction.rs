@@ -25,7 +25,8 @@ const ID: &str = "three-level";
 ///
 /// 1. shorten tool outputs to so many lines;
 /// 2. fold the turns between the first and the newest ones into a summary of one line each;
-/// 3. widen the folded middle, oldest units first, until what is left fits.
+/// 3. widen the folded middle, oldest units first, until what is left fits: nothing is dropped without a line
+///    in the summary, and everything can be recalled.
 ///
 /// Unlike [`LadderStrategy`](super::LadderStrategy) it makes no promise: what rule T4 protects may
 /// be larger than the target, and then it does what it can.
@@ -167,7 +168,8 @@ fn tokens_beside_results(draft: &Draft<'_>) -> Tokens {
     others.map(|(position, _)| draft.tokens_at(position)).sum()
 }
 
-/// Compacts items in memory to a budget, with floor summaries: nothing to set up, nothing to store.
+/// Compacts items in memory to a budget, with floor summaries: nothing to set up, nothing to store. A session's
+/// `CompactionConfig` makes both arguments, by `default_compaction` and `budget`.
 pub fn compact_messages(
     items: impl IntoIterator<Item = Arc<Item>>,
     config: &DefaultCompaction,

@@ -13,7 +13,7 @@ const ID: &str = "keep-recent";
 /// Keeps the newest `keep_last` items. Preserved kinds stay whatever their age and do not count.
 ///
 /// Units stay whole, so a few more than that may remain; the newest user item always does, also
-/// with 0.
+/// with 0. Where an assistant item would come first, the user item before it stays.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct KeepRecentStrategy {

@@ -38,6 +38,14 @@ pub struct PreserveRecentFractionStrategy {
 
 asks_for_a_summary!(PreserveRecentFractionStrategy);
 
+/// The newest 0.3 of the tokens recorded.
+impl Default for PreserveRecentFractionStrategy {
+    fn default() -> Self {
+        let (of, cuts) = (FractionOf::Recorded, Cuts::Units);
+        Self { fraction: default_fraction(), of, cuts, summary: SummaryOptions::default() }
+    }
+}
+
 /// What the fraction is a fraction of.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -79,8 +87,7 @@ impl PreserveRecentFractionStrategy {
         if !(0.0..=1.0).contains(&fraction) {
             return Err(FractionError { fraction });
         }
-        let (of, cuts) = (FractionOf::Recorded, Cuts::Units);
-        Ok(Self { fraction, of, cuts, summary: SummaryOptions::default() })
+        Ok(Self { fraction, ..Self::default() })
     }
 
     /// Takes the fraction of what the model sees instead of everything recorded. A view that has not
@@ -216,6 +223,13 @@ mod tests {
         let compacted = plan(&View::of(&transcript), &strategy, None).unwrap().apply_floor();
         let ids: Vec<_> = compacted.view.items().skip(1).map(|item| item.id.to_string()).collect();
         assert_eq!(ids, ["u7", "a7", "u8", "a8", "u9", "a9"]);
+    }
+
+    #[test]
+    fn where_nobody_says_otherwise_the_newest_three_tenths_stay() {
+        let read: PreserveRecentFractionStrategy = serde_json::from_str("{}").unwrap();
+        assert_eq!(read, PreserveRecentFractionStrategy::default());
+        assert_eq!(Ok(read), PreserveRecentFractionStrategy::new(0.3));
     }
 
     #[test]

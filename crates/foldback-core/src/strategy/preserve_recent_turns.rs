@@ -106,6 +106,13 @@ pub struct PreserveRecentTurnsStrategy {
 
 asks_for_a_summary!(PreserveRecentTurnsStrategy);
 
+/// The last two turns, each within its clamp.
+impl Default for PreserveRecentTurnsStrategy {
+    fn default() -> Self {
+        Self::new(2)
+    }
+}
+
 impl PreserveRecentTurnsStrategy {
     /// Keeps the last `turns` turns, each within 25% of the usable context, 2,000 to 8,000 tokens.
     pub fn new(turns: usize) -> Self {

@@ -35,7 +35,7 @@ use crate::ids::Tokens;
 /// The real count is almost never above the estimate times this.
 const ESTIMATE_UPPER_FACTOR: f64 = 1.35;
 
-/// Estimates by script; loads nothing.
+/// Estimates by script; loads nothing. [`CharsOver4Counter`](super::CharsOver4Counter) is the crude rule.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct EstimatingCounter;
 

@@ -67,7 +67,9 @@ pub struct ContextWindowTrigger {
     percent: f64,
 }
 
-/// A [`ContextWindowTrigger`] as a closure. One that cannot be, such as one at 101 percent, fires only on a
+/// A [`ContextWindowTrigger`] as a closure. It is heard at every point, because a tool loop can outgrow the
+/// window before the turn ends, and goes by the newest report there is, because a tool result brings none. One
+/// that cannot be, such as one at 101 percent, fires only on a
 /// rejected request; [`ContextWindowTrigger::new`] says what is wrong with it.
 ///
 /// ```

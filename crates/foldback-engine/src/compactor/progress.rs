@@ -44,7 +44,7 @@ pub(super) struct Progress {
 
 impl Progress {
     /// Whether another compaction is worth it although the last one failed or saved too little.
-    pub(super) fn is_worth_it(&self, context: &TriggerContext<'_>) -> bool {
+    pub(super) fn is_worth_it(&self, context: &TriggerContext<'_, View>) -> bool {
         let Some((tokens, item_count)) = self.tried.filter(|_| !context.is_urgent()) else { return true };
         let has_grown = |now: u64, then: u64| now > then + then * GROWN_PERCENT_MIN / 100;
         has_grown(context.sequence.tokens().0, tokens.0)

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use foldback_core::{
-    Budget, CompactionReason, LastCompaction, SessionId, Timestamp, Tokens, TriggerContext, TriggerFn,
-    TurnId, View, check,
+    Budget, CompactionReason, LastCompaction, Sequence, SessionId, Timestamp, Tokens, TriggerContext,
+    TriggerFn, TurnId, View, check,
 };
 use tracing::Instrument;
 
@@ -201,14 +201,9 @@ impl StrategyCompactor {
     }
 
     /// Prepares ahead if it is time to.
-    fn prepare(
-        &self,
-        session_id: &SessionId,
-        turn_id: Option<&TurnId>,
-        view: &View,
-        context: &TriggerContext<'_>,
-    ) {
+    fn prepare(&self, session_id: &SessionId, turn_id: Option<&TurnId>, context: &TriggerContext<'_, View>) {
         let Some(soft) = self.parts.soft else { return };
+        let view = context.sequence;
         self.sessions.with(session_id, |progress| {
             let Some(budget) = progress.budget.or(self.budget) else { return };
             let Ok(level) = level_in(soft, &budget) else { return };
@@ -273,8 +268,7 @@ impl Compactor for StrategyCompactor {
         &self,
         session_id: &SessionId,
         turn_id: Option<&TurnId>,
-        view: &View,
-        context: &TriggerContext<'_>,
+        context: &TriggerContext<'_, View>,
     ) -> Option<CompactionReason> {
         let mut known = context.clone();
         let now = *known.now.get_or_insert_with(|| self.parts.clock.now());
@@ -295,18 +289,18 @@ impl Compactor for StrategyCompactor {
             };
             (decided, context.was_rejected() || progress.is_worth_it(context))
         });
-        let decided = decided.unwrap_or_else(|| self.fires(session_id, turn_id, &known));
+        let decided = decided.unwrap_or_else(|| self.fires(session_id, turn_id, &known.about(&**known)));
         let reason = decided.filter(|_| is_worth_it);
         match &reason {
             Some(_) => self.sessions.with(session_id, |progress| progress.last_firing = Some(now)),
-            None => self.prepare(session_id, turn_id, view, &known),
+            None => self.prepare(session_id, turn_id, &known),
         }
         reason
     }
 
-    fn due_at(&self, session_id: &SessionId, context: &TriggerContext<'_>) -> Option<Timestamp> {
+    fn due_at(&self, session_id: &SessionId, context: &TriggerContext<'_, View>) -> Option<Timestamp> {
         let When::Trigger(trigger) = &self.when else { return None };
-        let mut known = context.clone();
+        let mut known = context.about::<Sequence>(context.sequence);
         let last_firing = self.sessions.with(session_id, |progress| progress.last_firing);
         known.last_firing = known.last_firing.max(last_firing);
         trigger.due_at(session_id, &known)

@@ -26,6 +26,12 @@ pub struct CompactedSection {
 
 /// What a loop is loaded as. Turns that no section covers are loaded as they were recorded, so that
 /// nothing vanishes; no turn is in two sections, so that nothing is loaded twice.
+///
+/// It is not stored: a strategy proposes it, and [`LoopRecord::compaction_block`] reads it back from
+/// what is stored, which is [`foldback_core::CompactionBlock`]. So it is not serialised either, and a block
+/// that was proposed without a date has none.
+///
+/// [`LoopRecord::compaction_block`]: super::LoopRecord::compaction_block
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct CompactionBlock {
     /// The first turns, verbatim. The most recent loop only.

@@ -15,7 +15,9 @@ use crate::backend::GuardedBackend;
 use crate::compactor::{StrategyCompactor, StrategyCompactorBuildError};
 use crate::hooks::CompactionHooks;
 
-/// When and how the loops of a session are compacted.
+/// When and how the loops of a session are compacted. The size of the window is no field, because it belongs to
+/// the model and not to the policy: it is passed with each call. A trigger with a strategy for an agent without
+/// sessions is a [`StrategyCompactor`](crate::StrategyCompactor).
 #[derive(Clone, Debug)]
 pub struct CompactionConfig {
     /// The share of the window that may be in use.
@@ -33,7 +35,8 @@ pub struct CompactionConfig {
     /// Lines kept of each tool output of the recent turns. Zero counts as one.
     pub tool_output_max_lines: usize,
     /// What compacts further where the sections of a loop leave it over the target, and what
-    /// compacts where there is no session.
+    /// compacts where there is no session. The ladder by default, because it always reaches the target;
+    /// [`default_compaction`](Self::default_compaction) makes the three levels.
     pub in_memory_strategy: Arc<dyn Strategy>,
     /// What divides a loop into sections.
     pub block_strategy: Arc<dyn BlockCompactionStrategy>,

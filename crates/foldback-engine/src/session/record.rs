@@ -12,7 +12,8 @@ use super::block::CompactionBlock;
 use super::orchestrate::LoopCompaction;
 use super::strategy::{LoopTurns, said_next};
 
-/// Where a loop stands on the chain that is loaded.
+/// Where a loop stands on the chain that is loaded. A strategy is told the place, not whether it is the most
+/// recent, so that a call says what it means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum LoopPlace {
     /// The last loop of the chain: the one that the agent is in.

@@ -33,7 +33,9 @@ pub enum RecordedCompaction {
     },
 }
 
-/// Records a session while an agent runs. Clones record the same session.
+/// Records a session while an agent runs. Clones record the same session. Give one to
+/// [`CompactionHooks::observer`](crate::CompactionHooks::observer) or to the builder of a compactor: it takes
+/// note of compactions that begin and end.
 #[derive(Clone, Debug)]
 pub struct SessionRecorder {
     recorded: Arc<Mutex<Recorded>>,

@@ -27,7 +27,8 @@ impl Default for CompactionScope {
     }
 }
 
-/// The loops that are loaded, oldest first; the current one is the last.
+/// The loops that are loaded, oldest first; the current one is the last. It walks the chain of the current
+/// loop itself and names the loops, so that nobody counts back along another chain.
 pub fn resolve_scope(
     session: &Session,
     current_loop_id: &LoopId,

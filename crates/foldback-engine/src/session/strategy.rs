@@ -17,7 +17,8 @@ use crate::naming::type_name;
 
 const ID: &str = "block-compaction";
 
-/// The messages of a loop, and the turns they make.
+/// The messages of a loop, and the turns they make: what a strategy is shown of a record, so that it cannot
+/// depend on the blocks that are in force.
 #[derive(Clone, Copy, Debug)]
 pub struct LoopTurns<'a> {
     /// The messages.
@@ -96,7 +97,7 @@ pub trait BlockCompactionStrategy: Send + Sync {
         place: LoopPlace,
     ) -> Result<Option<CompactedSection>, CompactionError>;
 
-    /// All sections together.
+    /// All sections together. The time is passed in: a strategy reads no clock.
     async fn compact(
         &self,
         messages: LoopTurns<'_>,

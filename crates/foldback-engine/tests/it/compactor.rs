@@ -145,7 +145,7 @@ fn request(view: &View) -> CompactionRequest {
 }
 
 fn asks(compactor: &StrategyCompactor, view: &View, point: MutationPoint) -> Option<CompactionReason> {
-    compactor.should_compact(&SESSION.into(), None, view, &TriggerContext::new(view, point))
+    compactor.should_compact(&SESSION.into(), None, &TriggerContext::of_view(view, point))
 }
 
 /// A budget in which `view` is at this share of the window, in percent.

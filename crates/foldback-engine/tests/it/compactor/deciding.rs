@@ -152,8 +152,8 @@ async fn after_a_switch_to_a_larger_window_the_level_of_the_smaller_one_is_asked
         let compactor = builder.build().unwrap();
         let fires = || {
             let usage = Usage { input_tokens: view.tokens(), ..Usage::default() };
-            let context = TriggerContext::new(&view, MutationPoint::AfterTurnEnded).with_reported(usage);
-            compactor.should_compact(&SESSION.into(), None, &view, &context).is_some()
+            let context = TriggerContext::of_view(&view, MutationPoint::AfterTurnEnded).with_reported(usage);
+            compactor.should_compact(&SESSION.into(), None, &context).is_some()
         };
         assert!(fires(), "{compactor:?}");
         compactor.model_switched(&SESSION.into(), budget_at(&view, 40));

@@ -353,8 +353,7 @@ impl Compactor for Keeping {
         &self,
         _session_id: &SessionId,
         _turn_id: Option<&TurnId>,
-        _view: &View,
-        _context: &TriggerContext<'_>,
+        _context: &TriggerContext<'_, View>,
     ) -> Option<CompactionReason> {
         None
     }

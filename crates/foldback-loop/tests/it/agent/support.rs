@@ -110,7 +110,7 @@ pub(crate) fn call(id: &str, command: &str) -> Part {
     Part::call(id, "shell", &json!({ "command": command }))
 }
 
-type When = dyn Fn(&View, &TriggerContext<'_>) -> Option<CompactionReason> + Send + Sync;
+type When = dyn Fn(&View, &TriggerContext<'_, View>) -> Option<CompactionReason> + Send + Sync;
 
 /// A pure strategy as a compactor, with a trigger that is a function.
 pub(crate) struct Strategic {
@@ -121,7 +121,7 @@ pub(crate) struct Strategic {
 impl Strategic {
     pub(crate) fn new(
         strategy: impl Strategy + 'static,
-        when: impl Fn(&View, &TriggerContext<'_>) -> Option<CompactionReason> + Send + Sync + 'static,
+        when: impl Fn(&View, &TriggerContext<'_, View>) -> Option<CompactionReason> + Send + Sync + 'static,
     ) -> Self {
         Self { strategy: Arc::new(strategy), when: Box::new(when) }
     }
@@ -139,10 +139,9 @@ impl Compactor for Strategic {
         &self,
         _session_id: &SessionId,
         _turn_id: Option<&TurnId>,
-        view: &View,
-        context: &TriggerContext<'_>,
+        context: &TriggerContext<'_, View>,
     ) -> Option<CompactionReason> {
-        (self.when)(view, context)
+        (self.when)(context, context)
     }
 
     async fn compact(

@@ -218,6 +218,17 @@ impl View {
     }
 }
 
+/// Equal where the same items were recorded and the same blocks are in force, however they are counted. Costs
+/// the items, unless they are shared.
+impl PartialEq for View {
+    fn eq(&self, other: &Self) -> bool {
+        let items = || self.transcript.items().zip(other.transcript.items());
+        self.transcript.len() == other.transcript.len()
+            && self.overlay == other.overlay
+            && items().all(|(one, other)| Arc::ptr_eq(one, other) || one == other)
+    }
+}
+
 impl<'a> TriggerContext<'a, View> {
     /// A context that knows the view and nothing else, for compactors; its counts are taken as exact.
     pub fn of_view(view: &'a View, point: MutationPoint) -> Self {

@@ -19,9 +19,9 @@ use crate::naming::type_name;
 
 /// What to compact, and why. Clones are cheap: the transcript is shared, never copied.
 ///
-/// It is neither compared nor serialised as a whole, nor is [`CompactionResult`]: a view is a recorded
-/// transcript and the blocks in force. Compare what views show, and store items and blocks.
-#[derive(Clone, Debug)]
+/// It is not serialised as a whole, nor is [`CompactionResult`]: a view is a recorded transcript and the blocks
+/// in force. Store items and blocks.
+#[derive(Clone, Debug, PartialEq)]
 pub struct CompactionRequest {
     /// Whose conversation it is.
     pub session_id: SessionId,
@@ -129,7 +129,7 @@ impl CompactionRequest {
 }
 
 /// What a compaction led to.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct CompactionResult {
     /// A [`View`], in spite of its name: what the model sees now. Its overlay holds the blocks of this
     /// compaction behind those of the request; the recorded items are the request's.

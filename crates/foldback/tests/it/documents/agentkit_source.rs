@@ -216,6 +216,8 @@ fn requests_and_results_are_built_as_they_were() {
     let request = request.with_turn_id("t").with_metadata(noted("from", "test"));
     assert_eq!(request.turn_id, Some(TurnId::new("t")));
     assert_eq!(request.metadata["from"], "test");
+    assert_eq!(request, request.clone());
+    assert_ne!(request, request.clone().with_turn_id("other"));
     let view = View::from(three_questions());
     let request =
         CompactionRequest::for_turn("s", "t", view.clone(), CompactionReason::Custom("nightly".into()));
@@ -224,6 +226,11 @@ fn requests_and_results_are_built_as_they_were() {
     let result = CompactionResult::new(view, 2).with_metadata(noted("kept", "all"));
     assert_eq!((result.transcript.len(), result.replaced_items), (3, 2));
     assert_eq!(result.metadata["kept"], "all");
+    assert_eq!(
+        result,
+        CompactionResult::new(three_questions().into(), 2).with_metadata(noted("kept", "all"))
+    );
+    assert_ne!(result, CompactionResult::new(mixed().into(), 2).with_metadata(noted("kept", "all")));
 
     let asked =
         SummaryRequest::new(SessionId::new("s"), three_questions(), CompactionReason::TranscriptTooLong);

@@ -110,7 +110,9 @@ impl From<StoredSessionError> for Failure {
                 };
                 Self::Compaction { path, error: Box::new(error), items }
             }
-            StoredSessionError::Session(error) => Self::Usage { what: error.to_string(), hint: None },
+            error @ (StoredSessionError::Session(_) | StoredSessionError::ChangedElsewhere { .. }) => {
+                Self::Usage { what: error.to_string(), hint: None }
+            }
         }
     }
 }

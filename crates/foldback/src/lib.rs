@@ -311,7 +311,7 @@ pub mod engine {
         GuardLimits, GuardedBackend, IntoStrategy, IntoTrigger, Mended, Outcome, RebaseError, Refusal, Spend,
         Store, StoreError, StrategyCompactor, StrategyCompactorBuildError, StrategyCompactorBuilder,
         SummaryFault, SummaryLimits, SummaryRequest, SummaryResult, SummaryStage, SystemClock, TokioClock,
-        async_trait, chosen, compact, compact_asking, mend, rebase, recall, replay, session, store,
+        async_trait, chosen, compact, compact_asking, mend, messages, rebase, recall, replay, session, store,
     };
 }
 

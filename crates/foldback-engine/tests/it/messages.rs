@@ -80,8 +80,7 @@ impl Compactor for Always {
         &self,
         _session_id: &SessionId,
         _turn_id: Option<&TurnId>,
-        _view: &View,
-        _context: &TriggerContext<'_>,
+        _context: &TriggerContext<'_, View>,
     ) -> Option<CompactionReason> {
         Some(CompactionReason::Manual)
     }

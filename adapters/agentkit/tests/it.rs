@@ -206,8 +206,7 @@ impl Compactor for Hopeless {
         &self,
         _session_id: &foldback::SessionId,
         _turn_id: Option<&foldback::TurnId>,
-        _view: &View,
-        _context: &TriggerContext<'_>,
+        _context: &TriggerContext<'_, View>,
     ) -> Option<CompactionReason> {
         Some(CompactionReason::Manual)
     }
@@ -277,8 +276,7 @@ impl Compactor for OnlyRejected {
         &self,
         _session_id: &foldback::SessionId,
         _turn_id: Option<&foldback::TurnId>,
-        _view: &View,
-        context: &TriggerContext<'_>,
+        context: &TriggerContext<'_, View>,
     ) -> Option<CompactionReason> {
         context.was_rejected().then_some(CompactionReason::OverflowRejected)
     }

@@ -128,7 +128,7 @@ impl StrategyCompactor {
             backend: given.backend.clone().or_else(|| self.parts.backend.clone()),
             metadata,
             cancellation: given.cancellation.clone(),
-            limits: self.parts.limits,
+            limits: self.parts.limits.clone(),
             observer: given.observer.clone().or_else(|| self.parts.hooks.observer.clone()),
             clock: Arc::clone(&self.parts.clock),
         }

@@ -152,7 +152,8 @@ impl<'a> Work<'a> {
         max_context_tokens: Tokens,
     ) -> Result<Self, SessionError> {
         let (backend, observer) = (config.backend.clone(), config.hooks.observer.clone());
-        let context = CompactionContext { backend, observer, ..CompactionContext::default() };
+        let limits = config.limits.clone();
+        let context = CompactionContext { backend, limits, observer, ..CompactionContext::default() };
         let (by, budget) = (By::Sections(strategy), config.budget(max_context_tokens)?);
         Ok(Self { by, config, budget, context, announced: BTreeMap::new() })
     }

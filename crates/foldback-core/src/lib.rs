@@ -87,7 +87,7 @@ pub use sequence::{Anomaly, Entry, Sequence};
 pub use splice::{Splice, SpliceError, StandingSummary};
 pub use strategy::{
     CapToolOutputsStrategy, ClearToolResultsStrategy, DefaultCompaction, DropFailedToolResultsStrategy,
-    DropMiddleStrategy, DropReasoningStrategy, KeepFirstAndRecentItemsStrategy,
+    DropMiddleStrategy, DropReasoningStrategy, FreshOnlyStrategy, KeepFirstAndRecentItemsStrategy,
     KeepFirstAndRecentTurnsStrategy, KeepNewestThatFitStrategy, KeepRecentStrategy, LadderStrategy,
     PlanError, PreserveRecentFractionStrategy, PreserveRecentTurnsStrategy, PreserveUserMessagesStrategy,
     ReplaceMediaStrategy, Strategy, StrategyConfig, StrategyPipeline, SummarizeOlderStrategy,

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use foldback_core::tokens::CALL_OVERHEAD_TOKENS;
 use foldback_core::{
-    Budget, Calibration, CallId, ContextTracker, Dialect, Item, ItemId, ItemKind, LastCompaction, Meter,
-    StructuralEvent, Timestamp, TokenBounds, Tokens, ToolCall, ToolResult, TurnId, Usage, View,
+    Budget, Calibration, CallId, Change, ContextTracker, Dialect, Item, ItemId, ItemKind, LastCompaction,
+    Meter, StructuralEvent, Timestamp, TokenBounds, Tokens, ToolCall, ToolResult, TurnId, Usage, View,
     check_request,
 };
 use foldback_engine::mend;
@@ -312,8 +312,11 @@ impl State {
         if !violations.is_empty() {
             return Err(MutationFault::Invalid { violations });
         }
-        let is_compacted = view.overlay().blocks().len() > base.overlay().blocks().len();
-        self.replace(view);
+        let has_blocks = view.overlay().blocks().len() > base.overlay().blocks().len();
+        let unread = self.view.unread().start;
+        let first_changed = self.replace(view);
+        // What only changed before any call read it leaves the context as it was.
+        let is_compacted = has_blocks && first_changed.is_some_and(|first| first < unread);
         if is_compacted {
             self.note(StructuralEvent::CompactionCompleted);
             self.last_compaction = Some(LastCompaction {
@@ -325,10 +328,13 @@ impl State {
         Ok(())
     }
 
-    /// Another view of the same transcript: what was reported was the cost of another prompt.
-    pub(crate) fn replace(&mut self, view: View) {
+    /// Another view of the same transcript. What was reported of a prompt that is another now is forgotten.
+    /// Says where the first change is.
+    pub(crate) fn replace(&mut self, view: View) -> Option<usize> {
+        let change = Change::between(&self.view, &view);
         self.view = view;
-        self.tracker.reset(&self.view);
+        self.tracker.changed_from(change.first_changed.unwrap_or(self.view.len()), &self.view);
+        change.first_changed
     }
 }
 

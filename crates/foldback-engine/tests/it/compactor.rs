@@ -6,6 +6,7 @@ mod custom;
 mod deciding;
 mod interrupted;
 mod pre_trim;
+mod recorded;
 mod shared;
 mod worked_example;
 

@@ -68,7 +68,11 @@ impl Summarizer {
     /// What a compaction with this model is given.
     pub(crate) fn context(&self) -> CompactionContext {
         let context = CompactionContext::default().with_backend(self.backend.clone());
-        CompactionContext { limits: self.limits, observer: Some(Arc::new(self.notes.clone())), ..context }
+        CompactionContext {
+            limits: self.limits.clone(),
+            observer: Some(Arc::new(self.notes.clone())),
+            ..context
+        }
     }
 
     /// Compacts with summaries by the model.

@@ -407,6 +407,22 @@ impl<'v> Draft<'v> {
         true
     }
 
+    /// Shortens the results at `positions`, in flight or not, as another draft of the same view did.
+    pub(crate) fn shorten_as(&mut self, other: &Draft<'_>, positions: Range<usize>) {
+        for position in positions {
+            for change in other.changes(position) {
+                if let Some(part @ Part::ToolResult(_)) = change.replacement.as_deref() {
+                    let reason = other.reasons[change.reason as usize].clone();
+                    let part_index = change.part_index as usize;
+                    match self.unit_in_flight.contains(&position) {
+                        true => self.shorten_in_flight(position, part_index, part.clone(), reason),
+                        false => self.rewrite(position, part_index, part.clone(), reason),
+                    };
+                }
+            }
+        }
+    }
+
     /// Says that no edit can bring the view to its target; the plan becomes an error.
     pub fn declare_infeasible(&mut self, infeasible: BudgetInfeasible) {
         self.infeasible = Some(infeasible);

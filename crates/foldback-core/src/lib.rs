@@ -89,7 +89,7 @@ pub use serde_json;
 pub use splice::{Splice, SpliceError, StandingSummary};
 pub use strategy::{
     CapToolOutputsStrategy, ClearToolResultsStrategy, DefaultCompaction, DropFailedToolResultsStrategy,
-    DropMiddleStrategy, DropReasoningStrategy, KeepFirstAndRecentItemsStrategy,
+    DropMiddleStrategy, DropReasoningStrategy, FreshOnlyStrategy, KeepFirstAndRecentItemsStrategy,
     KeepFirstAndRecentTurnsStrategy, KeepNewestThatFitStrategy, KeepRecentStrategy, LadderStrategy,
     PlanError, PreserveRecentFractionStrategy, PreserveRecentTurnsStrategy, PreserveUserMessagesStrategy,
     ReplaceMediaStrategy, Strategy, StrategyConfig, StrategyPipeline, SummarizeOlderStrategy,

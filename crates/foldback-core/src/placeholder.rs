@@ -75,6 +75,9 @@ impl HeadPercent {
     /// As much head as tail.
     pub const HALF: Self = Self(50);
 
+    /// Nothing but the tail.
+    pub const NONE: Self = Self(0);
+
     /// Between 0 and 100; more is an error.
     pub fn new(percent: u8) -> Result<Self, PercentError> {
         if percent <= 100 { Ok(Self(percent)) } else { Err(PercentError { percent }) }
@@ -220,6 +223,35 @@ pub fn shorten_to_lines(text: &str, lines_max: usize, head: HeadPercent, handle:
         shortened.push_str(&text[tail_start..]);
     }
     Some(shortened)
+}
+
+/// Rounds of meeting one limit and then the other.
+const LIMIT_ROUNDS_MAX: usize = 4;
+
+/// Shortens text to at most so many lines and so many tokens, those of the line that says what is hidden
+/// included. `None` where it has no more than that.
+///
+/// Meeting one limit may break the other, because a marker takes a line and some tokens; where they cannot
+/// be met together, a placeholder stands for the whole.
+pub fn shorten_to_limits(
+    text: &str,
+    lines_max: Option<usize>,
+    tokens_max: Option<Tokens>,
+    head: HeadPercent,
+    handle: &Handle,
+    meter: &Meter,
+) -> Option<String> {
+    let by_lines = |text: &str| shorten_to_lines(text, lines_max?, head, handle);
+    let by_tokens = |text: &str| shorten_to_tokens(text, tokens_max?, head, handle, meter);
+    let mut shortened: Option<String> = None;
+    for _ in 0..LIMIT_ROUNDS_MAX {
+        let current = shortened.as_deref().unwrap_or(text);
+        match by_lines(current).or_else(|| by_tokens(current)) {
+            Some(shorter) => shortened = Some(shorter),
+            None => return shortened,
+        }
+    }
+    Some(placeholder(handle, "text", Tokens(meter.text(text)), ""))
 }
 
 /// Characters that the line between head and tail takes at most, line ends included.

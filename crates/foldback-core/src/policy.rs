@@ -32,7 +32,7 @@ use crate::budget::{ANSWER_HEADROOM_MAX, Budget, BudgetError, Level, TRIGGER_PER
 use crate::cost::Prices;
 use crate::ids::{Text, Tokens};
 use crate::models::Model;
-use crate::strategy::{Strategy, StrategyConfig, StrategyPipeline};
+use crate::strategy::{FreshOnlyStrategy, Strategy, StrategyConfig, StrategyPipeline};
 use crate::trigger::Trigger;
 
 /// The policy where nobody chooses one.
@@ -297,7 +297,8 @@ impl Policy {
         self.economy
     }
 
-    /// What it does to every item as it is recorded, before any compaction.
+    /// What it does to tool results as they are recorded, before any call reads them. What is older is
+    /// caught up with by a compaction, which begins with these steps.
     pub fn when_recorded(&self) -> &[StrategyConfig] {
         &self.when_recorded
     }
@@ -362,9 +363,11 @@ impl Policy {
         Arc::new(pipeline(self.when_recorded.iter().chain(&self.steps)))
     }
 
-    /// What a host does each time it has recorded a tool's answer, if anything.
+    /// What is done each time tools have answered, before the model reads it, if anything. A
+    /// `StrategyCompactor` with this policy does it.
     pub fn recording_strategy(&self) -> Option<Arc<dyn Strategy>> {
-        (!self.when_recorded.is_empty()).then(|| Arc::new(pipeline(&self.when_recorded)) as Arc<dyn Strategy>)
+        let fresh_only = || FreshOnlyStrategy::new(pipeline(&self.when_recorded));
+        (!self.when_recorded.is_empty()).then(|| Arc::new(fresh_only()) as Arc<dyn Strategy>)
     }
 
     /// The steps as one line, such as `drop-reasoning → keep-recent(8)`.

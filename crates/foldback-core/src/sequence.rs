@@ -322,6 +322,12 @@ impl Sequence {
         Some(after_user.min(unit.start)..self.len())
     }
 
+    /// What no call has read yet: everything behind the newest assistant item. O(that many).
+    pub fn unread(&self) -> Range<usize> {
+        let newest = self.entries.iter().rev().position(|entry| entry.kind == ItemKind::Assistant);
+        newest.map_or(0, |count| self.len() - count)..self.len()
+    }
+
     /// The unit in flight: the last unit of the loop in flight, and whatever arrived since.
     pub fn unit_in_flight(&self) -> Option<Range<usize>> {
         let trailing = self.entries.iter().rev().take_while(|entry| entry.is_aside()).count();

@@ -53,7 +53,13 @@ impl ContextTracker {
     /// Starts over on the view that a compaction left: what its items reported was the cost of a
     /// prefix that is gone. What was learned stays.
     pub fn reset(&mut self, sequence: &Sequence) {
-        self.newest = None;
+        self.changed_from(0, sequence);
+    }
+
+    /// Goes on with a view of which nothing is another before the item at `first_changed`: a report of an
+    /// item before it still says what the context cost up to there.
+    pub fn changed_from(&mut self, first_changed: usize, sequence: &Sequence) {
+        self.newest = self.newest.filter(|report| report.item_index < first_changed);
         self.seen_count = sequence.len();
         self.counted = sequence.tokens();
     }
@@ -108,6 +114,23 @@ mod tests {
         let added = transcript.tokens_of(2..3);
         assert!(tracker.bounds(&transcript).estimate > Tokens(92_300) + Tokens(added.0 / 2));
         assert!(tracker.bounds(&transcript).upper >= Tokens(92_300) + added);
+    }
+
+    #[test]
+    fn a_report_outlives_changes_of_what_came_after_it() {
+        let mut transcript = Transcript::default();
+        transcript.push(Item::user("1", "fix the bug"));
+        transcript.push(Item::assistant("2", vec![]).with_usage(usage(2_000, 0, 300)));
+        transcript.push(Item::user("3", "and now the other one ".repeat(500)));
+        let mut tracker = ContextTracker::new(Precision::Exact);
+        tracker.observe(&transcript);
+        let mut view: Transcript = transcript.items().take(2).cloned().collect();
+        view.push(Item::user("3", "and now"));
+        tracker.changed_from(2, &view);
+        assert_eq!(tracker.reported(), Some(usage(2_000, 0, 300)));
+        assert!(tracker.bounds(&view).estimate < Tokens(2_350), "{:?}", tracker.bounds(&view));
+        tracker.changed_from(1, &view);
+        assert_eq!(tracker.reported(), None);
     }
 
     #[test]

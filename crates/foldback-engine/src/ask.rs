@@ -7,10 +7,11 @@ mod candidates;
 mod chunk;
 mod demands;
 mod digest_backend;
-mod fit;
 mod folding;
 mod guard;
 mod judge;
+mod piece;
+mod pre_trim;
 mod retry;
 mod staying;
 #[cfg(test)]
@@ -22,7 +23,8 @@ use std::time::Duration;
 
 use foldback_core::compaction::{MODEL_SUMMARY_TOKENS, Outcome};
 use foldback_core::{
-    CompactionReason, Edit, Fold, FoldRequest, Item, Metadata, Plan, SessionId, Tokens, TurnId, Usage,
+    CompactionReason, Edit, Fold, FoldRequest, Item, Metadata, Plan, SessionId, Timestamp, Tokens, TurnId,
+    Usage,
 };
 use futures_util::future::join_all;
 use serde_json::Value;
@@ -35,6 +37,7 @@ use crate::off_task::off_task;
 pub use digest_backend::DigestBackend;
 use folding::Folding;
 pub use guard::{Admission, BackendGuard, GuardLimits, Spend};
+pub use pre_trim::{PreTrim, PreTrimMove, Spill, SpillSink, SpilledOutput};
 use retry::Calls;
 
 /// Under which key a report says which fold it is about.
@@ -44,7 +47,7 @@ const HANDLE_KEY: &str = "handle";
 const REPORTS_KEY: &str = "summaries";
 
 /// How summaries are asked for.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct SummaryLimits {
     /// How long one attempt may take.
     pub timeout: Duration,
@@ -63,6 +66,11 @@ pub struct SummaryLimits {
     /// What a summary is planned to cost at most where the strategy sets no size. What it leaves is for
     /// items that stay as they were.
     pub tokens_max: Tokens,
+    /// In how many chunks the items are summarised at most where one call cannot hold them; the summaries of
+    /// the chunks are then summarised once more. With 1, pre-trim alone makes them fit.
+    pub chunks_max: usize,
+    /// How what the backend is shown is made to fit.
+    pub pre_trim: PreTrim,
 }
 
 impl Default for SummaryLimits {
@@ -76,6 +84,8 @@ impl Default for SummaryLimits {
             candidates: 1,
             parallel_max: 4,
             tokens_max: MODEL_SUMMARY_TOKENS,
+            chunks_max: 16,
+            pre_trim: PreTrim::default(),
         }
     }
 }
@@ -102,6 +112,8 @@ pub(crate) struct Asking<'a> {
     pub(crate) emit: &'a (dyn Fn(CompactionEventKind) + Send + Sync),
     /// Where the jitter of retries begins.
     pub(crate) seed: u64,
+    /// When it is done.
+    pub(crate) now: Timestamp,
 }
 
 impl fmt::Debug for Asking<'_> {

@@ -92,4 +92,9 @@ pub trait Compactor: fmt::Debug + Send + Sync {
     fn describe(&self) -> String {
         type_name::<Self>()
     }
+
+    /// The name of what it does for this reason; [`describe`](Self::describe) by default.
+    fn describe_for(&self, _reason: &CompactionReason) -> String {
+        self.describe()
+    }
 }

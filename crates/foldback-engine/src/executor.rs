@@ -233,6 +233,7 @@ async fn ask<S: Strategy>(
         metadata: &request.metadata,
         emit: &emit,
         seed: request.transcript.tokens().0,
+        now: context.clock.now(),
     };
     fill(plan, &asking).await
 }

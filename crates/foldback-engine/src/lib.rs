@@ -39,7 +39,10 @@ pub mod session;
 pub mod store;
 mod telemetry;
 
-pub use ask::{Admission, BackendGuard, DigestBackend, GuardLimits, Spend, SummaryLimits};
+pub use ask::{
+    Admission, BackendGuard, DigestBackend, GuardLimits, PreTrim, PreTrimMove, Spend, Spill, SpillSink,
+    SpilledOutput, SummaryLimits,
+};
 pub use backend::{
     BackendError, CompactionBackend, GuardedBackend, SummaryRequest, SummaryResult, SummaryStage,
 };

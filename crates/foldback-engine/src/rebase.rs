@@ -3,12 +3,12 @@
 
 use std::sync::Arc;
 
-use foldback_core::{Overlay, View};
+use foldback_core::{CompactionBlock, Edit, Overlay, View};
 
 /// Why a compaction cannot be taken any more.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RebaseError {
-    /// Another compaction came first.
+    /// Another compaction came first. One that only shortened what was recorded meanwhile is none.
     #[error("another compaction was committed meanwhile; compact again")]
     Conflict,
     /// The conversation was rewound or belongs to somebody else.
@@ -23,9 +23,7 @@ pub enum RebaseError {
 /// Edits name places in the append-only record, so nothing has to be planned again. Costs what was
 /// recorded since, and a comparison of what was there before.
 pub fn rebase(base: &View, compacted: &View, current: &View) -> Result<View, RebaseError> {
-    if !is_same_overlay(base.overlay(), current.overlay()) {
-        return Err(RebaseError::Conflict);
-    }
+    let meanwhile = blocks_since(base, current).ok_or(RebaseError::Conflict)?;
     let (recorded, now) = (base.transcript(), current.transcript());
     let is_longer = recorded.len() <= now.len()
         && recorded.items().zip(now.items()).all(|(then, now)| Arc::ptr_eq(then, now));
@@ -37,19 +35,38 @@ pub fn rebase(base: &View, compacted: &View, current: &View) -> Result<View, Reb
     }
     let mut view = compacted.clone();
     now.range(recorded.len()..now.len()).for_each(|entry| view.push(Arc::clone(entry.item())));
-    Ok(view)
+    if meanwhile.is_empty() {
+        return Ok(view);
+    }
+    // What was prepared is committed last, so that it is undone first.
+    let prepared = compacted.overlay().blocks().iter().skip(base.overlay().blocks().len());
+    let prepared = prepared
+        .map(|block| Arc::new(CompactionBlock { item_count: now.len(), ..CompactionBlock::clone(block) }));
+    let blocks = current.overlay().blocks().iter().cloned().chain(prepared);
+    View::through(view.transcript(), &blocks.collect::<Overlay>()).map_err(|_| RebaseError::Conflict)
 }
 
-/// Whether the same blocks are in force.
-pub(crate) fn is_same_overlay(first: &Overlay, second: &Overlay) -> bool {
-    let (first, second) = (first.blocks(), second.blocks());
-    first.len() == second.len() && first.iter().zip(second).all(|(a, b)| Arc::ptr_eq(a, b) || a == b)
+/// The blocks that `current` has beside those of `base`, which it grew from. None where they change what
+/// `base` shows.
+pub(crate) fn blocks_since<'v>(base: &View, current: &'v View) -> Option<&'v [Arc<CompactionBlock>]> {
+    let (known, now) = (base.overlay().blocks(), current.overlay().blocks());
+    let (kept, since) = now.split_at_checked(known.len())?;
+    let is_same = kept.iter().zip(known).all(|(a, b)| Arc::ptr_eq(a, b) || a == b);
+    let recorded_count = base.transcript().len();
+    let is_later = |edit: &Edit| match edit {
+        Edit::Rewrite(rewrite) => rewrite.item_index >= recorded_count,
+        Edit::Drop(_) | Edit::Fold(_) => false,
+    };
+    (is_same && since.iter().all(|block| block.edits.iter().all(is_later))).then_some(since)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use foldback_core::{Budget, Item, LadderStrategy, Tokens, Transcript, plan};
+    use foldback_core::{
+        Budget, FreshOnlyStrategy, Item, LadderStrategy, Part, Tokens, ToolResult, Transcript,
+        TruncateToolOutputsStrategy, plan,
+    };
     use foldback_testkit::recipe;
     use proptest::prelude::{prop, prop_assert, prop_assert_eq, proptest};
 
@@ -83,5 +100,33 @@ mod tests {
                 prop_assert_eq!(conflict, Err(RebaseError::Conflict));
             }
         }
+    }
+
+    #[test]
+    fn what_was_shortened_meanwhile_is_no_conflict_and_is_undone_last() {
+        let round = |number: usize| {
+            let call = Part::call(format!("c{number}"), "read", &serde_json::json!({}));
+            let output = ToolResult::text(format!("c{number}"), "a line of what it says\n".repeat(200));
+            [Item::assistant(format!("a{number}"), vec![call]), Item::tool(format!("t{number}"), output)]
+        };
+        let shorten = TruncateToolOutputsStrategy::by_lines(5).unwrap().shorten_fresh();
+        let past: Transcript = (0..20).flat_map(round).collect();
+        let base = View::of(&past);
+        let budget = Budget::for_target(Tokens(base.tokens().0 / 4)).unwrap();
+        let compacted = plan(&base, &LadderStrategy::new(), Some(&budget)).unwrap().apply_digest().view;
+        let mut current = base.clone();
+        round(20).into_iter().for_each(|item| current.push(item));
+        let fresh = FreshOnlyStrategy::new(shorten.clone());
+        let shortened = plan(&current, &fresh, None).unwrap().apply_digest().view;
+        let rebased = rebase(&base, &compacted, &shortened).unwrap();
+        let blocks = rebased.overlay().blocks();
+        assert_eq!(blocks[0], shortened.overlay().blocks()[0]);
+        assert_eq!(blocks.len(), 1 + compacted.overlay().blocks().len());
+        assert_eq!(rebased.items().last(), shortened.items().last());
+        assert!(rebased.items().take(compacted.len()).eq(compacted.items()));
+        assert!(blocks.iter().all(|block| block.item_count == current.transcript().len()));
+        let all = plan(&current, &shorten, None).unwrap().apply_digest().view;
+        let conflict = rebase(&base, &compacted, &all).map(|view| view.len());
+        assert_eq!(conflict, Err(RebaseError::Conflict), "what was read is another");
     }
 }

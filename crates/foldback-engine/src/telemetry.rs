@@ -4,7 +4,7 @@
 
 use std::borrow::Cow;
 
-use foldback_core::Usage;
+use foldback_core::{CallId, Usage};
 use tracing::Span;
 use tracing::field::Empty;
 
@@ -46,6 +46,11 @@ pub(crate) fn ended(span: &Span, report: &CompactionReport) {
 /// Records that there is no compacted view.
 pub(crate) fn failed(why: &str) {
     tracing::warn!(why, "the compaction failed, the view is what it was");
+}
+
+/// Records that the original of a shortened output is in no file.
+pub(crate) fn not_spilled(call_id: &CallId, error: &std::io::Error) {
+    tracing::warn!(%call_id, %error, "an output was not spilled, its handle recalls it");
 }
 
 /// The span of one call to a backend. Whoever asks a model in it has a span of its own for that, which

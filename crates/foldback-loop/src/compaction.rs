@@ -96,7 +96,7 @@ impl LoopMutator for CompactorMutator {
         context: &MutationContext<'_>,
     ) -> Result<Mutation, MutatorError> {
         let Some(reason) = self.reason(staged.view(), context) else { return Ok(Mutation::done()) };
-        staged.begin(reason.clone(), self.compactor.describe());
+        staged.begin(reason.clone(), self.compactor.describe_for(&reason));
         let request = self.request(staged.view().clone(), reason, context);
         let compaction = CompactionContext {
             metadata: self.metadata.clone(),

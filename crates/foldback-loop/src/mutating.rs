@@ -3,7 +3,9 @@
 use std::panic::AssertUnwindSafe;
 use std::time::Duration;
 
-use foldback_core::{Change, MutationPoint, StructuralEvent, Text, Timestamp, Tokens, TurnId, View};
+use foldback_core::{
+    Change, CompactionReason, MutationPoint, StructuralEvent, Text, Timestamp, Tokens, TurnId, View,
+};
 use futures_util::FutureExt;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -175,7 +177,9 @@ impl Mutating<'_> {
     ) -> Result<(bool, Mutation), MutationFault> {
         let now = self.shared.parts.clock.now();
         let mut state = self.shared.state();
-        if staged.work().is_some_and(|work| work.reason.is_some()) {
+        // What is done to every long result as it comes says nothing of when a trigger fired.
+        let fired = staged.work().and_then(|work| work.reason.as_ref());
+        if fired.is_some_and(|reason| *reason != CompactionReason::ToolOutput) {
             state.note_firing(label, now);
         }
         let mutation = outcome?;

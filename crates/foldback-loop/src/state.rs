@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use foldback_core::tokens::CALL_OVERHEAD_TOKENS;
 use foldback_core::{
-    Budget, Calibration, CallId, ContextTracker, Dialect, Item, ItemId, ItemKind, LastCompaction, Meter,
-    StructuralEvent, Timestamp, TokenBounds, Tokens, ToolCall, ToolResult, TurnId, Usage, View,
+    Budget, Calibration, CallId, Change, ContextTracker, Dialect, Item, ItemId, ItemKind, LastCompaction,
+    Meter, StructuralEvent, Timestamp, TokenBounds, Tokens, ToolCall, ToolResult, TurnId, Usage, View,
     check_request, repair,
 };
 use foldback_engine::mend;
@@ -339,9 +339,11 @@ impl State {
         dialect: Option<Dialect>,
         now: Timestamp,
     ) -> Result<(), MutationFault> {
-        let is_compacted = view.overlay().blocks().len() > base.overlay().blocks().len();
-        self.adopt(base.transcript().len(), view, dialect)?;
-        if is_compacted {
+        let has_blocks = view.overlay().blocks().len() > base.overlay().blocks().len();
+        let unread = self.view.unread().start;
+        let first_changed = self.adopt(base.transcript().len(), view, dialect)?;
+        // What only changed before any call read it leaves the context as it was.
+        if has_blocks && first_changed.is_some_and(|first| first < unread) {
             self.note(StructuralEvent::CompactionCompleted);
             self.last_compaction = Some(LastCompaction {
                 tokens_after: self.tokens().upper,
@@ -353,13 +355,14 @@ impl State {
     }
 
     /// Puts another view of the first `recorded_count` items in place, with everything that was recorded since
-    /// behind it. Refuses what changes the record or would be rejected, and then nothing has changed.
+    /// behind it. Refuses what changes the record or would be rejected, and then nothing has changed. Says where
+    /// the first change is.
     pub(crate) fn adopt(
         &mut self,
         recorded_count: usize,
         mut view: View,
         dialect: Option<Dialect>,
-    ) -> Result<(), MutationFault> {
+    ) -> Result<Option<usize>, MutationFault> {
         let is_same =
             |(before, after): (&Arc<Item>, &Arc<Item>)| Arc::ptr_eq(before, after) || before == after;
         let keeps_record = view.transcript().len() >= recorded_count
@@ -379,14 +382,16 @@ impl State {
         if !violations.is_empty() {
             return Err(MutationFault::Invalid { violations });
         }
-        self.replace(view);
-        Ok(())
+        Ok(self.replace(view))
     }
 
-    /// Another view of the same transcript: what was reported was the cost of another prompt.
-    pub(crate) fn replace(&mut self, view: View) {
+    /// Another view of the same transcript. What was reported of a prompt that is another now is forgotten.
+    /// Says where the first change is.
+    pub(crate) fn replace(&mut self, view: View) -> Option<usize> {
+        let change = Change::between(&self.view, &view);
         self.view = view;
-        self.tracker.reset(&self.view);
+        self.tracker.changed_from(change.first_changed.unwrap_or(self.view.len()), &self.view);
+        change.first_changed
     }
 }
 

@@ -243,7 +243,7 @@ pub use foldback_core::{
 pub use foldback_core::strategy::{NewestFailure, TailClamp};
 pub use foldback_core::{
     CapToolOutputsStrategy, ClearToolResultsStrategy, DefaultCompaction, DropFailedToolResultsStrategy,
-    DropMiddleStrategy, DropReasoningStrategy, KeepFirstAndRecentItemsStrategy,
+    DropMiddleStrategy, DropReasoningStrategy, FreshOnlyStrategy, KeepFirstAndRecentItemsStrategy,
     KeepFirstAndRecentTurnsStrategy, KeepNewestThatFitStrategy, KeepRecentStrategy, LadderStrategy,
     PreserveRecentFractionStrategy, PreserveRecentTurnsStrategy, PreserveUserMessagesStrategy,
     ReplaceMediaStrategy, Strategy, StrategyConfig, StrategyPipeline, SummarizeOlderStrategy,

@@ -2,11 +2,12 @@
 
 use super::*;
 
-const NAMES: [&str; 11] = [
+const NAMES: [&str; 12] = [
     "ladder",
     "agentkit",
     "phi",
     "codex",
+    "codex-remote",
     "gemini",
     "opencode",
     "goose",

@@ -93,7 +93,8 @@ pub(super) const PRESETS: &[Preset] = &[
     },
     Preset {
         name: "codex",
-        about: "keeps what the user said, up to 20,000 tokens, and a summary after it",
+        about: "keeps what the user said, up to 20,000 tokens, and a summary after it, as Codex CLI of August \
+                2026 does where it asks a model for the summary",
         choose_when: "Choose it where prompts are the durable record and the work can be redone: many \
                       instructions, cheap reads. Nothing of the work itself survives but the summary, so expect \
                       files to be read again.",
@@ -103,6 +104,19 @@ pub(super) const PRESETS: &[Preset] = &[
         economy: None,
         when_recorded: codex_recorded,
         steps: || vec![PreserveUserMessagesStrategy::new().into()],
+    },
+    Preset {
+        name: "codex-remote",
+        about: "keeps what the user said, up to 64,000 tokens, and a summary after it, as Codex CLI 0.169 does \
+                where its provider compacts on request",
+        choose_when: "Choose it where `codex` fits and the window is large: more than three times as much of \
+                      what the user said stays as it was. The summary alone tells of the work, as there.",
+        triggers: &[share_of_window(90.0)],
+        checked: Checked::EveryCall,
+        target: None,
+        economy: None,
+        when_recorded: codex_recorded,
+        steps: || vec![PreserveUserMessagesStrategy::new().tokens_max(CODEX_REMOTE_USER_TOKENS).into()],
     },
     Preset {
         name: "gemini",
@@ -212,7 +226,10 @@ fn phi() -> Vec<StrategyConfig> {
     vec![KeepFirstAndRecentTurnsStrategy::new(2, 10).into(), outputs.spare_first_turns(2).into()]
 }
 
-/// Codex CLI, August 2026, local path.
+/// Codex CLI 0.169, remote path: its provider answers a `compaction_trigger`.
+const CODEX_REMOTE_USER_TOKENS: Tokens = Tokens(64_000);
+
+/// Codex CLI, August 2026, local path; taken to be the same on the remote one.
 fn codex_recorded() -> Vec<StrategyConfig> {
     let outputs = TruncateToolOutputsStrategy::by_tokens(Tokens(10_000)).expect("enough for a marker");
     vec![outputs.shorten_fresh().into()]

@@ -10,16 +10,13 @@ use crate::handle::Handle;
 use crate::holds::Holds;
 use crate::ids::Tokens;
 use crate::part::{Part, ResultPart, ToolResult};
-use crate::placeholder::{HeadPercent, is_placeholder, placeholder, shorten_to_lines, shorten_to_tokens};
+use crate::placeholder::{HeadPercent, is_placeholder, shorten_to_limits};
 use crate::tokens::Meter;
 
 const ID: &str = "truncate-tool-outputs";
 
 /// Below this, a marker costs more than it saves.
 const TOKENS_MAX_LEAST: Tokens = Tokens(32);
-
-/// Rounds of meeting one limit and then the other.
-const FIT_ROUNDS_MAX: usize = 4;
 
 /// Shortens the text of tool results to so many lines and so many tokens: its head, a line with a
 /// handle, its tail. One enormous line is cut like any other text.
@@ -175,24 +172,11 @@ impl TruncateToolOutputsStrategy {
         is_shorter.then(|| ToolResult { content, ..result.clone() })
     }
 
-    /// A text within both limits. Meeting one may break the other, because a marker takes a line and
-    /// some tokens; if they cannot be met together, a placeholder meets both.
     fn shorten_text(&self, text: &str, handle: &Handle, meter: &Meter) -> Option<String> {
         if is_placeholder(text) {
             return None;
         }
-        let by_lines = |text: &str| shorten_to_lines(text, self.lines_max?, self.head_percent, handle);
-        let by_tokens =
-            |text: &str| shorten_to_tokens(text, self.tokens_max?, self.head_percent, handle, meter);
-        let mut shortened: Option<String> = None;
-        for _ in 0..FIT_ROUNDS_MAX {
-            let current = shortened.as_deref().unwrap_or(text);
-            match by_lines(current).or_else(|| by_tokens(current)) {
-                Some(shorter) => shortened = Some(shorter),
-                None => return shortened,
-            }
-        }
-        Some(placeholder(handle, "text", Tokens(meter.text(text)), ""))
+        shorten_to_limits(text, self.lines_max, self.tokens_max, self.head_percent, handle, meter)
     }
 }
 

@@ -4,20 +4,17 @@ use std::sync::Arc;
 
 use foldback_core::{Item, Tokens};
 
-use super::fit::{Piece, total};
-
-/// Chunks that one fold is summarised in at most.
-pub(super) const CHUNKS_MAX: usize = 16;
+use super::piece::{Piece, total};
 
 /// The summary of a chunk is asked to have at least this much: less says nothing.
 pub(super) const CHUNK_SUMMARY_TOKENS_MIN: u64 = 128;
 
 /// How much fits all calls of one fold, if `call` fits one: as many chunks as there are calls for,
-/// of which the summaries fit one call again.
-pub(super) fn all_calls(call: Tokens) -> Tokens {
-    let chunks_max = (call.0 / CHUNK_SUMMARY_TOKENS_MIN).min(CHUNKS_MAX as u64);
+/// of which the summaries fit one call again, and no more than `chunks_max`.
+pub(super) fn all_calls(call: Tokens, chunks_max: usize) -> Tokens {
+    let chunks_max = (call.0 / CHUNK_SUMMARY_TOKENS_MIN).min(chunks_max as u64);
     // Two neighbouring chunks are together larger than the mean: see `chunks`.
-    Tokens(call.0 * (chunks_max.saturating_sub(1) / 2).max(1))
+    Tokens(call.0.saturating_mul((chunks_max.saturating_sub(1) / 2).max(1)))
 }
 
 /// Packs pieces, none of which is larger than `call`, into chunks that are not either. Every piece is

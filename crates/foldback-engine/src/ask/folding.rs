@@ -12,8 +12,8 @@ use serde_json::{Value, json};
 use super::candidates::{CANDIDATES_MAX, Candidate, Scale, best_first};
 use super::chunk::{all_calls, chunks};
 use super::demands::Demands;
-use super::fit::{Room, fit};
 use super::judge::{Frame, Measure, cut, is_refusal, judge, texts_of};
+use super::pre_trim::{PreTrim, Room};
 use super::retry::{Answered, Calls};
 use super::staying::{STAYING_TOKENS_MAX, newest, shown};
 use super::{HANDLE_KEY, PlannedFold};
@@ -26,9 +26,6 @@ const WINDOW_ASSUMED: Tokens = Tokens(128_000);
 
 /// With less room for the items a backend is not asked.
 pub(super) const ROOM_TOKENS_MIN: Tokens = Tokens(256);
-
-/// How often the input is made smaller after a rejection for its length.
-const REFITS_MAX: u32 = 4;
 
 /// What was rejected is made to fit this share of it.
 const REFIT_FRACTION: f64 = 0.5;
@@ -107,8 +104,8 @@ impl<'f> Folding<'f> {
         }
         let mut window = self.calls.asking.backend.window().unwrap_or(WINDOW_ASSUMED);
         let mut call_max = window;
-        for refit in 0..=REFITS_MAX {
-            let Some(sheet) = self.sheet(window, call_max) else {
+        for refit in 0..=self.pre_trim().retries_max() {
+            let Some(sheet) = self.sheet(window, call_max, refit) else {
                 return self.unavailable(format!("a window of {window} tokens has no room for the items"));
             };
             match self.attempt(&sheet, refit).await {
@@ -124,13 +121,17 @@ impl<'f> Folding<'f> {
         None
     }
 
+    fn pre_trim(&self) -> &PreTrim {
+        &self.calls.asking.limits.pre_trim
+    }
+
     fn unavailable(&self, why: String) -> Option<Taken> {
         self.calls.refuse(SummaryFault::Backend(BackendError::Unavailable { why }), None);
         None
     }
 
     /// What one call can hold, and what goes into every call. `None` where there is no room.
-    fn sheet(&self, window: Tokens, call_max: Tokens) -> Option<Sheet> {
+    fn sheet(&self, window: Tokens, call_max: Tokens, refit: u32) -> Option<Sheet> {
         let factor = match self.meter.counter().precision() {
             Precision::Exact => 1.0,
             Precision::Estimate { upper_factor } => upper_factor.max(1.0),
@@ -140,19 +141,28 @@ impl<'f> Folding<'f> {
         let focus = self.request.fold().spec.focus.as_ref().map_or(0, |focus| self.meter.text(focus));
         let demands: u64 = self.demands.texts().iter().map(|text| self.meter.text(text) + 1).sum();
         let room = counted.saturating_sub(self.asked + Tokens(focus + demands));
-        let handle = &self.request.fold().handle;
         let staying_max = STAYING_TOKENS_MAX.min(Tokens(room.0 / STAYING_DIVISOR));
         let staying = newest(&self.staying, staying_max, self.meter);
         let room = room.saturating_sub(self.tokens(&staying));
         let half = Tokens(room.0 / PREVIOUS_DIVISOR);
-        let previous_room = Room { call: half, all: half, handle };
+        let asking = self.calls.asking;
+        let half = Room {
+            call: half,
+            all: half,
+            window,
+            is_retry: refit > 0,
+            handle: self.request.fold().handle.clone(),
+            session_id: asking.session_id.clone(),
+            now: asking.now,
+        };
         let like = self.request.view().transcript();
         let previous: Vec<Arc<Item>> =
             self.request.previous().map(|entry| without_closing_line(entry.item())).collect();
-        let previous = fit(&previous, &previous_room, like);
+        let previous = self.pre_trim().fit(&previous, &half, like);
         let previous: Vec<Arc<Item>> = previous.into_iter().flat_map(|piece| piece.items).collect();
         let call = room.saturating_sub(self.tokens(&previous)).min(call_max);
-        (call >= ROOM_TOKENS_MIN).then_some(Sheet { call, counted, previous, staying })
+        let room = Room { call, all: all_calls(call, asking.limits.chunks_max), ..half };
+        (call >= ROOM_TOKENS_MIN).then_some(Sheet { room, counted, previous, staying })
     }
 
     fn tokens(&self, items: &[Arc<Item>]) -> Tokens {
@@ -160,8 +170,8 @@ impl<'f> Folding<'f> {
     }
 
     async fn attempt(&self, sheet: &Sheet, refit: u32) -> Result<Taken, Stop> {
-        let call = sheet.call;
-        let mut chunks = self.fold.off_task(move |request| fitted(request, call)).await;
+        let (pre_trim, room) = (self.pre_trim().clone(), sheet.room.clone());
+        let mut chunks = self.fold.off_task(move |request| fitted(request, &pre_trim, &room)).await;
         let chunk_count = chunks.len();
         let seed = self.seed | u64::from(refit) << 24;
         let mut request = match chunk_count {
@@ -171,7 +181,7 @@ impl<'f> Folding<'f> {
         request.previous.clone_from(&sheet.previous);
         request.staying.clone_from(&sheet.staying);
         request.demands = self.demands.texts();
-        let left = sheet.call.saturating_sub(self.tokens(&request.items));
+        let left = sheet.room.call.saturating_sub(self.tokens(&request.items));
         request.digest = (self.meter.item(&self.digest).total <= left).then(|| Arc::clone(&self.digest));
         if refit == 0 && chunk_count == 1 {
             request.prefix = self.prefix(sheet);
@@ -208,8 +218,9 @@ impl<'f> Folding<'f> {
         seed: u64,
     ) -> Result<Vec<Arc<Item>>, Stop> {
         let count = chunks.len();
-        let tokens_max =
-            Tokens(sheet.call.0 / count as u64).min(self.asked).saturating_sub(Tokens(ITEM_OVERHEAD_TOKENS));
+        let tokens_max = Tokens(sheet.room.call.0 / count as u64)
+            .min(self.asked)
+            .saturating_sub(Tokens(ITEM_OVERHEAD_TOKENS));
         let asks = chunks.iter().enumerate().map(|(index, chunk)| async move {
             let mut request = self.ask_of(chunk.clone(), SummaryStage::Chunk { index, count });
             request.tokens_max = Some(tokens_max);
@@ -375,18 +386,18 @@ fn without_closing_line(item: &Arc<Item>) -> Arc<Item> {
     item
 }
 
-/// The folded items, as much of them as calls of this size can hold.
-fn fitted(request: &FoldRequest<'_>, call: Tokens) -> Vec<Vec<Arc<Item>>> {
-    let room = Room { call, all: all_calls(call), handle: &request.fold().handle };
+/// The folded items, as much of them as there is room for.
+fn fitted(request: &FoldRequest<'_>, pre_trim: &PreTrim, room: &Room) -> Vec<Vec<Arc<Item>>> {
     let entries = request.entries().filter(|entry| entry.item().summary.is_none());
-    chunks(fit(entries.map(|entry| entry.item()), &room, request.view().transcript()), call)
+    let like = request.view().transcript();
+    chunks(pre_trim.fit(entries.map(|entry| entry.item()), room, like), room.call)
 }
 
 /// What every call of one attempt is made with.
 #[derive(Debug)]
 struct Sheet {
-    /// Tokens of items that one call holds.
-    call: Tokens,
+    /// Tokens of items that the calls hold.
+    room: Room,
     /// All that one call holds beside the backend's own prompt, answer included.
     counted: Tokens,
     previous: Vec<Arc<Item>>,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use foldback_core::{FoldRequest, Item, ItemKind, Meter, Tokens};
 
-use super::fit::{readable, shortened, with_parts};
+use super::piece::{readable, shortened, with_parts};
 
 /// All that is shown costs no more than this.
 pub(super) const STAYING_TOKENS_MAX: Tokens = Tokens(6_000);

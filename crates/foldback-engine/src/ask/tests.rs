@@ -220,6 +220,7 @@ async fn run_until(
         metadata: &Metadata::new(),
         emit: &|event| events.lock().unwrap().push(event),
         seed: 7,
+        now: Timestamp(0),
     };
     let filled = fill(&Arc::new(plan.clone()), &asking).await;
     let took = start.elapsed();

@@ -10,7 +10,7 @@ use crate::compaction::{
     CompactionContext, CompactionError, CompactionRequest, CompactionResult, CompactionStrategy,
 };
 use crate::pipeline::run_any;
-use crate::rebase::{is_same_overlay, rebase};
+use crate::rebase::{blocks_since, rebase};
 
 /// A compaction that is being prepared. Ends when it is dropped.
 #[derive(Debug)]
@@ -41,7 +41,7 @@ impl Job {
 
     /// Whether it prepares for this view, or for one that this view grew from.
     pub(super) fn is_for(&self, view: &View) -> bool {
-        is_same_overlay(self.base.overlay(), view.overlay())
+        blocks_since(&self.base, view).is_some()
     }
 
     /// What was prepared; none if it failed, or is not ready now: a compaction that is needed does not

@@ -4,8 +4,8 @@ use std::fmt;
 use std::sync::Arc;
 
 use foldback_core::{
-    Budget, BudgetError, ContextWindowTrigger, Dialect, ItemCountTrigger, Level, Metadata, Policy, Room,
-    Tokens, TriggerError, TriggerFn,
+    Budget, BudgetError, ContextWindowTrigger, Dialect, FreshOnlyStrategy, ItemCountTrigger, Level, Metadata,
+    Policy, Room, Strategy, Tokens, TriggerError, TriggerFn,
 };
 
 use super::CompactionTrigger;
@@ -23,6 +23,7 @@ use crate::pipeline::shared;
 pub struct StrategyCompactorBuilder {
     pub(super) when: Option<Result<When, TriggerError>>,
     pub(super) strategy: Option<Arc<dyn CompactionStrategy>>,
+    pub(super) recording: Option<Arc<dyn Strategy>>,
     pub(super) backend: Option<GuardedBackend>,
     pub(super) budget: Option<Result<Budget, BudgetError>>,
     pub(super) dialect: Option<Dialect>,
@@ -72,6 +73,7 @@ impl Default for StrategyCompactorBuilder {
         Self {
             when: None,
             strategy: None,
+            recording: None,
             backend: None,
             budget: None,
             dialect: None,
@@ -89,6 +91,7 @@ impl fmt::Debug for StrategyCompactorBuilder {
         f.debug_struct("StrategyCompactorBuilder")
             .field("when", &self.when)
             .field("strategy", &self.strategy)
+            .field("recording", &self.recording)
             .field("backend", &self.backend)
             .field("budget", &self.budget)
             .field("dialect", &self.dialect)
@@ -156,7 +159,36 @@ impl StrategyCompactorBuilder {
         self
     }
 
-    /// When, what and down to which size, as the policy says for this room. Its summaries are digests
+    /// What is done to tool results as soon as the compactor is asked after they came, before the model
+    /// reads them: such as [`TruncateToolOutputsStrategy::shorten_fresh`]. Each is a compaction of its own for
+    /// [`CompactionReason::ToolOutput`], whatever the trigger says, and is undone by itself. What a call has
+    /// read is left alone, so the prompt cache stays warm. A trigger of the host's own that gives this reason
+    /// starts nothing else.
+    ///
+    /// ```
+    /// use foldback_core::{KeepRecentStrategy, Tokens, TruncateToolOutputsStrategy};
+    /// use foldback_engine::StrategyCompactor;
+    ///
+    /// let shorten = TruncateToolOutputsStrategy::by_tokens(Tokens(10_000))?.shorten_fresh();
+    /// let compactor = StrategyCompactor::builder()
+    ///     .item_count_trigger(200)
+    ///     .strategy(KeepRecentStrategy::new(20))
+    ///     .when_recorded(shorten)
+    ///     .build()?;
+    /// # let _ = compactor;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// [`TruncateToolOutputsStrategy::shorten_fresh`]: foldback_core::TruncateToolOutputsStrategy::shorten_fresh
+    /// [`CompactionReason::ToolOutput`]: foldback_core::CompactionReason::ToolOutput
+    #[must_use]
+    pub fn when_recorded(mut self, strategy: impl Strategy + 'static) -> Self {
+        self.recording = Some(Arc::new(FreshOnlyStrategy::new(strategy)));
+        self
+    }
+
+    /// When, what and down to which size, as the policy says for this room, and what it does when results are
+    /// recorded. Its summaries are digests
     /// unless a backend is given.
     #[must_use]
     pub fn policy(mut self, policy: &Policy, room: Room) -> Self {
@@ -166,6 +198,7 @@ impl StrategyCompactorBuilder {
             self.when = Some(Ok(When::Trigger(trigger)));
         }
         self.strategy = Some(shared(policy.strategy()));
+        self.recording = policy.recording_strategy();
         self.budget = Some(budget);
         self.backend = self.backend.or_else(|| Some(DigestBackend.into()));
         self
@@ -273,8 +306,11 @@ impl StrategyCompactorBuilder {
         let Some(strategy) = self.strategy.clone() else {
             return Err(StrategyCompactorBuildError::MissingStrategy);
         };
-        if budget.is_none() && strategy.needs_budget() {
-            return Err(StrategyCompactorBuildError::MissingBudget { strategy: strategy.describe() });
+        let recording = self.recording.as_ref().filter(Strategy::needs_budget);
+        let needing = recording.map(Strategy::describe);
+        let needing = needing.or_else(|| strategy.needs_budget().then(|| strategy.describe()));
+        if let (None, Some(strategy)) = (budget, needing) {
+            return Err(StrategyCompactorBuildError::MissingBudget { strategy });
         }
         if let Some(soft) = self.soft {
             let budget = budget.ok_or(StrategyCompactorBuildError::BackgroundWithoutBudget)?;

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use foldback_core::{
-    Budget, CompactionReason, LastCompaction, Sequence, SessionId, Timestamp, Tokens, TriggerContext,
-    TriggerFn, TurnId, View, check,
+    Budget, CompactionReason, Holds, LastCompaction, MutationPoint, Sequence, SessionId, Strategy, Timestamp,
+    Tokens, TriggerContext, TriggerFn, TurnId, View, check, plan,
 };
 use tracing::Instrument;
 
@@ -18,7 +18,7 @@ use crate::ask::DigestBackend;
 use crate::compaction::{
     CompactionContext, CompactionError, CompactionRequest, CompactionResult, CompactionStrategy,
 };
-use crate::executor::recorded;
+use crate::executor::{Extent, recorded, run_pure};
 use crate::hooks::Announced;
 use crate::off_task::off_task;
 use crate::pipeline::run_any;
@@ -128,7 +128,7 @@ impl StrategyCompactor {
             backend: given.backend.clone().or_else(|| self.parts.backend.clone()),
             metadata,
             cancellation: given.cancellation.clone(),
-            limits: self.parts.limits,
+            limits: self.parts.limits.clone(),
             observer: given.observer.clone().or_else(|| self.parts.hooks.observer.clone()),
             clock: Arc::clone(&self.parts.clock),
         }
@@ -163,9 +163,16 @@ impl StrategyCompactor {
     async fn attempt(&self, announced: &Announced) -> Result<CompactionResult, CompactionError> {
         announced.allow().await?;
         announced.context.go_on()?;
-        let result = self.carry_out(&announced.request, &announced.context).await?;
-        announced.context.go_on()?;
-        Ok(result)
+        let Announced { request, context, .. } = announced;
+        let recorded = self.record(request, context).await?;
+        context.go_on()?;
+        if self.recording_for(&request.reason).is_some() {
+            return Ok(recorded);
+        }
+        let rest = CompactionRequest { transcript: recorded.transcript.clone(), ..request.clone() };
+        let result = self.carry_out(&rest, context).await?;
+        context.go_on()?;
+        Ok(recorded.followed_by(result, &request.transcript))
     }
 
     /// What was prepared ahead, if it is of use; else a compaction here and now. Who has it prepared
@@ -225,17 +232,59 @@ impl StrategyCompactor {
 
     /// Says that a compaction begins, whoever carries it out.
     pub(crate) fn announce(&self, request: CompactionRequest, context: CompactionContext) -> Announced {
-        self.parts.hooks.announce(request, context, self.strategy.describe())
+        let strategy = self.describe_for(&request.reason);
+        self.parts.hooks.announce(request, context, strategy)
+    }
+
+    /// What is done for this reason instead of a compaction, if anything.
+    fn recording_for(&self, reason: &CompactionReason) -> Option<&Arc<dyn Strategy>> {
+        self.parts.recording.as_ref().filter(|_| *reason == CompactionReason::ToolOutput)
+    }
+
+    /// What shortening fresh results would save, if there are any to shorten. Looks at nothing but what no
+    /// call has read.
+    fn unread_savings(&self, view: &View, budget: Option<Budget>) -> Option<Tokens> {
+        let recording = self.parts.recording.as_ref()?;
+        let unread = || view.range(view.unread());
+        if !unread().any(|entry| entry.holds().contains(Holds::RESULT)) {
+            return None;
+        }
+        let mut fresh = view.transcript().clone_empty();
+        unread().for_each(|entry| fresh.push_counted(Arc::clone(entry.item()), entry.tokens().clone()));
+        let plan = plan(&View::of(&fresh), recording, budget.as_ref()).ok()?;
+        (!plan.is_empty()).then(|| plan.tokens_before().saturating_sub(plan.tokens_after()))
+    }
+
+    /// Shortens fresh results, as a compaction of its own. A view that needs a repair is left to the strategy,
+    /// which may take out what a repair would turn into something else.
+    async fn record(
+        &self,
+        request: &CompactionRequest,
+        context: &CompactionContext,
+    ) -> Result<CompactionResult, CompactionError> {
+        let is_alone = self.recording_for(&request.reason).is_some();
+        match &self.parts.recording {
+            Some(recording) if is_alone || request.transcript.is_plain() => {
+                let request = CompactionRequest { reason: CompactionReason::ToolOutput, ..request.clone() };
+                run_pure(Arc::clone(recording), &request, context, Extent::Step).await
+            }
+            _ => Ok(CompactionResult::unchanged(request.transcript.clone())),
+        }
     }
 
     /// Takes note of what a compaction led to, and tells.
     pub(crate) async fn ended(&self, announced: Announced, result: &CompactionResult) {
         let Announced { request, context, .. } = &announced;
         let after = &result.transcript;
-        let at = Some(context.clock.now());
-        let last = LastCompaction { tokens_after: after.tokens(), at, item_count: after.len() };
-        let before = request.transcript.tokens();
-        self.sessions.with(&request.session_id, |progress| progress.compacted(before, last));
+        if self.recording_for(&request.reason).is_some() {
+            let asked = TriggerContext::of_view(after, MutationPoint::AfterToolResult);
+            self.prepare(&request.session_id, request.turn_id.as_ref(), &asked);
+        } else {
+            let at = Some(context.clock.now());
+            let last = LastCompaction { tokens_after: after.tokens(), at, item_count: after.len() };
+            let before = request.transcript.tokens();
+            self.sessions.with(&request.session_id, |progress| progress.compacted(before, last));
+        }
         announced.ended(result).await;
     }
 }
@@ -272,17 +321,20 @@ impl Compactor for StrategyCompactor {
     ) -> Option<CompactionReason> {
         let mut known = context.clone();
         let now = *known.now.get_or_insert_with(|| self.parts.clock.now());
+        let budget = self.sessions.with(session_id, |progress| progress.budget).or(self.budget);
+        let unread = self.unread_savings(context.sequence, budget);
+        known.tokens = known.tokens.without(unread.unwrap_or_default());
+        let tokens = known.tokens.upper;
         // The host's trigger is not asked under the lock: it may ask the compactor something.
         let (decided, is_worth_it) = self.sessions.with(session_id, |progress| {
             known.last_compaction = known.last_compaction.or(progress.last);
             known.last_firing = known.last_firing.or(progress.last_firing);
             known.budget = known.budget.or(progress.budget);
-            let over = progress.budget.filter(|budget| context.tokens.upper > budget.trigger());
+            let over = progress.budget.filter(|budget| tokens > budget.trigger());
             let decided = if context.was_rejected() {
                 Some(progress.can_recover().then_some(CompactionReason::OverflowRejected))
             } else {
-                let (tokens, is_switched) = (context.tokens.upper, progress.is_switched);
-                over.map(|budget| match is_switched {
+                over.map(|budget| match progress.is_switched {
                     true => Some(CompactionReason::ModelSwitched),
                     false => Some(CompactionReason::BudgetReached { tokens, level: budget.trigger() }),
                 })
@@ -293,6 +345,7 @@ impl Compactor for StrategyCompactor {
         let reason = decided.filter(|_| is_worth_it);
         match &reason {
             Some(_) => self.sessions.with(session_id, |progress| progress.last_firing = Some(now)),
+            None if unread.is_some() && !context.was_rejected() => return Some(CompactionReason::ToolOutput),
             None => self.prepare(session_id, turn_id, &known),
         }
         reason
@@ -323,8 +376,9 @@ impl Compactor for StrategyCompactor {
         match &result {
             Ok(result) => self.ended(announced, result).await,
             Err(error) => {
-                if !matches!(error, CompactionError::Cancelled | CompactionError::Vetoed { .. }) {
-                    let Announced { request, .. } = &announced;
+                let Announced { request, .. } = &announced;
+                let is_tried = !matches!(error, CompactionError::Cancelled | CompactionError::Vetoed { .. });
+                if is_tried && self.recording_for(&request.reason).is_none() {
                     self.sessions.with(&request.session_id, |progress| progress.failed(&request.transcript));
                 }
                 announced.failed(error.to_string());
@@ -335,5 +389,9 @@ impl Compactor for StrategyCompactor {
 
     fn describe(&self) -> String {
         self.strategy.describe()
+    }
+
+    fn describe_for(&self, reason: &CompactionReason) -> String {
+        self.recording_for(reason).map_or_else(|| self.describe(), Strategy::describe)
     }
 }

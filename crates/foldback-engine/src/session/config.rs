@@ -10,7 +10,7 @@ use foldback_core::{
 
 use super::scope::CompactionScope;
 use super::strategy::{BlockCompactionStrategy, DefaultBlockCompaction};
-use crate::ask::DigestBackend;
+use crate::ask::{DigestBackend, SummaryLimits};
 use crate::backend::GuardedBackend;
 use crate::compactor::{StrategyCompactor, StrategyCompactorBuildError};
 use crate::hooks::CompactionHooks;
@@ -42,6 +42,8 @@ pub struct CompactionConfig {
     pub block_strategy: Arc<dyn BlockCompactionStrategy>,
     /// Writes the summaries. Without one, and where it fails, the digest does.
     pub backend: Option<GuardedBackend>,
+    /// How it is asked.
+    pub limits: SummaryLimits,
     /// What summaries should attend to.
     pub focus: Option<Text>,
     /// What a request holds beside the context: a system prompt that is not recorded, tool schemas.
@@ -65,6 +67,7 @@ impl Default for CompactionConfig {
             in_memory_strategy: Arc::new(LadderStrategy::new()),
             block_strategy: Arc::new(DefaultBlockCompaction),
             backend: None,
+            limits: SummaryLimits::default(),
             focus: None,
             overhead_tokens: Tokens::ZERO,
             dialect: None,

@@ -155,7 +155,8 @@ impl<'a> Work<'a> {
         context: &CompactionContext,
     ) -> Result<Self, SessionError> {
         let (backend, observer) = (config.backend.clone(), config.hooks.observer.clone());
-        let context = CompactionContext { backend, observer, ..context.clone() };
+        let limits = config.limits.clone();
+        let context = CompactionContext { backend, limits, observer, ..context.clone() };
         let (by, budget) = (By::Sections(strategy), config.budget(max_context_tokens)?);
         Ok(Self { by, config, budget, context, reason: None, announced: BTreeMap::new() })
     }

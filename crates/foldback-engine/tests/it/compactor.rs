@@ -5,6 +5,8 @@ mod background;
 mod custom;
 mod deciding;
 mod interrupted;
+mod pre_trim;
+mod recorded;
 mod shared;
 mod worked_example;
 
@@ -39,6 +41,7 @@ pub(crate) struct Scripted {
     gate: Semaphore,
     /// One permit for each time it was asked.
     asked: Semaphore,
+    window: Option<Tokens>,
     pub(crate) requests: Mutex<Vec<SummaryRequest>>,
 }
 
@@ -49,12 +52,18 @@ impl Scripted {
             takes: Duration::ZERO,
             gate: Semaphore::new(Semaphore::MAX_PERMITS),
             asked: Semaphore::new(0),
+            window: None,
             requests: Mutex::default(),
         }
     }
 
     fn taking(mut self, takes: Duration) -> Self {
         self.takes = takes;
+        self
+    }
+
+    fn with_window(mut self, window: u64) -> Self {
+        self.window = Some(Tokens(window));
         self
     }
 
@@ -86,6 +95,10 @@ impl CompactionBackend for Scripted {
 
     fn name(&self) -> &str {
         "scripted"
+    }
+
+    fn window(&self) -> Option<Tokens> {
+        self.window
     }
 }
 

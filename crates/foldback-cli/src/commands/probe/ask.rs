@@ -10,9 +10,9 @@ use foldback_backends::{
     Delta, ModelAnswer, ModelBackend, ModelClient, ModelRequest, answer_text, summary_prompt,
 };
 use foldback_core::cost::Call;
-use foldback_core::{FinishReason, Item, ItemKind, Prices, Strategy, Tokens, Usage, View};
+use foldback_core::{FinishReason, Item, ItemKind, Prices, Strategy, Timestamp, Tokens, Usage, View};
 use foldback_engine::{
-    BackendError, BackendGuard, Backoff, CompactionBackend, CompactionContext, CompactionEvent,
+    BackendError, BackendGuard, Backoff, Clock, CompactionBackend, CompactionContext, CompactionEvent,
     CompactionEventKind, CompactionObserver, CompactionRequest, GuardedBackend, Spend, SummaryLimits,
     SummaryRequest, SummaryResult, compact_asking,
 };
@@ -196,7 +196,8 @@ impl Asker {
         let backend = GuardedBackend::from(Remembering { backend, cache, bill, wanted: Mutex::default() });
         let refused = Refused::default();
         let context = CompactionContext {
-            limits: self.limits,
+            limits: self.limits.clone(),
+            clock: Arc::new(Standing::at_the_end_of(request.view())),
             observer: Some(Arc::new(refused.clone())),
             ..CompactionContext::default().with_backend(backend.guarded_by(self.line.guard.clone()))
         };
@@ -276,6 +277,24 @@ fn spend(usage: &Usage, prices: Option<&Prices>) -> Spend {
     let fresh = usage.input_tokens + usage.cache_write_tokens;
     let call = Call { cached: usage.cached_tokens, fresh, output: usage.output_tokens };
     Spend { tokens: usage.context_tokens(), dollars: prices.map_or(0.0, |prices| prices.cost(&call).total()) }
+}
+
+/// A clock that stands still at the end of a conversation: what a model is shown may hold the time, and an
+/// answer is in the cache only for the same bytes.
+#[derive(Debug)]
+struct Standing(Timestamp);
+
+impl Standing {
+    fn at_the_end_of(view: &View) -> Self {
+        let newest = view.transcript().items().filter_map(|item| item.created_at).max();
+        Self(newest.unwrap_or(Timestamp(0)))
+    }
+}
+
+impl Clock for Standing {
+    fn now(&self) -> Timestamp {
+        self.0
+    }
 }
 
 /// The bill of all who ask.

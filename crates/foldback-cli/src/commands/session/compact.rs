@@ -99,7 +99,7 @@ async fn compacted(
     let compactor = StrategyCompactor::builder()
         .policy(&policy, Room::new(budget.window()))
         .budget(budget)
-        .limits(context.limits)
+        .limits(context.limits.clone())
         .build()
         .map_err(|error| Failure::usage(error.to_string(), "look at the policy"))?;
     let done = session.compact_loops_with(&compactor, &config, budget, &context).await?;

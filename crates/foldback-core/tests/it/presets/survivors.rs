@@ -97,6 +97,17 @@ fn codex_keeps_user_messages_newest_first_up_to_20k_then_the_summary() {
 }
 
 #[test]
+fn codex_remote_keeps_64k_of_user_messages() {
+    let mut transcript = begun();
+    (0..14).for_each(|_| push_turn(&mut transcript, 6_000));
+    let after = compacted_in(&View::of(&transcript), "codex-remote", Room::new(Tokens(400_000)));
+    let users = after.iter().filter(|entry| entry.kind() == ItemKind::User);
+    let users: Tokens = users.map(|entry| entry.tokens().total).sum();
+    assert!(users <= Tokens(64_000) && users > Tokens(63_500), "{users}");
+    assert!(order(&after).ends_with(" u49 u53 S"), "{}", order(&after));
+}
+
+#[test]
 fn codex_keeps_the_unit_in_flight_because_of_t4() {
     let mut transcript = begun();
     (0..3).for_each(|_| push_turn(&mut transcript, 100));

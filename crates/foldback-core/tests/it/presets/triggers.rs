@@ -26,6 +26,7 @@ fn each_preset_fires_where_its_system_does() {
         ("ladder", room(100), 85_000),
         ("phi", room(100).overhead(Tokens(4_000)), 81_001),
         ("codex", room(200), 180_000),
+        ("codex-remote", room(200), 180_000),
         ("gemini", room(1_000), 500_000),
         ("opencode", room(200).output_max(Tokens(64_000)), 180_000),
         ("opencode", room(200).output_max(Tokens(8_000)), 192_000),

@@ -185,3 +185,36 @@ async fn a_request_that_was_too_long_is_made_smaller_until_it_fits_or_enough_was
     assert!(is_digest(&run, &plan));
     assert!(backend.requests().len() < 100, "it gave up");
 }
+
+#[tokio::test(start_paused = true)]
+async fn what_was_too_long_is_asked_again_without_the_oldest_as_often_as_the_host_says() {
+    let transcript = session(200);
+    let plan = fold(&transcript, 900);
+    let overflow = Reply::Fail(BackendError::Overflow { limit: None });
+    let limits = |moves: Vec<PreTrimMove>| SummaryLimits {
+        chunks_max: 1,
+        pre_trim: PreTrim::new(moves),
+        ..SummaryLimits::default()
+    };
+    let backend = Scripted::new([overflow.clone(), overflow.clone(), Reply::Say(GOOD)]);
+    let retrying = limits(vec![PreTrimMove::DropOldestAndRetry { retries_max: 2 }]);
+    let run = run_with(&plan, &backend, &retrying, &BackendGuard::default()).await;
+    assert_eq!(run.written_by(), "scripted", "{:?}", run.faults());
+    let requests = backend.requests();
+    assert_eq!(requests.len(), 3);
+    let has = |request: &SummaryRequest, id: &str| request.items.iter().any(|item| item.id.as_str() == id);
+    for (request, oldest_kept) in requests.iter().zip([0, 100, 150]) {
+        assert!(has(request, "task") && has(request, "later"), "what the user said stays");
+        let kept: Vec<usize> =
+            request.items.iter().filter_map(|item| item.id.strip_prefix('a')?.parse().ok()).collect();
+        assert_eq!(kept, (kept[0]..200).collect::<Vec<_>>());
+        assert!(kept[0].abs_diff(oldest_kept) < 10, "{}", kept[0]);
+    }
+    let backend = Scripted::new([overflow.clone()]);
+    let run = run_with(&plan, &backend, &retrying, &BackendGuard::default()).await;
+    assert!(is_digest(&run, &plan) && backend.requests().len() == 3, "two retries and no more");
+    let backend = Scripted::new([overflow]);
+    let never = limits(vec![PreTrimMove::DropAgentNewestFirst]);
+    let run = run_with(&plan, &backend, &never, &BackendGuard::default()).await;
+    assert!(is_digest(&run, &plan) && backend.requests().len() == 1, "nobody wanted it tried again");
+}

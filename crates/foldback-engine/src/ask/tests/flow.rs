@@ -254,6 +254,7 @@ async fn cancelling_at_any_point_ends_the_asking_at_once() {
                 }
             },
             seed: 7,
+            now: Timestamp(0),
         };
         let filled = fill(&Arc::new(plan.clone()), &asking).await;
         assert!(matches!(filled, Err(CompactionError::Cancelled)), "on event {number}");

@@ -56,10 +56,11 @@ proptest! {
         window in WINDOW_MIN..30_000,
         tokens_max in 40u64..1_200,
         candidates in 1usize..4,
+        chunks_max in 1usize..17,
     ) {
         let transcript = recipe.transcript();
         let plan = fold(&transcript, tokens_max);
-        let limits = SummaryLimits { candidates, ..SummaryLimits::default() };
+        let limits = SummaryLimits { candidates, chunks_max, ..SummaryLimits::default() };
         let backend = Scripted::new(replies.clone()).window(window);
         let run = block_on(run_with(&plan, &backend, &limits, &BackendGuard::default()));
         prop_assert!(run.took <= limits.deadline, "{:?}", run.took);

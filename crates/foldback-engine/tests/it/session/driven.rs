@@ -6,7 +6,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use async_trait::async_trait;
 use foldback_core::{BlockKind, check};
 use foldback_engine::session::{BlockCompactionStrategy, CompactedSection, LoopPlace, LoopTurns};
-use foldback_engine::{BackendError, CompactionError, CompactionEvent, CompactionEventKind, CompactionHooks};
+use foldback_engine::{
+    BackendError, CompactionError, CompactionEvent, CompactionEventKind, CompactionHooks, PreTrim,
+    PreTrimMove, SummaryLimits,
+};
 
 use crate::compactor::{Reply, Scripted, guarded};
 use crate::session::*;
@@ -62,6 +65,17 @@ fn with_a_model_that_fails_it_comes_to_what_it_comes_to_without_one() {
     let (alone, asked) = (context(&alone, &current), context(&asked, &current));
     assert_eq!(ids(&alone), ids(&asked));
     assert!(asked.tokens.0 <= alone.tokens.0 * 2, "{} beside {}", asked.tokens, alone.tokens);
+}
+
+#[test]
+fn a_model_is_asked_within_the_limits_of_the_configuration() {
+    let refused = Arc::new(Scripted::new(Reply::Fail(BackendError::Overflow { limit: None })));
+    let (mut session, current) = session(30, 40);
+    let pre_trim = PreTrim::new([PreTrimMove::DropOldestAndRetry { retries_max: 2 }]);
+    let limits = SummaryLimits { chunks_max: 1, pre_trim, ..SummaryLimits::default() };
+    let config = CompactionConfig { limits, ..asking(&refused) };
+    compact_for(&mut session, &current, &config, WINDOW).unwrap();
+    assert_eq!(refused.requests.lock().unwrap().len(), 3, "once, and two retries");
 }
 
 #[test]

@@ -6,7 +6,8 @@ use async_trait::async_trait;
 use foldback_core::edit::{Drop, Edit};
 use foldback_core::{
     CompactionBlock, CompactionReason, Item, ItemKind, KeepRecentStrategy, LastCompaction, MutationPoint,
-    Overlay, Part, Reason, SessionId, StructuralEvent, Transcript, TriggerContext, TurnId, View,
+    Overlay, Part, Policy, Reason, Room, SessionId, StructuralEvent, Tokens, Transcript, TriggerContext,
+    TruncateToolOutputsStrategy, TurnId, View,
 };
 use foldback_engine::{
     CompactionContext, CompactionError, CompactionRequest, CompactionResult, Compactor, StrategyCompactor,
@@ -418,4 +419,89 @@ fn compactors_have_labels_of_their_own() {
         .mutator(CompactorMutator::new(compactor()).with_label("x"))
         .build();
     assert_eq!(same.unwrap_err(), AgentBuildError::DuplicateMutator { label: "x".to_owned() });
+}
+
+#[tokio::test]
+async fn a_policy_shortens_results_before_the_model_reads_them_and_the_prompt_cache_stays_warm() {
+    let long: String = (0..3_000).map(|n| format!("{n}: a line that the command printed\n")).collect();
+    let model = Script::new(|index, _| match index {
+        0..3 => Reply::Reported(vec![call(&format!("c{index}"), "cat")], usage(400, 90_000, 10)),
+        _ => Reply::Say("done"),
+    });
+    let compactor = StrategyCompactor::builder()
+        .policy(&Policy::named("codex").unwrap(), Room::new(Tokens(400_000)))
+        .build()
+        .unwrap();
+    let events = Events::default();
+    let agent = Agent::builder()
+        .model(model.clone())
+        .tool(Shell::saying(long.clone()))
+        .compactor(compactor)
+        .observer(events.observer())
+        .build()
+        .unwrap();
+    let session = agent.session("s");
+    session.send("look at all of it").await.unwrap();
+    let requests = model.requests();
+    assert_eq!(requests.len(), 4);
+    let meter = session.view().transcript().meter().clone();
+    for (request, next) in requests.iter().zip(&requests[1..]) {
+        assert!(next.starts_with(request), "what was sent is sent again as it was");
+        let result = next.last().unwrap();
+        assert!(meter.item(result).total <= Tokens(10_010), "{}", meter.item(result).total);
+        assert!(text(std::slice::from_ref(result)).contains("[folded @"));
+    }
+    let blocks = session.view().overlay().blocks().to_vec();
+    assert_eq!(blocks.len(), 3, "each result once");
+    assert!(blocks.iter().all(|block| block.cause == Some(CompactionReason::ToolOutput)));
+    let begun: Vec<(Option<CompactionReason>, String)> = events
+        .all()
+        .into_iter()
+        .filter_map(|event| match event {
+            AgentEvent::MutationStarted { reason, strategy, .. } => Some((reason, strategy)),
+            _ => None,
+        })
+        .collect();
+    let shortening = (Some(CompactionReason::ToolOutput), "truncate-tool-outputs".to_owned());
+    assert_eq!(begun, [shortening.clone(), shortening.clone(), shortening]);
+    session.undo().await.unwrap();
+    let newest = session.view().items().rev().find(|item| item.kind == ItemKind::Tool).unwrap().clone();
+    assert_eq!(text(&[newest]), long, "the record has all of it");
+    assert_eq!(session.view().overlay().blocks().len(), 2, "the others stay short");
+}
+
+#[tokio::test]
+async fn what_was_reported_outlives_a_result_that_is_shortened_and_no_compaction_is_told_of() {
+    type Seen = (MutationPoint, Vec<StructuralEvent>, Option<LastCompaction>, u64);
+    let seen: Arc<std::sync::Mutex<Vec<Seen>>> = Arc::default();
+    let log = Arc::clone(&seen);
+    let listening = Strategic::new(KeepRecentStrategy::new(2), move |_, context| {
+        let tokens = context.tokens.upper.0;
+        log.lock().unwrap().push((context.point, context.events.to_vec(), context.last_compaction, tokens));
+        None
+    });
+    let model = Script::new(|index, _| match index {
+        0 => Reply::Reported(vec![call("c1", "cat")], usage(400, 90_000, 10)),
+        _ => Reply::Say("done"),
+    });
+    let shorten = TruncateToolOutputsStrategy::by_tokens(Tokens(1_000)).unwrap().shorten_fresh();
+    let shortening = StrategyCompactor::builder()
+        .item_count_trigger(1_000)
+        .strategy(KeepRecentStrategy::new(2))
+        .when_recorded(shorten)
+        .build()
+        .unwrap();
+    let agent = Agent::builder()
+        .model(model)
+        .tool(Shell::saying("word ".repeat(50_000)))
+        .compactor(shortening)
+        .compactor(listening)
+        .build()
+        .unwrap();
+    agent.session("s").send("look").await.unwrap();
+    let seen = seen.lock().unwrap().clone();
+    let [(point, _, _, tokens), (_, events, last, _)] = seen.as_slice() else { panic!("{seen:?}") };
+    assert_eq!(*point, MutationPoint::AfterToolResult);
+    assert!((90_400..95_000).contains(tokens), "{tokens}");
+    assert!(!events.contains(&StructuralEvent::CompactionCompleted) && last.is_none(), "{events:?}");
 }

@@ -1,7 +1,5 @@
-//! What the summariser is shown, made to fit before it is sent (pre-trim).
-//!
-//! Nothing here affects what survives a compaction: only what its summary is written from. The moves
-//! go from what costs a summary least to what costs it most, and stop as soon as the rest fits.
+//! Items as a summariser is shown them: without what no summary is made of, in pieces that may not be
+//! told apart, and shortened.
 
 use std::sync::Arc;
 
@@ -10,28 +8,8 @@ use foldback_core::{
     Blob, Handle, Item, ItemKind, Meter, Part, ResultPart, Tokens, ToolCall, ToolResult, Transcript,
 };
 
-/// One output of a tool keeps its head and its tail above this.
-const OUTPUT_TOKENS_MAX: Tokens = Tokens(2_000);
-
-/// All outputs together keep this much, the newest first.
-const OUTPUTS_TOKENS_MAX: Tokens = Tokens(50_000);
-
-/// What is said of items that are left out costs less than this.
-const LEFT_OUT_TOKENS_MAX: Tokens = Tokens(32);
-
 /// Texts are not cut below this; an item with many of them is left out instead.
 const TEXT_TOKENS_MIN: u64 = 24;
-
-/// How much a summariser may be shown.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Room<'r> {
-    /// In one call.
-    pub(super) call: Tokens,
-    /// In all calls together; at least as much as in one.
-    pub(super) all: Tokens,
-    /// Recalls what is left out.
-    pub(super) handle: &'r Handle,
-}
 
 /// Neighbouring items that may not be told apart: calls stay with their results.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -41,45 +19,20 @@ pub(super) struct Piece {
 }
 
 impl Piece {
-    fn new(items: Vec<Arc<Item>>, meter: &Meter) -> Self {
+    pub(super) fn new(items: Vec<Arc<Item>>, meter: &Meter) -> Self {
         let tokens = items.iter().map(|item| meter.item(item).total).sum();
         Self { items, tokens }
+    }
+
+    /// How many outputs of tools are in it.
+    pub(super) fn output_count(&self) -> usize {
+        self.items.iter().map(|item| item.results().count()).sum()
     }
 
     /// Whether a person says something in it: that is left out last.
     pub(super) fn has_user(&self) -> bool {
         self.items.iter().any(|item| item.kind == ItemKind::User)
     }
-}
-
-/// The items as pieces, each of which fits one call and which together fit all calls.
-pub(super) fn fit<'i>(
-    items: impl IntoIterator<Item = &'i Arc<Item>>,
-    room: &Room<'_>,
-    like: &Transcript,
-) -> Vec<Piece> {
-    let meter = like.meter();
-    let mut pieces = pieces(items.into_iter().filter_map(readable), like);
-    if total(&pieces) <= room.call {
-        return pieces;
-    }
-    cap_outputs(&mut pieces, room, meter);
-    if total(&pieces) <= room.call {
-        return pieces;
-    }
-    cap_all_outputs(&mut pieces, room, meter);
-    for piece in pieces.iter_mut().filter(|piece| piece.tokens > room.call) {
-        *piece = shrunk(piece, room.call, room, meter);
-    }
-    if total(&pieces) <= room.all {
-        return pieces;
-    }
-    let all = room.all.saturating_sub(LEFT_OUT_TOKENS_MAX);
-    let left_out = leave_out_agent(&mut pieces, all) + shorten_users(&mut pieces, all, room, meter);
-    if left_out > 0 {
-        pieces.push(Piece::new(vec![Arc::new(left_out_item(left_out))], meter));
-    }
-    pieces
 }
 
 pub(super) fn total(pieces: &[Piece]) -> Tokens {
@@ -138,7 +91,7 @@ pub(super) fn with_parts(item: &Item, parts: Vec<Part>) -> Item {
 }
 
 /// Cuts between pieces fall where the record may be cut.
-fn pieces(items: impl Iterator<Item = Arc<Item>>, like: &Transcript) -> Vec<Piece> {
+pub(super) fn pieces(items: impl Iterator<Item = Arc<Item>>, like: &Transcript) -> Vec<Piece> {
     let mut transcript = like.clone_empty();
     transcript.extend(items);
     let ends: Vec<usize> =
@@ -156,112 +109,15 @@ fn pieces(items: impl Iterator<Item = Arc<Item>>, like: &Transcript) -> Vec<Piec
     pieces
 }
 
-/// Every long output keeps its head and its tail.
-fn cap_outputs(pieces: &mut [Piece], room: &Room<'_>, meter: &Meter) {
-    let tokens_max = OUTPUT_TOKENS_MAX.min(room.call);
-    for piece in pieces.iter_mut().filter(|piece| piece.tokens > tokens_max) {
-        *piece = changed(piece, meter, |part| match part {
-            Part::ToolResult(result) => shortened_result(result, tokens_max, room.handle, meter),
-            Part::Text(_)
-            | Part::Reasoning(_)
-            | Part::ToolCall(_)
-            | Part::Media(_)
-            | Part::File(_)
-            | Part::Structured(_)
-            | Part::Opaque(_) => None,
-        });
-    }
-}
-
-/// The newest outputs are kept, older ones give way to a line that says so.
-fn cap_all_outputs(pieces: &mut [Piece], room: &Room<'_>, meter: &Meter) {
-    let mut left = OUTPUTS_TOKENS_MAX.min(room.all);
-    for piece in pieces.iter_mut().rev() {
-        *piece = changed(piece, meter, |part| match part {
-            Part::ToolResult(result) => {
-                let tokens = Tokens(u64::from(meter.part(part)));
-                let is_kept = tokens <= left;
-                left = left.saturating_sub(tokens);
-                let line = format!("[output of {tokens} tokens left out, {}]", room.handle);
-                let shorter = meter.text(&line) < tokens.0;
-                (!is_kept && shorter).then(|| {
-                    Part::ToolResult(ToolResult {
-                        content: vec![ResultPart::Text(line.into())],
-                        ..result.clone()
-                    })
-                })
-            }
-            Part::Text(_)
-            | Part::Reasoning(_)
-            | Part::ToolCall(_)
-            | Part::Media(_)
-            | Part::File(_)
-            | Part::Structured(_)
-            | Part::Opaque(_) => None,
-        });
-    }
-}
-
-/// Leaves out pieces in which no person speaks, the newest first, until the rest fits: what is newest
-/// is told by what stays visible as well. Says how many items went.
-fn leave_out_agent(pieces: &mut Vec<Piece>, tokens_max: Tokens) -> usize {
-    leave_out(pieces, tokens_max, Order::NewestFirst, |piece| !piece.has_user())
-}
-
-/// What people said gives way last: every message at its size in proportion, then the oldest ones.
-fn shorten_users(pieces: &mut Vec<Piece>, tokens_max: Tokens, room: &Room<'_>, meter: &Meter) -> usize {
-    if total(pieces) <= tokens_max {
-        return 0;
-    }
-    let share = Tokens(tokens_max.0 / pieces.len().max(1) as u64);
-    for piece in pieces.iter_mut().filter(|piece| piece.tokens > share) {
-        *piece = shrunk(piece, share, room, meter);
-    }
-    leave_out(pieces, tokens_max, Order::OldestFirst, |_| true)
-}
-
-/// From which end something is left out.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Order {
-    NewestFirst,
-    OldestFirst,
-}
-
-fn leave_out(
-    pieces: &mut Vec<Piece>,
-    tokens_max: Tokens,
-    order: Order,
-    may_go: impl Fn(&Piece) -> bool,
-) -> usize {
-    let mut tokens = total(pieces);
-    let mut left_out = 0;
-    let mut judge = |piece: &Piece| {
-        let goes = tokens > tokens_max && may_go(piece);
-        if goes {
-            tokens = tokens.saturating_sub(piece.tokens);
-            left_out += piece.items.len();
-        }
-        !goes
-    };
-    if order == Order::NewestFirst {
-        pieces.reverse();
-    }
-    pieces.retain(&mut judge);
-    if order == Order::NewestFirst {
-        pieces.reverse();
-    }
-    left_out
-}
-
-fn left_out_item(count: usize) -> Item {
+pub(super) fn left_out_item(count: usize) -> Item {
     Item::text("left-out", ItemKind::Context, format!("[{count} items are left out for want of room]"))
 }
 
 /// The piece within `tokens_max`: all its texts shortened alike, at worst a line in its place.
-fn shrunk(piece: &Piece, tokens_max: Tokens, room: &Room<'_>, meter: &Meter) -> Piece {
+pub(super) fn shrunk(piece: &Piece, tokens_max: Tokens, handle: &Handle, meter: &Meter) -> Piece {
     let mut text_max = tokens_max.0 / 2;
     while text_max >= TEXT_TOKENS_MIN {
-        let shorter = changed(piece, meter, |part| shortened(part, Tokens(text_max), room.handle, meter));
+        let shorter = changed(piece, meter, |part| shortened(part, Tokens(text_max), handle, meter));
         if shorter.tokens <= tokens_max {
             return shorter;
         }
@@ -271,7 +127,7 @@ fn shrunk(piece: &Piece, tokens_max: Tokens, room: &Room<'_>, meter: &Meter) -> 
 }
 
 /// The piece with some of its parts replaced; items of which none is stay the same.
-fn changed(piece: &Piece, meter: &Meter, mut change: impl FnMut(&Part) -> Option<Part>) -> Piece {
+pub(super) fn changed(piece: &Piece, meter: &Meter, mut change: impl FnMut(&Part) -> Option<Part>) -> Piece {
     let mut is_changed = false;
     let mut change_item = |item: &Arc<Item>| {
         let changes: Vec<Option<Part>> = item.parts.iter().map(&mut change).collect();
@@ -304,10 +160,12 @@ pub(super) fn shortened(part: &Part, tokens_max: Tokens, handle: &Handle, meter:
 
 /// A result within `tokens_max`, its texts as one; `None` where it fits already.
 fn shortened_result(result: &ToolResult, tokens_max: Tokens, handle: &Handle, meter: &Meter) -> Option<Part> {
-    let texts: Vec<&str> = result.content.iter().filter_map(ResultPart::as_text).collect();
-    let text = shorten_to_tokens(&texts.join("\n"), tokens_max, HeadPercent::HALF, handle, meter)?;
+    let text = shorten_to_tokens(&text_of(result), tokens_max, HeadPercent::HALF, handle, meter)?;
     Some(Part::ToolResult(ToolResult { content: vec![ResultPart::Text(text.into())], ..result.clone() }))
 }
 
-#[cfg(test)]
-mod tests;
+/// The texts of a result as one.
+pub(super) fn text_of(result: &ToolResult) -> String {
+    let texts: Vec<&str> = result.content.iter().filter_map(ResultPart::as_text).collect();
+    texts.join("\n")
+}

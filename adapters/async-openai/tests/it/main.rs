@@ -99,15 +99,15 @@ fn id(n: usize) -> String {
 }
 
 /// Steps one after the other, with call ids that are used once.
-fn joined(steps: Vec<Vec<Value>>) -> Vec<Value> {
+fn joined(steps: &[Vec<Value>]) -> Vec<Value> {
     let numbered = steps.iter().enumerate().flat_map(|(number, step)| {
-        let text = Value::from(step.clone()).to_string().replace("STEP", &number.to_string());
+        let text = json!(step).to_string().replace("STEP", &number.to_string());
         serde_json::from_str::<Vec<Value>>(&text).unwrap()
     });
     numbered.collect()
 }
 
-fn chat(messages: Vec<Value>) -> CreateChatCompletionRequest {
+fn chat(messages: &[Value]) -> CreateChatCompletionRequest {
     let body = json!({
         "model": "gpt-4o", "messages": messages, "temperature": 0.2, "seed": 7, "tools": [
             {"type": "function", "function": {"name": "read", "parameters": {"type": "object"}}}
@@ -116,7 +116,7 @@ fn chat(messages: Vec<Value>) -> CreateChatCompletionRequest {
     serde_json::from_value(body).unwrap()
 }
 
-fn response(items: Vec<Value>) -> CreateResponse {
+fn response(items: &[Value]) -> CreateResponse {
     let body = json!({"model": "gpt-5", "input": items, "store": false});
     serde_json::from_value(body).unwrap()
 }
@@ -165,7 +165,7 @@ proptest! {
         strategy in strategies::strategy(),
         percent in 5u64..100,
     ) {
-        holds(&chat(joined(steps)), strategy, percent)?;
+        holds(&chat(&joined(&steps)), strategy, percent)?;
     }
 
     #[test]
@@ -174,7 +174,7 @@ proptest! {
         strategy in strategies::strategy(),
         percent in 5u64..100,
     ) {
-        holds(&response(joined(steps)), strategy, percent)?;
+        holds(&response(&joined(&steps)), strategy, percent)?;
     }
 }
 
@@ -194,8 +194,10 @@ fn an_item_of_a_form_that_reads_as_another_stays_what_it_was() {
 fn instructions_stay_where_they_are() {
     let said =
         |n: usize| json!({"type": "message", "role": "user", "content": format!("It is {n}. ").repeat(60)});
-    let request =
-        CreateResponse { instructions: Some("Be brief.".into()), ..response((0..20).map(said).collect()) };
+    let request = CreateResponse {
+        instructions: Some("Be brief.".into()),
+        ..response(&(0..20).map(said).collect::<Vec<_>>())
+    };
     let reading = Reading::of(&request).unwrap();
     assert_eq!(reading.request(reading.view()).unwrap().request, request);
     let outcome = compact(Execution::new(reading.view().clone(), SummarizeOlderStrategy::new(4))).unwrap();
@@ -216,10 +218,10 @@ fn a_request_that_is_one_text_stays_one() {
 #[test]
 fn a_summary_stands_where_the_folded_messages_stood_and_is_known_again() {
     let said = |n: usize| {
-        let role = if n % 2 == 0 { "user" } else { "assistant" };
+        let role = if n.is_multiple_of(2) { "user" } else { "assistant" };
         json!({"role": role, "content": format!("It is {n}. ").repeat(60)})
     };
-    let request = chat((0..20).map(said).collect());
+    let request = chat(&(0..20).map(said).collect::<Vec<_>>());
     let reading = Reading::of(&request).unwrap();
     let execution = Execution::new(reading.view().clone(), SummarizeOlderStrategy::new(4));
     let outcome = compact(execution.with_dialect(CreateChatCompletionRequest::DIALECT)).unwrap();
@@ -234,7 +236,7 @@ fn a_summary_stands_where_the_folded_messages_stood_and_is_known_again() {
 #[test]
 fn a_custom_call_and_its_result_are_a_pair() {
     let call = json!({"id": "c1", "type": "custom", "custom_tool": {"name": "run", "input": "ls"}});
-    let request = chat(vec![
+    let request = chat(&[
         json!({"role": "user", "content": "go"}),
         json!({"role": "assistant", "tool_calls": [call]}),
         json!({"role": "tool", "tool_call_id": "c1", "content": "a.rs"}),

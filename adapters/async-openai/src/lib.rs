@@ -34,7 +34,9 @@
 use std::sync::Arc;
 
 use async_openai::types::chat::{ChatCompletionRequestMessage, CreateChatCompletionRequest};
-use async_openai::types::responses::{CreateResponse, InputItem, InputParam};
+use async_openai::types::responses::{
+    CreateResponse, EasyInputContent, EasyInputMessage, InputItem, InputParam, Role,
+};
 use foldback::formats::{Conversation, Format, FormatError, Loss, Problem, Sent, SessionFile, write};
 use foldback::{Dialect, EstimatingCounter, TokenCounter, View};
 use serde::de::DeserializeOwned;
@@ -61,6 +63,16 @@ pub trait Request: Clone + Serialize + sealed::Sealed {
     /// The same request with other messages.
     #[must_use]
     fn with_messages(self, messages: Vec<Self::Message>) -> Self;
+
+    /// A message as the provider wants it.
+    fn written(message: &Self::Message) -> Result<Value, serde_json::Error> {
+        serde_json::to_value(message)
+    }
+
+    /// A message with its type.
+    fn typed(written: &Value) -> Result<Self::Message, serde_json::Error> {
+        Self::Message::deserialize(written)
+    }
 }
 
 impl Request for CreateChatCompletionRequest {
@@ -76,6 +88,28 @@ impl Request for CreateChatCompletionRequest {
     fn with_messages(self, messages: Vec<ChatCompletionRequestMessage>) -> Self {
         Self { messages, ..self }
     }
+
+    fn written(message: &ChatCompletionRequestMessage) -> Result<Value, serde_json::Error> {
+        Ok(with_custom_calls_renamed(serde_json::to_value(message)?, CUSTOM_CALL_HERE, CUSTOM_CALL))
+    }
+
+    fn typed(written: &Value) -> Result<ChatCompletionRequestMessage, serde_json::Error> {
+        serde_json::from_value(with_custom_calls_renamed(written.clone(), CUSTOM_CALL, CUSTOM_CALL_HERE))
+    }
+}
+
+/// The field of a custom tool call that holds its name and input: in the API, and in async-openai.
+const CUSTOM_CALL: &str = "custom";
+const CUSTOM_CALL_HERE: &str = "custom_tool";
+
+fn with_custom_calls_renamed(mut message: Value, from: &str, to: &str) -> Value {
+    let calls = message.get_mut("tool_calls").and_then(Value::as_array_mut);
+    for call in calls.into_iter().flatten().filter_map(Value::as_object_mut) {
+        if let Some(content) = call.remove(from) {
+            call.insert(to.to_owned(), content);
+        }
+    }
+    message
 }
 
 impl Request for CreateResponse {
@@ -94,6 +128,19 @@ impl Request for CreateResponse {
     fn with_messages(self, items: Vec<InputItem>) -> Self {
         Self { input: InputParam::Items(items), ..self }
     }
+
+    /// async-openai's type of an answer wants an id, which only the provider gives. Without one an answer is a
+    /// text of the assistant's.
+    fn typed(written: &Value) -> Result<InputItem, serde_json::Error> {
+        InputItem::deserialize(written).or_else(|error| answer(written).ok_or(error))
+    }
+}
+
+fn answer(written: &Value) -> Option<InputItem> {
+    let parts = written["content"].as_array().filter(|_| written["role"] == "assistant")?;
+    let texts = parts.iter().map(|part| part["text"].as_str().or(part["refusal"].as_str()));
+    let content = EasyInputContent::Text(texts.collect::<Option<Vec<&str>>>()?.join("\n"));
+    Some(InputItem::EasyMessage(EasyInputMessage { role: Role::Assistant, content, ..Default::default() }))
 }
 
 mod sealed {
@@ -124,8 +171,9 @@ pub struct Compacted<R> {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RequestError {
-    /// The request is not JSON, or the JSON is no request: a fault of its types.
-    #[error("the request cannot be turned into JSON and back; report the request to async-openai")]
+    /// The request is not JSON, or what foldback writes in place of its messages has no type of
+    /// async-openai's.
+    #[error("the request cannot be turned into JSON and back; compact the JSON with foldback's formats")]
     Json(#[from] serde_json::Error),
     /// The JSON is no such request.
     #[error("the request cannot be read; its JSON is not what the provider documents")]
@@ -146,7 +194,11 @@ impl<R: Request> Reading<R> {
 
     /// Reads a request, counting with `counter`.
     pub fn counting(request: &R, counter: Arc<dyn TokenCounter>) -> Result<Self, RequestError> {
-        let session = SessionFile::read_as(R::FORMAT, serde_json::to_vec(request)?)?;
+        let mut body = serde_json::to_value(request)?;
+        if !request.messages().is_empty() {
+            body[R::FIELD] = written(request)?.into();
+        }
+        let session = SessionFile::read_as(R::FORMAT, body.to_string().into_bytes())?;
         if !session.problems().is_empty() {
             return Err(RequestError::UnknownMessages { problems: session.problems().to_vec() });
         }
@@ -177,9 +229,8 @@ impl<R: Request> Reading<R> {
 
     /// Messages with their types: those of the request are the request's own.
     fn typed(&self, written: &[Value]) -> Result<Vec<R::Message>, serde_json::Error> {
-        let messages = self.request.messages();
-        let given = messages.iter().map(serde_json::to_value).collect::<Result<Vec<Value>, _>>()?;
-        let mut given = given.iter().zip(messages);
+        let given = self::written(&self.request)?;
+        let mut given = given.iter().zip(self.request.messages());
         let typed = written.iter().map(|message| {
             let mut ahead = given.clone();
             match ahead.find(|(given, _)| *given == message) {
@@ -187,9 +238,14 @@ impl<R: Request> Reading<R> {
                     given = ahead;
                     Ok(same.clone())
                 }
-                None => R::Message::deserialize(message),
+                None => R::typed(message),
             }
         });
         typed.collect()
     }
+}
+
+/// A request's messages as the provider wants them.
+fn written<R: Request>(request: &R) -> Result<Vec<Value>, serde_json::Error> {
+    request.messages().iter().map(R::written).collect()
 }

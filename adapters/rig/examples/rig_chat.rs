@@ -5,6 +5,7 @@
 //!
 //! The model is a script, so the example runs offline; the agent, its tools and its memory are rig's.
 #![allow(clippy::print_stdout, clippy::expect_used, reason = "it shows what happens")]
+#![allow(clippy::result_large_err, reason = "the error is rig's")]
 
 use std::error::Error;
 use std::sync::{Arc, Mutex};
@@ -19,7 +20,6 @@ use rig_agent::completion::CompletionRequest;
 use rig_core::completion::Message;
 use rig_core::driver::{Exchange, Model, Opened, Opening, Transport};
 use rig_core::memory::{ConversationMemory, InMemoryConversationMemory};
-use rig_core::message::{ToolFunction, ToolName};
 use rig_core::operation::Finish;
 use rig_core::test_utils::{MockFrame, MockScript, MockStreamEvent};
 use rig_core::tool::PortableTool;

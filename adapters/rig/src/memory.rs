@@ -10,7 +10,7 @@ use rig_core::id::ConversationId;
 use rig_core::memory::{ConversationMemory, MemoryError};
 use rig_core::wasm_compat::WasmBoxedFuture;
 
-use crate::messages::Told;
+use crate::messages::{Told, history};
 
 /// Stores conversations in another memory, whole, and loads them compacted by a foldback [`Compactor`].
 ///
@@ -74,8 +74,8 @@ impl<S: ConversationMemory> FoldbackMemory<S> {
     async fn compacted(&self, conversation_id: &ConversationId) -> Result<Vec<Message>, MemoryError> {
         let said: Vec<Told> = self.store.load(conversation_id).await?.into_iter().map(Told).collect();
         let session_id = session(conversation_id);
-        let (history, point) = (History::Whole(&said), MutationPoint::AfterTurnEnded);
-        if let Some(due) = self.compactor.due(&session_id, None, history, point) {
+        let point = MutationPoint::AfterTurnEnded;
+        if let Some(due) = self.compactor.due(&session_id, None, History::Whole(&said), point) {
             let work = CompactionContext::default();
             // A load that is dropped ends the work, too.
             let _ends_with_this = work.cancellation.clone().drop_guard();
@@ -84,7 +84,7 @@ impl<S: ConversationMemory> FoldbackMemory<S> {
             }
         }
         let shown = self.compactor.shown(&session_id).unwrap_or(said);
-        Ok(shown.into_iter().map(|Told(message)| message).collect())
+        Ok(history(shown))
     }
 }
 

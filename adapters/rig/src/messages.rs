@@ -77,6 +77,31 @@ impl HostMessage for Told {
     }
 }
 
+/// What the model sees, as rig wants it: no message is empty, and where a compaction took away what stood
+/// between two turns of the model, they are one.
+pub(crate) fn history(told: Vec<Told>) -> Vec<Message> {
+    let mut history: Vec<Message> = Vec::with_capacity(told.len());
+    for Told(message) in told.into_iter().filter(|Told(message)| !is_empty(message)) {
+        match (history.last_mut(), message) {
+            (Some(Message::Assistant(last)), Message::Assistant(mut next)) => {
+                let origin = next.origin.take().filter(|origin| last.origin.as_ref() == Some(origin));
+                last.content.append(&mut next.content);
+                (last.origin, last.stop) = (origin, next.stop);
+            }
+            (_, message) => history.push(message),
+        }
+    }
+    history
+}
+
+fn is_empty(message: &Message) -> bool {
+    match message {
+        Message::System { .. } => false,
+        Message::User { content } => content.is_empty(),
+        Message::Assistant(turn) => turn.content.is_empty(),
+    }
+}
+
 /// The pieces that are left, each as it was or under another content.
 fn left<C: Clone>(content: &[C], pieces: &[Piece<'_>], replaced: fn(&C, &Part) -> C) -> Vec<C> {
     let left = pieces.iter().filter_map(|piece| {
@@ -337,3 +362,6 @@ fn texts(item: &Item) -> String {
 fn text_of(part: &Part) -> String {
     foldback::reading::text_of(part).into_owned()
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,7 +1,7 @@
 //! The mutator inside agentkit's own loop, with a scripted model.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a failed test says where")]
 
-#[path = "../examples/scripted/mod.rs"]
+#[path = "../../examples/scripted/mod.rs"]
 mod scripted;
 
 use std::sync::{Arc, Mutex};

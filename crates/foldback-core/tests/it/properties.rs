@@ -225,6 +225,29 @@ proptest! {
         expands_to(&view, &items[..transcript.len()])?;
     }
 
+    /// T2, T6, T7: what is done to results as they come changes nothing that a call has read, and is done once.
+    #[test]
+    fn what_is_done_to_fresh_results_leaves_what_was_read_alone(
+        recipe in recipe(), pipeline in strategies::pipeline(), lines_max in 1usize..20, percent in 1u64..120,
+    ) {
+        let transcript = recipe.transcript();
+        let view = View::of(&transcript);
+        let shorten = TruncateToolOutputsStrategy::by_lines(lines_max).expect("a line at least").shorten_fresh();
+        let fresh = FreshOnlyStrategy::new(pipeline.with_strategy(shorten));
+        let budget = budget(&transcript, percent);
+        let Ok(planned) = plan(&view, &fresh, Some(&budget)) else { return Ok(()) };
+        let after = planned.apply_floor().view;
+        let unread = view.unread().start;
+        prop_assert_eq!(after.len(), view.len());
+        prop_assert!(view.items().zip(after.items()).take(unread).all(|(one, other)| Arc::ptr_eq(one, other)));
+        prop_assert!(view.items().zip(after.items()).all(|(one, other)| one.kind == other.kind && one.id == other.id));
+        let calls = |view: &View| view.pending_calls().map(|(_, id)| id.clone()).collect::<Vec<_>>();
+        prop_assert_eq!(calls(&view), calls(&after));
+        if !fresh.needs_budget() {
+            prop_assert!(plan(&after, &fresh, Some(&budget)).expect("it aims at nothing").is_empty());
+        }
+    }
+
     /// Where every result follows its call, nothing keeps the summary from standing after the last
     /// user item, unless it has to come first because an assistant item would.
     #[test]

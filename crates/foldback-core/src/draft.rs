@@ -97,6 +97,8 @@ struct PartChange {
 #[derive(Debug)]
 struct PendingFold {
     spec: SummarySpec,
+    /// The position directly after which somebody else put the summary.
+    given_after: Option<usize>,
     tokens_before: Tokens,
     reason: u32,
 }

@@ -97,16 +97,28 @@ pub struct Rewrite {
     pub reason: Reason,
 }
 
-/// Where a summary stands among the items that its fold left visible.
+/// Where a summary stands among the items that stay. Its fold's anchor fixes the place: what is said
+/// later comes after it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SummaryPlacement {
-    /// Before them: where the first folded item stood.
+    /// Before the tail, `[summary, …tail]`: where the first folded item stood.
     #[default]
     BeforeKept,
-    /// After the last user item among them: where the last folded item stood, or directly after that
+    /// After the last user item that stays: where the last folded item stood, or directly after that
     /// user item if nothing behind it was folded.
     AfterKept,
+    /// After the tail, `[…tail, summary]`: behind everything but the unit in flight. Providers want a
+    /// user item first: where a tail begins inside a turn, the user item before it stays too. Where there
+    /// is none, or a budget has no room for it, the summary opens instead, and the record says so.
+    AfterTail,
+}
+
+impl SummaryPlacement {
+    /// Whether nobody chose another.
+    pub(crate) fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
 }
 
 /// What a fold asks of whoever writes its summary.
@@ -124,15 +136,15 @@ pub struct SummarySpec {
 }
 
 impl SummarySpec {
-    /// A summary of at most this many tokens, before what its fold keeps.
+    /// A summary of at most this many tokens, before the tail.
     pub fn new(tokens_max: Tokens) -> Self {
         Self { tokens_max, focus: None, placement: SummaryPlacement::BeforeKept }
     }
 
-    /// The same, after what its fold keeps.
+    /// The same, standing there.
     #[must_use]
-    pub fn after_kept(mut self) -> Self {
-        self.placement = SummaryPlacement::AfterKept;
+    pub fn with_placement(mut self, placement: SummaryPlacement) -> Self {
+        self.placement = placement;
         self
     }
 

@@ -30,6 +30,7 @@ pub use trigger::{Checked, PolicyTrigger};
 use self::trigger::Fires;
 use crate::budget::{ANSWER_HEADROOM_MAX, Budget, BudgetError, Level, TRIGGER_PERCENT, checked_percent};
 use crate::cost::Prices;
+use crate::edit::SummaryPlacement;
 use crate::ids::{Text, Tokens};
 use crate::models::Model;
 use crate::strategy::{Strategy, StrategyConfig, StrategyPipeline};
@@ -312,6 +313,14 @@ impl Policy {
     pub fn with_focus(mut self, focus: impl Into<Text>) -> Self {
         let focus = focus.into();
         self.steps = self.steps.into_iter().map(|step| step.with_focus(focus.clone())).collect();
+        self
+    }
+
+    /// The same policy with its summaries standing there.
+    #[must_use]
+    pub fn with_summary_placement(mut self, placement: SummaryPlacement) -> Self {
+        let placed = |step: StrategyConfig| step.with_summary_placement(placement);
+        self.steps = self.steps.into_iter().map(placed).collect();
         self
     }
 

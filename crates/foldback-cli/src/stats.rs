@@ -513,8 +513,8 @@ fn compactions(scene: &Scene<'_>) -> Vec<Compacted> {
 pub(crate) fn by(step: &Step) -> String {
     let by = step.blocks.last().map_or("", |block| &*block.strategy);
     match step.action {
-        StepAction::Compact => by.to_owned(),
         StepAction::Undo => format!("undo of {by}"),
         StepAction::Redo => format!("redo of {by}"),
+        _ => by.to_owned(),
     }
 }

@@ -110,7 +110,7 @@ impl From<StoredSessionError> for Failure {
                 };
                 Self::Compaction { path, error: Box::new(error), items }
             }
-            StoredSessionError::Session(error) => Self::Usage { what: error.to_string(), hint: None },
+            other => Self::Usage { what: other.to_string(), hint: None },
         }
     }
 }

@@ -135,11 +135,7 @@ impl CompactionObserver for Notes {
                 }
             }
             CompactionEventKind::CompactionEnded(report) => self.account().cost = report.cost,
-            CompactionEventKind::CompactionStarted { .. }
-            | CompactionEventKind::SummaryAsked { .. }
-            | CompactionEventKind::SummaryRefused { .. }
-            | CompactionEventKind::SummaryTaken { .. }
-            | CompactionEventKind::CompactionFailed { .. } => {}
+            _ => {}
         }
     }
 }

@@ -32,6 +32,7 @@ pub const REPLACED_PLACES_MAX: usize = 1_024;
 
 /// Why a list of items is not an edited view.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum DiffError {
     /// New items may only stand for what they replace.
     #[error("item {id} is new, and nothing was removed that it could stand for")]

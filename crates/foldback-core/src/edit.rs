@@ -37,7 +37,7 @@ impl fmt::Display for Reason {
     }
 }
 
-/// One change to a view.
+/// One change to a view. A new kind is a breaking change: whoever reads blocks has to apply it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Edit {
@@ -101,6 +101,7 @@ pub struct Rewrite {
 /// later comes after it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum SummaryPlacement {
     /// Before the tail, `[summary, …tail]`: where the first folded item stood.
     #[default]

@@ -33,6 +33,7 @@ pub use scan::{Found, scan};
 /// What a fact is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
 pub enum FactKind {
     /// A file or folder.
     Path,

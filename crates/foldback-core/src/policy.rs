@@ -142,6 +142,7 @@ impl From<Policy> for Fields {
 
 /// Why a policy cannot be.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[non_exhaustive]
 pub enum PolicyError {
     /// Nobody could ask for it.
     #[error("the policy has no name")]

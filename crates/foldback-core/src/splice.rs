@@ -49,6 +49,7 @@ pub struct StandingSummary {
 
 /// A splice that contradicts itself or its transcript.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum SpliceError {
     /// The transcript is shorter than what was compacted.
     #[error(

@@ -198,6 +198,7 @@ macro_rules! built_in {
         #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
         #[serde(tag = "strategy", rename_all = "kebab-case")]
         #[expect(missing_docs, reason = "each variant is documented at its strategy")]
+        #[non_exhaustive]
         pub enum StrategyConfig {
             $($variant($strategy),)*
         }

@@ -26,6 +26,7 @@ pub use shell::is_check;
 /// One thing that a call does. Paths are resolved against the folder that the call names, where it
 /// names one, and are otherwise as the model wrote them.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Action {
     /// Reads a file.
     Read {

@@ -56,6 +56,7 @@ const ANSWER: &str = "Summary";
 
 /// How a summary is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum SummaryForm {
     /// One line for each unit.
     Floor,

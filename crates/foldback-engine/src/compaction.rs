@@ -337,6 +337,7 @@ impl fmt::Debug for dyn CompactionStrategy {
 
 /// Why there is no compacted view. The view that was given is what it was (T8).
 #[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum CompactionError {
     /// The host ended it.
     #[error("the compaction was cancelled")]

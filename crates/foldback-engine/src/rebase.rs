@@ -7,6 +7,7 @@ use foldback_core::{Overlay, View};
 
 /// Why a compaction cannot be taken any more.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum RebaseError {
     /// Another compaction came first.
     #[error("another compaction was committed meanwhile; compact again")]

@@ -7,6 +7,7 @@ use crate::format::Format;
 
 /// Why nothing was read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum FormatError {
     /// There is nothing in it.
     #[error("the file is empty")]
@@ -116,6 +117,7 @@ impl fmt::Display for Problem {
 
 /// What can be wrong.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum Fault {
     /// A line that begins with `//`.
     #[error("a comment line")]

@@ -8,6 +8,7 @@ use foldback_engine::BackendError;
 
 /// Why there is no agent.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum AgentBuildError {
     /// Nobody would answer.
     #[error("the agent has no model; give it one with `.model(..)`")]
@@ -50,6 +51,7 @@ pub enum AgentBuildError {
 /// Why a turn did not end with an answer. The transcript is valid whichever it is: every recorded
 /// call has its result, and the next turn goes on from there.
 #[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum LoopError {
     /// A mutation was refused, or its mutator failed. The transcript is the one from before it.
     #[error("the mutation by {mutator} was refused: {why}")]
@@ -120,6 +122,7 @@ impl LoopError {
 
 /// What was wrong with a mutation.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum MutationFault {
     /// What it led to would be rejected.
     #[error("it leads to a request that would be rejected: {}", first(.violations))]

@@ -140,10 +140,8 @@ impl Mutating<'_> {
         events: &'c [StructuralEvent],
     ) -> MutationContext<'c> {
         let parts = &self.shared.parts;
-        let needs_follow_up = match self.point {
-            MutationPoint::AfterToolResult | MutationPoint::AfterRequestRejected => true,
-            MutationPoint::AfterTurnEnded | MutationPoint::BetweenTurns => false,
-        };
+        let needs_follow_up =
+            matches!(self.point, MutationPoint::AfterToolResult | MutationPoint::AfterRequestRejected);
         MutationContext {
             session_id: &self.shared.id,
             turn_id: self.turn_id,

@@ -142,6 +142,7 @@ pub struct AgentCompactorBuilder {
 
 /// Why there is no nested agent.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum AgentCompactorBuildError {
     /// The agent itself cannot be built.
     #[error("the nested agent cannot be built")]

@@ -86,6 +86,7 @@ impl Fact {
 
 /// What is known of a fact beyond its text, by kind.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Detail {
     /// Nothing: an identifier, a number with its unit, an address, a hash.
     Name,
@@ -127,6 +128,7 @@ pub enum Detail {
 
 /// What is done to a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Operation {
     /// It was read.
     Read,

@@ -126,7 +126,8 @@ fn the_tail_start_is_the_same_wherever_the_summary_stands() {
     };
     let (before, after) = (splice(SummaryPlacement::BeforeKept), splice(AFTER));
     assert_eq!((before.tail_start(), after.tail_start()), (21, 21));
-    assert_eq!((before.kept(), after.kept()), (vec![0..1], vec![0..1]));
+    let system = 0..1;
+    assert_eq!((before.kept(), after.kept()), (vec![system.clone()], vec![system]));
     assert_eq!(order(&before.load(&transcript).unwrap()), "system S u5 a5 t5 end5");
     assert_eq!(order(&after.load(&transcript).unwrap()), "system u5 a5 t5 end5 S");
 }

@@ -33,6 +33,7 @@ pub enum Repairs {
 
 /// What can be wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
 pub enum ProblemKind {
     /// The database itself is damaged.
     Database,

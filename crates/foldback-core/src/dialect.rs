@@ -126,6 +126,7 @@ impl fmt::Display for Rule {
 
 /// One thing a provider would reject, and where it is.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
 pub struct Violation {
     /// The item, by its place among the items checked.
     pub item_index: usize,

@@ -119,6 +119,7 @@ pub enum DiffError {
 
 /// The edits that make a list of items from a view, and what they lead to.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct Diff {
     /// The edits.
     pub plan: Plan,

@@ -125,6 +125,7 @@ impl SummaryPlacement {
 /// What a fold asks of whoever writes its summary.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
+#[non_exhaustive]
 pub struct SummarySpec {
     /// The summary items may cost no more than this together, overhead included.
     pub tokens_max: Tokens,

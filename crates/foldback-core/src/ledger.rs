@@ -20,7 +20,8 @@ use serde::{Deserialize, Serialize};
 
 pub(crate) use book::FactIndex;
 pub use book::Ledger;
-pub use constraint::{is_constraint, sentences};
+pub(crate) use constraint::is_constraint;
+pub use constraint::sentences;
 pub(crate) use fact::test_clause;
 pub use fact::{
     CommandHistory, CommandRun, Detail, ErrorState, Fact, Mention, Operation, PathHistory, TestHistory,

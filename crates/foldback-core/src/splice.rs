@@ -35,6 +35,7 @@ pub struct Splice {
 /// A summary in force.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
+#[non_exhaustive]
 pub struct StandingSummary {
     /// The indices it stands for; the first names it.
     pub range: Range<usize>,

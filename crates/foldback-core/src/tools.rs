@@ -21,7 +21,7 @@ use table::{
 };
 
 pub use outcome::{Outcome, TestRun};
-pub use shell::is_check;
+pub(crate) use shell::is_check;
 
 /// One thing that a call does. Paths are resolved against the folder that the call names, where it
 /// names one, and are otherwise as the model wrote them.
@@ -166,7 +166,7 @@ impl Action {
     }
 
     /// Whether all that some actions do is to look at something that can be looked at again.
-    pub fn only_look(actions: &[Self]) -> bool {
+    pub(crate) fn only_look(actions: &[Self]) -> bool {
         let looks = |action: &Self| {
             matches!(action, Self::Read { .. } | Self::Search { .. } | Self::List { .. } | Self::Fetch { .. })
         };

@@ -127,6 +127,7 @@ impl CompactionRequest {
 
 /// What a compaction led to.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct CompactionResult {
     /// A [`View`], in spite of its name: what the model sees now. Its overlay holds the blocks of this
     /// compaction behind those of the request; the recorded items are the request's.

@@ -115,6 +115,7 @@ pub enum SummaryFault {
 
 /// What a compaction did, for people, recorders and dashboards.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct CompactionReport {
     /// Why it was made.
     pub reason: CompactionReason,

@@ -155,7 +155,7 @@ impl Fault {
     }
 
     /// Whether something that may be content was passed over.
-    pub fn loses_content(&self) -> bool {
+    pub(crate) fn loses_content(&self) -> bool {
         !matches!(self, Self::Comment)
     }
 }

@@ -146,6 +146,7 @@ pub enum MutationFault {
 
 /// One attempt to make a rejected request fit.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Recovery {
     /// What the view cost before, as counted here.
     pub tokens_before: Tokens,

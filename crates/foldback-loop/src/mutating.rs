@@ -17,6 +17,7 @@ use crate::stopping::or_stopped;
 
 /// What the mutators did at one mutation point.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct MutationRound {
     /// The labels of those that changed something.
     pub dirty: Vec<String>,

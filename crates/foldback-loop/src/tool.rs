@@ -39,6 +39,7 @@ pub trait Tool: fmt::Debug + Send + Sync {
 
 /// What a call knows beside its input.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct ToolContext {
     /// Whose conversation it is.
     pub session_id: SessionId,

@@ -96,7 +96,7 @@ impl Draft<'_> {
 
     /// Like [`Draft::fold`], and also where there is nothing new to fold but a summary that would
     /// become smaller.
-    pub fn refold(
+    pub(crate) fn refold(
         &mut self,
         range: Range<usize>,
         keep: impl Fn(usize, ItemKind) -> bool,

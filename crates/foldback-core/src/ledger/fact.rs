@@ -144,6 +144,7 @@ pub enum Operation {
 
 /// What was done to a path by calls that did not fail.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct PathHistory {
     /// How often it was read.
     pub read_count: usize,
@@ -181,6 +182,7 @@ impl PathHistory {
 
 /// How a command went.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct CommandHistory {
     /// Its newest runs that ended, oldest first.
     pub runs: Vec<CommandRun>,

@@ -134,7 +134,7 @@ impl Entry {
     }
 
     /// Lines of the longest tool result in it.
-    pub fn result_lines_max(&self) -> usize {
+    pub(crate) fn result_lines_max(&self) -> usize {
         self.lines_max as usize
     }
 }

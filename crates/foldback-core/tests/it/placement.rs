@@ -86,7 +86,7 @@ fn a_policy_and_its_file_say_where_it_stands() {
         "name": "mine",
         "steps": [{"strategy": "summarize-older", "keep_last": 4, "summary_placement": "after_tail"}],
     });
-    let read: Policy = serde_json::from_value(written.clone()).unwrap();
+    let read: Policy = serde_json::from_value(written).unwrap();
     let plain = json!({"name": "mine", "steps": [{"strategy": "summarize-older", "keep_last": 4}]});
     let set = serde_json::from_value::<Policy>(plain).unwrap().with_summary_placement(AFTER);
     assert_eq!(read, set);

@@ -70,6 +70,7 @@ pub struct Problem {
 
 /// What `verify` found.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct VerifyReport {
     /// What is wrong.
     pub problems: Vec<Problem>,

@@ -53,6 +53,7 @@ impl fmt::Debug for Key {
 
 /// Why a server cannot be asked at all.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum EndpointError {
     /// The address is none.
     #[error("the address of the server cannot be used: {why}")]

@@ -148,7 +148,6 @@ fn rules_of(request: &SummaryRequest) -> String {
 /// What is wanted this time.
 fn task_of(request: &SummaryRequest) -> String {
     let mut task = match request.stage {
-        SummaryStage::Whole => "Write the summary of the conversation now.".to_owned(),
         SummaryStage::Chunk { index, count } => format!(
             "This is part {} of {count} of the conversation. Write the summary of this part alone now; \
              the others are summarised apart, and all are put together afterwards.",
@@ -158,6 +157,7 @@ fn task_of(request: &SummaryRequest) -> String {
             Make one summary of them now: where they differ, the later part is right; \
             what was planned and is done later is done."
             .to_owned(),
+        _ => "Write the summary of the conversation now.".to_owned(),
     };
     if !request.demands.is_empty() {
         task.push_str(

@@ -7,6 +7,7 @@ use foldback_formats::answer::{Answer, Caching, ToolSpec};
 
 /// What is asked of a model.
 #[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
 pub struct ModelRequest<'a> {
     /// The conversation, valid for the protocol's dialect.
     pub items: &'a [Arc<Item>],

@@ -80,10 +80,7 @@ impl Failure {
                 CompactionError::Refused(Refusal::BudgetInfeasible(_)) => Exit::Infeasible,
                 CompactionError::Refused(Refusal::BudgetRequired { .. })
                 | CompactionError::MissingBackend(_) => Exit::Usage,
-                CompactionError::Refused(Refusal::Invalid { .. } | Refusal::OverTarget { .. })
-                | CompactionError::Cancelled
-                | CompactionError::Vetoed { .. }
-                | CompactionError::Failed(_) => Exit::Unwritable,
+                _ => Exit::Unwritable,
             },
             Self::Store { error } => match **error {
                 StoreError::NothingTo { .. }
@@ -138,11 +135,7 @@ impl Failure {
                 CompactionError::Refused(Refusal::BudgetInfeasible(_)) => {
                     Some("raise the target, keep less, or shorten the newest message".to_owned())
                 }
-                CompactionError::Refused(_)
-                | CompactionError::MissingBackend(_)
-                | CompactionError::Cancelled
-                | CompactionError::Vetoed { .. }
-                | CompactionError::Failed(_) => None,
+                _ => None,
             },
         }
     }

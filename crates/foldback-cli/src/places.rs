@@ -110,11 +110,7 @@ impl<'a> Places<'a> {
                 let named = |violation: &Violation| format!("{}: {violation}", self.of(&violation.item_id));
                 violations.iter().map(named).collect()
             }
-            CompactionError::Refused(Refusal::BudgetRequired { .. } | Refusal::OverTarget { .. })
-            | CompactionError::MissingBackend(_)
-            | CompactionError::Cancelled
-            | CompactionError::Vetoed { .. }
-            | CompactionError::Failed(_) => Vec::new(),
+            _ => Vec::new(),
         };
         some(lines)
     }

@@ -169,7 +169,7 @@ impl Stats {
     ) -> Self {
         let mut sums = Sums { dialect: view.transcript().meter().dialect(), ..Sums::default() };
         for entry in looked_at.iter() {
-            sums.add(entry.item(), &entry.tokens().parts, entry.tokens().total.0);
+            sums.add(entry.item(), entry.tokens().parts(), entry.tokens().total.0);
         }
         let turns = Turns::of(scene.conversation);
         let by_turn = by_turn(looked_at, scene, &turns);
@@ -382,7 +382,7 @@ fn duplicates(view: &View) -> Repeated {
         let hash = texts(result).fold(0, |hash, text| xxh3_64_with_seed(text.as_bytes(), hash));
         if !seen.insert(hash) {
             repeated.count += 1;
-            repeated.tokens += u64::from(entry.tokens().parts[part_index]);
+            repeated.tokens += u64::from(entry.tokens().parts()[part_index]);
         }
     }
     repeated
@@ -406,7 +406,7 @@ fn superseded_reads(view: &View) -> Repeated {
         }
         for (part_index, result) in entry.item().results() {
             if let Some(path) = path_of_read.remove(result.call_id.as_str()) {
-                newest_read.insert(path, u64::from(entry.tokens().parts[part_index]));
+                newest_read.insert(path, u64::from(entry.tokens().parts()[part_index]));
             }
         }
     }
@@ -513,8 +513,8 @@ fn compactions(scene: &Scene<'_>) -> Vec<Compacted> {
 pub(crate) fn by(step: &Step) -> String {
     let by = step.blocks.last().map_or("", |block| &*block.strategy);
     match step.action {
-        StepAction::Compact => by.to_owned(),
         StepAction::Undo => format!("undo of {by}"),
         StepAction::Redo => format!("redo of {by}"),
+        _ => by.to_owned(),
     }
 }

@@ -110,9 +110,7 @@ impl From<StoredSessionError> for Failure {
                 };
                 Self::Compaction { path, error: Box::new(error), items }
             }
-            error @ (StoredSessionError::Session(_) | StoredSessionError::ChangedElsewhere { .. }) => {
-                Self::Usage { what: error.to_string(), hint: None }
-            }
+            other => Self::Usage { what: other.to_string(), hint: None },
         }
     }
 }

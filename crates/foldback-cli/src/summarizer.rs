@@ -139,11 +139,7 @@ impl CompactionObserver for Notes {
                 }
             }
             CompactionEventKind::CompactionEnded(report) => self.account().cost = report.cost,
-            CompactionEventKind::CompactionStarted { .. }
-            | CompactionEventKind::SummaryAsked { .. }
-            | CompactionEventKind::SummaryRefused { .. }
-            | CompactionEventKind::SummaryTaken { .. }
-            | CompactionEventKind::CompactionFailed { .. } => {}
+            _ => {}
         }
     }
 }

@@ -13,6 +13,7 @@ use crate::trigger::CompactionReason;
 /// What a block records.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum BlockKind {
     /// A compaction that foldback made.
     #[default]
@@ -150,6 +151,7 @@ fn holes_lie_inside(fold: &Fold) -> bool {
 
 /// A block that contradicts itself or was made for another transcript.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum BlockError {
     /// An edit speaks of items the transcript does not have.
     #[error("it edits items {range:?} of {item_count}")]

@@ -31,6 +31,7 @@ pub const ANSWER_HEADROOM_MAX: Tokens = Tokens(20_000);
 
 /// Why a budget cannot be.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[non_exhaustive]
 pub enum BudgetError {
     /// A window of no tokens.
     #[error("the window is 0 tokens")]
@@ -80,7 +81,8 @@ pub enum BudgetError {
     NoTarget,
 }
 
-/// A level of a budget, before the budget is known.
+/// A level of a budget, before the budget is known. A new unit is a breaking change: whoever reads a level
+/// has to work it out.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Level {
     /// So many tokens of transcript.

@@ -111,6 +111,7 @@ impl<S: Strategy> Execution<S> {
 
 /// Why there is no compacted view. The view that was given is what it was (T8).
 #[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum Refusal {
     /// What must stay is larger than the target.
     #[error(transparent)]

@@ -65,6 +65,7 @@ impl Call {
 
 /// What calls cost, in dollars.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[non_exhaustive]
 pub struct Cost {
     /// Input from the cache.
     pub cached: f64,

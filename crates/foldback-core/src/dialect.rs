@@ -34,7 +34,8 @@ pub use demands::{
 pub(crate) use plain::Plain;
 pub use repair::repair;
 
-/// A provider's rules for a valid request.
+/// A provider's rules for a valid request. A new one is a breaking change: formats read and write each, and
+/// whoever sends requests must know it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Dialect {
@@ -66,6 +67,7 @@ impl Dialect {
 /// What a request must not violate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
 pub enum Rule {
     /// Every call has a result.
     UnansweredCall,
@@ -124,6 +126,7 @@ impl fmt::Display for Rule {
 
 /// One thing a provider would reject, and where it is.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
 pub struct Violation {
     /// The item, by its place among the items checked.
     pub item_index: usize,
@@ -152,6 +155,7 @@ impl fmt::Display for Violation {
 /// What a repair did to an item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum RepairAction {
     /// It is new.
     Inserted,

@@ -7,6 +7,7 @@ mod matching;
 mod parts;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 use std::sync::Arc;
 
 use crate::draft::Draft;
@@ -31,9 +32,10 @@ pub const REPLACED_PLACES_MAX: usize = 1_024;
 
 /// Why a list of items is not an edited view.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum DiffError {
     /// New items may only stand for what they replace.
-    #[error("item {id} is new, and nothing was removed where it stands")]
+    #[error("item {id} is new, and nothing was removed that it could stand for")]
     Added {
         /// The new item.
         id: ItemId,
@@ -88,6 +90,12 @@ pub enum DiffError {
         /// The call.
         call_id: CallId,
     },
+    /// A summary between a call and its result, or between thinking and what it leads to.
+    #[error("the new item {id} comes between the parts of a unit; put it before the unit or after it")]
+    SplitsUnit {
+        /// The first of the new items.
+        id: ItemId,
+    },
     /// What stands for removed items is a summary: text with the authority of context.
     #[error("the new item {id} is no summary: {source}")]
     NotASummary {
@@ -111,6 +119,7 @@ pub enum DiffError {
 
 /// The edits that make a list of items from a view, and what they lead to.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct Diff {
     /// The edits.
     pub plan: Plan,
@@ -121,9 +130,11 @@ pub struct Diff {
 /// Finds the edits that lead from `view` to `items`.
 ///
 /// Items that are missing are dropped, items under the same id with other parts are rewritten, and
-/// new items that stand where others were removed are their summary. Everything else is refused:
-/// new items elsewhere, another order, half a pair, a change to what is protected. Costs
-/// O(n log n), and a pass for each place in which items were replaced.
+/// new items are the summary of what was removed: of the items in whose place they stand, or, where
+/// they come behind items that stay (`[…tail, summary]`), of everything removed since the summary before
+/// them. Everything else is refused: new items for which nothing was removed, another order, half a
+/// pair, a change to what is protected. Costs O(n log n), and a pass for each place in which items were
+/// replaced.
 pub fn diff(view: &View, items: &[Arc<Item>]) -> Result<Diff, DiffError> {
     let matched = matching::matched(view, items)?;
     let mut draft = Draft::new(view);
@@ -175,30 +186,45 @@ fn rewrite(draft: &mut Draft<'_>, matched: &Matched<'_>) -> Result<(), DiffError
     Ok(())
 }
 
-/// Drops what is missing, and folds it where something new stands in its place. Returns the new
-/// items, place by place.
+/// Drops what is missing, and folds it where something new stands for it. Returns the new items, fold by
+/// fold.
 fn hide(draft: &mut Draft<'_>, matched: &Matched<'_>) -> Result<Vec<Vec<Item>>, DiffError> {
     let mut summaries: Vec<Vec<Item>> = Vec::new();
     let (missing, replaced) = (reason("left out by the host"), reason("replaced by the host"));
+    // What was removed since the last new items.
+    let mut open: Vec<Range<usize>> = Vec::new();
     for gap in &matched.gaps {
         if let Some(position) = gap.removed.clone().find(|&position| draft.is_protected(position)) {
             return Err(protected(draft, position, "removed"));
         }
         let Some(first) = gap.new.first() else {
-            gap.removed.clone().for_each(|position| draft.drop_given(position, &missing));
+            open.push(gap.removed.clone());
             continue;
         };
-        if gap.removed.is_empty() {
+        let (replaces, after) = match gap.removed.is_empty() {
+            true => (std::mem::take(&mut open), gap.removed.start.checked_sub(1)),
+            false => (vec![gap.removed.clone()], None),
+        };
+        if replaces.is_empty() {
             return Err(DiffError::Added { id: first.id.clone() });
         }
+        if after.is_some_and(|after| !draft.may_follow(after)) {
+            return Err(DiffError::SplitsUnit { id: first.id.clone() });
+        }
+        drop_all(draft, &mut open, &missing);
         if summaries.len() == REPLACED_PLACES_MAX {
             return Err(DiffError::TooManyPlaces);
         }
         let tokens: Tokens = gap.new.iter().map(|item| draft.meter().item(item).total).sum();
-        draft.fold_given(gap.removed.clone(), tokens, &replaced);
+        draft.fold_given(&replaces, after, tokens, &replaced);
         summaries.push(gap.new.iter().map(|item| Item::clone(item)).collect());
     }
+    drop_all(draft, &mut open, &missing);
     Ok(summaries)
+}
+
+fn drop_all(draft: &mut Draft<'_>, ranges: &mut Vec<Range<usize>>, reason: &Reason) {
+    ranges.drain(..).flatten().for_each(|position| draft.drop_given(position, reason));
 }
 
 fn protected(draft: &Draft<'_>, position: usize, what: &'static str) -> DiffError {

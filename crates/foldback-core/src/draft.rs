@@ -97,6 +97,8 @@ struct PartChange {
 #[derive(Debug)]
 struct PendingFold {
     spec: SummarySpec,
+    /// The position directly after which somebody else put the summary.
+    given_after: Option<usize>,
     tokens_before: Tokens,
     reason: u32,
 }
@@ -349,7 +351,13 @@ impl<'v> Draft<'v> {
 
     /// Replaces a part of the first task. Where no user item came after it, it is the newest one too:
     /// that is never dropped or folded (T4), but may be shortened once work on it has begun.
-    pub fn shorten_task(&mut self, position: usize, part_index: usize, part: Part, reason: Reason) -> bool {
+    pub(crate) fn shorten_task(
+        &mut self,
+        position: usize,
+        part_index: usize,
+        part: Part,
+        reason: Reason,
+    ) -> bool {
         self.task() == Some(position) && self.replace(position, part_index, part, reason)
     }
 

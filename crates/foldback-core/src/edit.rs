@@ -37,7 +37,7 @@ impl fmt::Display for Reason {
     }
 }
 
-/// One change to a view.
+/// One change to a view. A new kind is a breaking change: whoever reads blocks has to apply it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Edit {
@@ -97,21 +97,35 @@ pub struct Rewrite {
     pub reason: Reason,
 }
 
-/// Where a summary stands among the items that its fold left visible.
+/// Where a summary stands among the items that stay. Its fold's anchor fixes the place: what is said
+/// later comes after it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum SummaryPlacement {
-    /// Before them: where the first folded item stood.
+    /// Before the tail, `[summary, …tail]`: where the first folded item stood.
     #[default]
     BeforeKept,
-    /// After the last user item among them: where the last folded item stood, or directly after that
+    /// After the last user item that stays: where the last folded item stood, or directly after that
     /// user item if nothing behind it was folded.
     AfterKept,
+    /// After the tail, `[…tail, summary]`: behind everything but the unit in flight. Providers want a
+    /// user item first: where a tail begins inside a turn, the user item before it stays too. Where there
+    /// is none, or a budget has no room for it, the summary opens instead, and the record says so.
+    AfterTail,
+}
+
+impl SummaryPlacement {
+    /// Whether nobody chose another.
+    pub(crate) fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
 }
 
 /// What a fold asks of whoever writes its summary.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
+#[non_exhaustive]
 pub struct SummarySpec {
     /// The summary items may cost no more than this together, overhead included.
     pub tokens_max: Tokens,
@@ -124,15 +138,15 @@ pub struct SummarySpec {
 }
 
 impl SummarySpec {
-    /// A summary of at most this many tokens, before what its fold keeps.
+    /// A summary of at most this many tokens, before the tail.
     pub fn new(tokens_max: Tokens) -> Self {
         Self { tokens_max, focus: None, placement: SummaryPlacement::BeforeKept }
     }
 
-    /// The same, after what its fold keeps.
+    /// The same, standing there.
     #[must_use]
-    pub fn after_kept(mut self) -> Self {
-        self.placement = SummaryPlacement::AfterKept;
+    pub fn with_placement(mut self, placement: SummaryPlacement) -> Self {
+        self.placement = placement;
         self
     }
 

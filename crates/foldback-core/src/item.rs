@@ -10,7 +10,8 @@ use crate::part::{Part, ToolCall, ToolResult};
 /// Whatever the host wants to keep beside an item; never sent to a model.
 pub type Metadata = Map<String, Value>;
 
-/// Who speaks, with which authority.
+/// Who speaks, with which authority. A new kind is a breaking change: every format and strategy has to say
+/// what becomes of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ItemKind {
@@ -109,6 +110,7 @@ impl Usage {
 /// Why the model stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum FinishReason {
     /// It had said what it wanted to say.
     Stop,

@@ -17,7 +17,7 @@ use crate::tokens::{CALL_OVERHEAD_TOKENS, Meter};
 
 /// A result in the unit in flight is not shortened below this, or below a share of a small target;
 /// where there are many, each may be as short as the least of such shares.
-pub const RESULT_FLOOR_TOKENS: Tokens = Tokens(200);
+pub(crate) const RESULT_FLOOR_TOKENS: Tokens = Tokens(200);
 pub(crate) const RESULT_FLOOR_TOKENS_MIN: Tokens = Tokens(50);
 const RESULT_FLOOR_DIVISOR: u64 = 25;
 
@@ -27,7 +27,7 @@ const INPUT_FLOOR_TOKENS_MIN: u64 = 100;
 
 /// Each text of the first task is shortened to this, or to a share of a small target, where there
 /// is no room for more.
-pub const TASK_TOKENS_MAX: Tokens = Tokens(2_000);
+pub(crate) const TASK_TOKENS_MAX: Tokens = Tokens(2_000);
 const TASK_TOKENS_MIN: u64 = 100;
 const TASK_DIVISOR: u64 = 20;
 

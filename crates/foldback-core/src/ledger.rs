@@ -20,7 +20,8 @@ use serde::{Deserialize, Serialize};
 
 pub(crate) use book::FactIndex;
 pub use book::Ledger;
-pub use constraint::{is_constraint, sentences};
+pub(crate) use constraint::is_constraint;
+pub use constraint::sentences;
 pub(crate) use fact::test_clause;
 pub use fact::{
     CommandHistory, CommandRun, Detail, ErrorState, Fact, Mention, Operation, PathHistory, TestHistory,
@@ -33,6 +34,7 @@ pub use scan::{Found, scan};
 /// What a fact is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
 pub enum FactKind {
     /// A file or folder.
     Path,

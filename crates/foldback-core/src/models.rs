@@ -26,7 +26,7 @@ pub struct Model {
     pub thinks: bool,
 }
 
-/// A vocabulary of OpenAI's.
+/// A vocabulary of OpenAI's. A new one is a breaking change: whoever counts exactly has to load it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Encoding {
     /// `o200k_base`: GPT-4o and everything after it.

@@ -70,6 +70,8 @@ impl<'de> Deserialize<'de> for Json {
 
 /// One piece of an item. What a provider wants back with it has a field; notes of the host are
 /// [`Item::metadata`](crate::Item::metadata).
+///
+/// A new kind is a breaking change: whoever reads, writes or hides items has to say what becomes of it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Part {
@@ -180,7 +182,8 @@ pub struct ToolCall {
     pub signature: Option<Text>,
 }
 
-/// What a tool is given. Free text occurs: custom tools, and arguments that are not JSON.
+/// What a tool is given. Free text occurs: custom tools, and arguments that are not JSON. A new form is a
+/// breaking change, as with [`Part`].
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ToolInput {
@@ -234,7 +237,7 @@ impl ToolResult {
     }
 }
 
-/// One piece of a tool's answer.
+/// One piece of a tool's answer. A new kind is a breaking change, as with [`Part`].
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ResultPart {
@@ -261,7 +264,7 @@ impl ResultPart {
     }
 }
 
-/// Where the bytes of a media or file part are.
+/// Where the bytes of a media or file part are. A new place is a breaking change, as with [`Part`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Blob {

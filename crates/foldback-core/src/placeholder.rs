@@ -39,7 +39,7 @@ const NAME_BYTES_MAX: usize = 200;
 
 /// One line for content that something newer made worthless:
 /// `[folded @handle: what, superseded: how at @newer]`.
-pub fn superseded(handle: &Handle, what: &str, how: &str, newer: &Handle) -> String {
+pub(crate) fn superseded(handle: &Handle, what: &str, how: &str, newer: &Handle) -> String {
     let name = what[..what.floor_char_boundary(NAME_BYTES_MAX)].chars();
     let name: String = name.map(|c| if c.is_control() { ' ' } else { c }).collect();
     format!("[folded {handle}: {name}, superseded: {how} at {newer}]")
@@ -51,7 +51,7 @@ pub fn is_placeholder(text: &str) -> bool {
 }
 
 /// The handle of a placeholder.
-pub fn handle_in(text: &str) -> Option<Handle> {
+pub(crate) fn handle_in(text: &str) -> Option<Handle> {
     let rest = text.strip_prefix(OPENING)?;
     Handle::parse(rest.split(':').next()?)
 }
@@ -171,7 +171,12 @@ pub(crate) fn shorten_counted(
 
 /// Shortens instructions to at most `tokens_max` tokens: the sentences that are rules, and as much of
 /// the beginning as fits beside them. `None` where they fit already.
-pub fn shorten_to_rules(text: &str, tokens_max: Tokens, handle: &Handle, meter: &Meter) -> Option<String> {
+pub(crate) fn shorten_to_rules(
+    text: &str,
+    tokens_max: Tokens,
+    handle: &Handle,
+    meter: &Meter,
+) -> Option<String> {
     let tokens = meter.text(text);
     if tokens <= tokens_max.0 {
         return None;
@@ -202,7 +207,12 @@ pub fn shorten_to_rules(text: &str, tokens_max: Tokens, handle: &Handle, meter: 
 
 /// Shortens text to at most `lines_max` lines, the line that says what is hidden included.
 /// `None` where it has no more than that.
-pub fn shorten_to_lines(text: &str, lines_max: usize, head: HeadPercent, handle: &Handle) -> Option<String> {
+pub(crate) fn shorten_to_lines(
+    text: &str,
+    lines_max: usize,
+    head: HeadPercent,
+    handle: &Handle,
+) -> Option<String> {
     let newlines: Vec<usize> = memchr::memchr_iter(b'\n', text.as_bytes()).collect();
     let line_count = newlines.len() + 1;
     if line_count <= lines_max {
@@ -259,7 +269,7 @@ const MARKER_CHARACTERS_MAX: usize = 96;
 
 /// Shortens text to at most `characters_max` characters: its head, a line that says what is hidden,
 /// its tail, cut wherever the count falls. `None` where it has no more than that.
-pub fn shorten_to_characters(
+pub(crate) fn shorten_to_characters(
     text: &str,
     characters_max: usize,
     head: HeadPercent,
@@ -378,7 +388,7 @@ pub fn shorten_input(
 const INPUT_STRING_TOKENS_MIN: u64 = 32;
 
 /// A tool input hidden whole; an object, because providers demand one.
-pub fn hidden_input(input: &ToolInput, handle: &Handle, tokens: Tokens) -> ToolInput {
+pub(crate) fn hidden_input(input: &ToolInput, handle: &Handle, tokens: Tokens) -> ToolInput {
     input_of(&placeholder(handle, "input", tokens, input.as_str().trim_start()))
 }
 
@@ -388,7 +398,7 @@ pub(crate) fn input_of(placeholder: &str) -> ToolInput {
 }
 
 /// Whether a tool input is a placeholder.
-pub fn is_hidden_input(input: &ToolInput) -> bool {
+pub(crate) fn is_hidden_input(input: &ToolInput) -> bool {
     let text = input.as_str();
     match input {
         ToolInput::Text(text) => is_placeholder(text),

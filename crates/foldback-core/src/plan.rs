@@ -106,7 +106,7 @@ impl Plan {
 
     /// Asks every summary to attend to something, whatever the strategy asked for.
     #[must_use]
-    pub fn focused_on(mut self, focus: &Text) -> Self {
+    pub(crate) fn focused_on(mut self, focus: &Text) -> Self {
         for edit in &mut self.edits {
             match edit {
                 Edit::Fold(fold) => fold.spec.focus = Some(focus.clone()),

@@ -30,6 +30,7 @@ pub use trigger::{Checked, PolicyTrigger};
 use self::trigger::Fires;
 use crate::budget::{ANSWER_HEADROOM_MAX, Budget, BudgetError, Level, TRIGGER_PERCENT, checked_percent};
 use crate::cost::Prices;
+use crate::edit::SummaryPlacement;
 use crate::ids::{Text, Tokens};
 use crate::models::Model;
 use crate::strategy::{FreshOnlyStrategy, Strategy, StrategyConfig, StrategyPipeline};
@@ -141,6 +142,7 @@ impl From<Policy> for Fields {
 
 /// Why a policy cannot be.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[non_exhaustive]
 pub enum PolicyError {
     /// Nobody could ask for it.
     #[error("the policy has no name")]
@@ -313,6 +315,14 @@ impl Policy {
     pub fn with_focus(mut self, focus: impl Into<Text>) -> Self {
         let focus = focus.into();
         self.steps = self.steps.into_iter().map(|step| step.with_focus(focus.clone())).collect();
+        self
+    }
+
+    /// The same policy with its summaries standing there.
+    #[must_use]
+    pub fn with_summary_placement(mut self, placement: SummaryPlacement) -> Self {
+        let placed = |step: StrategyConfig| step.with_summary_placement(placement);
+        self.steps = self.steps.into_iter().map(placed).collect();
         self
     }
 

@@ -16,6 +16,7 @@ use memchr::memmem;
 
 /// What a secret is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum SecretKind {
     /// An access key of Amazon Web Services.
     AwsAccessKey,

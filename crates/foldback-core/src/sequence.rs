@@ -57,6 +57,7 @@ impl Failure {
 
 /// Something about calls and results that a provider would reject, found on push.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Anomaly {
     /// Two calls share an id.
     DuplicateCallId {

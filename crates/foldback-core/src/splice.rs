@@ -1,4 +1,5 @@
-//! What blocks come to: the tail-start pointer, what is kept before it, the summaries, and one loader.
+//! What blocks come to: the tail-start pointer, what is kept before it, the summaries, and one loader
+//! for `[summary, …tail]` and `[…tail, summary]` alike.
 //!
 //! Strategies differ in what they cut and in where the summary stands; what they leave behind does not
 //! differ. A [`Splice`] is that: what is hidden, which summaries stand where, which parts are replaced.
@@ -34,6 +35,7 @@ pub struct Splice {
 /// A summary in force.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
+#[non_exhaustive]
 pub struct StandingSummary {
     /// The indices it stands for; the first names it.
     pub range: Range<usize>,
@@ -48,6 +50,7 @@ pub struct StandingSummary {
 
 /// A splice that contradicts itself or its transcript.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum SpliceError {
     /// The transcript is shorter than what was compacted.
     #[error(
@@ -57,6 +60,17 @@ pub enum SpliceError {
     TailBeyondTranscript {
         /// Where the tail starts.
         tail_start: usize,
+        /// How many items there are.
+        item_count: usize,
+    },
+    /// A summary stands where the transcript has not come to.
+    #[error(
+        "a summary stands at item {anchor}, but the transcript has {item_count}; load the transcript that \
+         the splice was made for"
+    )]
+    SummaryBeyondTranscript {
+        /// Where the summary stands.
+        anchor: usize,
         /// How many items there are.
         item_count: usize,
     },
@@ -141,13 +155,12 @@ impl Splice {
         self.hidden.append(&mut hidden);
     }
 
-    /// Where the verbatim tail starts: nothing is hidden, summarised or rewritten from there on. Items
-    /// pushed later belong to it.
+    /// Where the verbatim tail starts: nothing is hidden or rewritten from there on. A summary whose
+    /// anchor is not before it stands after the tail as it was then; items pushed later come behind.
     pub fn tail_start(&self) -> usize {
         let hidden = self.hidden.last().map_or(0, |range| range.end);
-        let summary = self.summaries.last().map_or(0, |summary| summary.anchor + 1);
         let rewritten = self.rewrites.last().map_or(0, |rewrite| rewrite.item_index + 1);
-        hidden.max(summary).max(rewritten)
+        hidden.max(rewritten)
     }
 
     /// What stays visible before the tail, in order: instructions, pins, kept turns or messages.
@@ -186,11 +199,15 @@ impl Splice {
         &self.rewrites
     }
 
-    /// The history: kept items and summaries in their order, then the tail.
+    /// The history: kept items, tail and summaries, each in its place.
     pub fn load(&self, transcript: &Transcript) -> Result<Vec<Arc<Item>>, SpliceError> {
         let (tail_start, item_count) = (self.tail_start(), transcript.len());
         if tail_start > item_count {
             return Err(SpliceError::TailBeyondTranscript { tail_start, item_count });
+        }
+        if let Some(anchor) = self.summaries.last().map(|last| last.anchor).filter(|&last| last >= item_count)
+        {
+            return Err(SpliceError::SummaryBeyondTranscript { anchor, item_count });
         }
         let mut after = 0;
         for range in &self.hidden {

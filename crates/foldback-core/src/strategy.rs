@@ -58,6 +58,7 @@ pub use truncate_tool_outputs::{TruncateLimitError, TruncateToolOutputsStrategy}
 
 use crate::budget::Budget;
 use crate::draft::{Draft, EmptyItems};
+use crate::edit::SummaryPlacement;
 use crate::holds::Holds;
 use crate::ids::{Text, Tokens};
 use crate::item::ItemKind;
@@ -201,6 +202,7 @@ macro_rules! built_in {
         #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
         #[serde(tag = "strategy", rename_all = "kebab-case")]
         #[expect(missing_docs, reason = "each variant is documented at its strategy")]
+        #[non_exhaustive]
         pub enum StrategyConfig {
             $($variant($strategy),)*
         }
@@ -246,30 +248,46 @@ built_in! {
     Ladder(LadderStrategy),
 }
 
+/// A step changed where it asks for a summary with options of its own, and as it was elsewhere.
+macro_rules! where_it_asks {
+    ($step:expr, $strategy:ident => $changed:expr) => {
+        match $step {
+            StrategyConfig::SummarizeOlder($strategy) => $changed.into(),
+            StrategyConfig::PreserveUserMessages($strategy) => $changed.into(),
+            StrategyConfig::PreserveRecentFraction($strategy) => $changed.into(),
+            StrategyConfig::PreserveRecentTurns($strategy) => $changed.into(),
+            StrategyConfig::KeepFirstAndRecentTurns($strategy) => $changed.into(),
+            StrategyConfig::KeepFirstAndRecentItems($strategy) => $changed.into(),
+            StrategyConfig::Ladder($strategy) => $changed.into(),
+            unchanged @ (StrategyConfig::DropReasoning(_)
+            | StrategyConfig::DropFailedToolResults(_)
+            | StrategyConfig::Supersede(_)
+            | StrategyConfig::KeepRecent(_)
+            | StrategyConfig::KeepNewestThatFit(_)
+            | StrategyConfig::CapToolOutputs(_)
+            | StrategyConfig::TruncateToolOutputs(_)
+            | StrategyConfig::ClearToolResults(_)
+            | StrategyConfig::TruncateToolInputs(_)
+            | StrategyConfig::ReplaceMedia(_)
+            | StrategyConfig::DropMiddle(_)
+            | StrategyConfig::ThreeLevel(_)) => unchanged,
+        }
+    };
+}
+
 impl StrategyConfig {
     /// The same step with its summary attending to something; unchanged where it asks for none.
     #[must_use]
     pub fn with_focus(self, focus: impl Into<Text>) -> Self {
+        where_it_asks!(self, strategy => strategy.focus(focus))
+    }
+
+    /// The same step with its summary standing there; unchanged where it asks for none.
+    #[must_use]
+    pub fn with_summary_placement(self, placement: SummaryPlacement) -> Self {
         match self {
-            Self::SummarizeOlder(strategy) => strategy.focus(focus).into(),
-            Self::PreserveUserMessages(strategy) => strategy.focus(focus).into(),
-            Self::PreserveRecentFraction(strategy) => strategy.focus(focus).into(),
-            Self::PreserveRecentTurns(strategy) => strategy.focus(focus).into(),
-            Self::KeepFirstAndRecentTurns(strategy) => strategy.focus(focus).into(),
-            Self::KeepFirstAndRecentItems(strategy) => strategy.focus(focus).into(),
-            Self::Ladder(strategy) => strategy.focus(focus).into(),
-            Self::DropReasoning(_)
-            | Self::DropFailedToolResults(_)
-            | Self::Supersede(_)
-            | Self::KeepRecent(_)
-            | Self::KeepNewestThatFit(_)
-            | Self::CapToolOutputs(_)
-            | Self::TruncateToolOutputs(_)
-            | Self::ClearToolResults(_)
-            | Self::TruncateToolInputs(_)
-            | Self::ReplaceMedia(_)
-            | Self::DropMiddle(_)
-            | Self::ThreeLevel(_) => self,
+            Self::ThreeLevel(strategy) => strategy.summary_placement(placement).into(),
+            step => where_it_asks!(step, strategy => strategy.summary_placement(placement)),
         }
     }
 }

@@ -469,6 +469,7 @@ const LABELS_MAX: usize = 6;
 
 /// Why an answer is not taken as the summary of a fold.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum SummaryError {
     /// There is nothing in it.
     #[error("the summary of {handle} is empty")]

@@ -17,7 +17,8 @@ use smallvec::SmallVec;
 pub use calibration::{Calibration, TokenBounds};
 pub use chars::CharsOver4Counter;
 pub use estimate::EstimatingCounter;
-pub use media::{file_tokens, media_tokens};
+pub(crate) use media::file_tokens;
+pub use media::media_tokens;
 pub use meter::Meter;
 
 use crate::dialect::Dialect;
@@ -84,10 +85,15 @@ pub struct ItemTokens {
     /// The whole item, overhead included.
     pub total: Tokens,
     /// Each part, in order; inline for most items, because planning reads them by the thousand.
-    pub parts: SmallVec<[u32; 4]>,
+    pub(crate) parts: SmallVec<[u32; 4]>,
 }
 
 impl ItemTokens {
+    /// Each part, in order.
+    pub fn parts(&self) -> &[u32] {
+        &self.parts
+    }
+
     /// Adds up parts and the item's own overhead. An item without parts is not sent and costs
     /// nothing.
     pub fn of_parts(parts: impl IntoIterator<Item = u32>) -> Self {
@@ -112,7 +118,7 @@ pub fn count_item(counter: &dyn TokenCounter, dialect: Option<Dialect>, item: &I
 }
 
 /// Counts one part, as [`count_item`] does.
-pub fn count_part(counter: &dyn TokenCounter, dialect: Option<Dialect>, part: &Part) -> u32 {
+pub(crate) fn count_part(counter: &dyn TokenCounter, dialect: Option<Dialect>, part: &Part) -> u32 {
     let tokens = match part {
         Part::Text(text) => counter.count(text),
         Part::Reasoning(reasoning) => count_reasoning(counter, reasoning),

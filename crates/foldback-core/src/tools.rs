@@ -21,11 +21,12 @@ use table::{
 };
 
 pub use outcome::{Outcome, TestRun};
-pub use shell::is_check;
+pub(crate) use shell::is_check;
 
 /// One thing that a call does. Paths are resolved against the folder that the call names, where it
 /// names one, and are otherwise as the model wrote them.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Action {
     /// Reads a file.
     Read {
@@ -165,7 +166,7 @@ impl Action {
     }
 
     /// Whether all that some actions do is to look at something that can be looked at again.
-    pub fn only_look(actions: &[Self]) -> bool {
+    pub(crate) fn only_look(actions: &[Self]) -> bool {
         let looks = |action: &Self| {
             matches!(action, Self::Read { .. } | Self::Search { .. } | Self::List { .. } | Self::Fetch { .. })
         };

@@ -76,6 +76,7 @@ impl<T: Trigger + ?Sized> Trigger for Arc<T> {
 /// Where in its work an agent asks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum MutationPoint {
     /// Inside a tool loop, before the model is asked again.
     AfterToolResult,
@@ -90,6 +91,7 @@ pub enum MutationPoint {
 /// Something that happened since the last decision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum StructuralEvent {
     /// An item was pushed.
     NewItem,
@@ -296,6 +298,7 @@ impl<'a, S> TriggerContext<'a, S> {
 /// Why a compaction runs. In JSON `"transcript_too_long"` or `{"custom": "…"}`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum CompactionReason {
     /// There are too many items.
     TranscriptTooLong,
@@ -348,6 +351,7 @@ impl fmt::Display for CompactionReason {
 
 /// Why a trigger cannot be.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[non_exhaustive]
 pub enum TriggerError {
     /// The budget behind it cannot be.
     #[error(transparent)]

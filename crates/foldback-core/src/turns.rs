@@ -223,6 +223,7 @@ impl From<TurnRanges> for Vec<TurnRange> {
 
 /// Why turns are not a range, or ranges do not go together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum TurnRangeError {
     /// The range would end before it starts.
     #[error("a range of turns cannot start at turn {start_turn} and end at turn {end_turn}")]

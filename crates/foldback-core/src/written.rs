@@ -56,6 +56,7 @@ const ANSWER: &str = "Summary";
 
 /// How a summary is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum SummaryForm {
     /// One line for each unit.
     Floor,
@@ -97,6 +98,7 @@ pub(crate) fn short_header(item_count: u32, handle: &Handle) -> String {
 
 /// A summary of ours, recognised by its text: what is left of it where it came back from a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct WrittenSummary<'t> {
     /// How many items it stands for.
     pub item_count: u32,

@@ -163,6 +163,7 @@ impl<B: CompactionBackend + 'static> From<B> for GuardedBackend {
 
 /// Which part of a summary is asked for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum SummaryStage {
     /// All of it.
     #[default]
@@ -297,6 +298,7 @@ impl SummaryResult {
 
 /// Why there is no summary. The digest answers instead.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum BackendError {
     /// The compaction was cancelled.
     #[error("cancelled")]

@@ -130,6 +130,7 @@ impl CompactionRequest {
 
 /// What a compaction led to.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct CompactionResult {
     /// A [`View`], in spite of its name: what the model sees now. Its overlay holds the blocks of this
     /// compaction behind those of the request; the recorded items are the request's.
@@ -342,6 +343,7 @@ impl fmt::Debug for dyn CompactionStrategy {
 
 /// Why there is no compacted view. The view that was given is what it was (T8).
 #[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum CompactionError {
     /// The host ended it.
     #[error("the compaction was cancelled")]

@@ -22,6 +22,7 @@ pub struct CompactionEvent {
 
 /// What happened.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub enum CompactionEventKind {
     /// A compaction begins.
     CompactionStarted {
@@ -74,6 +75,7 @@ pub enum CompactionEventKind {
 
 /// Why an answer was not taken.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum SummaryFault {
     /// There was none.
     #[error(transparent)]
@@ -113,6 +115,7 @@ pub enum SummaryFault {
 
 /// What a compaction did, for people, recorders and dashboards.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct CompactionReport {
     /// Why it was made.
     pub reason: CompactionReason,

@@ -7,6 +7,7 @@ use foldback_core::{CompactionBlock, Edit, Overlay, View};
 
 /// Why a compaction cannot be taken any more.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum RebaseError {
     /// Another compaction came first. One that only shortened what was recorded meanwhile is none.
     #[error("another compaction was committed meanwhile; compact again")]

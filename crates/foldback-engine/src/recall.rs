@@ -32,7 +32,7 @@ fn shown_item(item: &Item) -> String {
 }
 
 /// One part. Thinking is as it was, because what follows may build on it.
-pub fn shown_part(part: &Part) -> String {
+pub(crate) fn shown_part(part: &Part) -> String {
     match part {
         Part::Text(_) | Part::Structured(_) => text_of(part).into_owned(),
         Part::Reasoning(reasoning) => format!("(thinking) {}", reasoning.text),

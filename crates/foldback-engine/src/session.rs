@@ -67,6 +67,7 @@ pub use strategy::{BlockCompactionStrategy, DefaultBlockCompaction, LoopTurns};
 
 /// Why a session cannot do what was asked of it. It is what it was.
 #[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum SessionError {
     /// No loop of the session has this name.
     #[error("the session has no loop {loop_id}; its loops are listed by `Session::loops`")]

@@ -19,7 +19,8 @@ use foldback_core::{Dialect, FinishReason, Item, Part, Text, Usage};
 pub use body::{Asked, Caching, Delivery, ToolSpec, request_body};
 pub use refusal::{Refusal, Reply, classify};
 
-/// How a model is asked over HTTP.
+/// How a model is asked over HTTP. A new one is a breaking change: whoever asks chooses an address, a header
+/// for the key and a model for each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Protocol {
     /// OpenAI Chat Completions, which most servers speak.
@@ -70,6 +71,7 @@ impl fmt::Display for Protocol {
 
 /// What is new in an answer that is being written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Delta<'a> {
     /// More text.
     Text(&'a str),
@@ -103,7 +105,7 @@ impl Answer {
     }
 }
 
-/// Why there is no answer.
+/// Why there is no answer. A new variant is a breaking change: whoever asks says what follows from each.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AnswerError {
     /// It is not what the protocol says.

@@ -80,6 +80,7 @@ impl Step {
 
 /// What a step does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum StepAction {
     /// Puts a compaction in force.
     Compact,

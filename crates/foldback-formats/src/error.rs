@@ -7,6 +7,7 @@ use crate::format::Format;
 
 /// Why nothing was read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum FormatError {
     /// There is nothing in it.
     #[error("the file is empty")]
@@ -116,6 +117,7 @@ impl fmt::Display for Problem {
 
 /// What can be wrong.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum Fault {
     /// A line that begins with `//`.
     #[error("a comment line")]
@@ -153,7 +155,7 @@ impl Fault {
     }
 
     /// Whether something that may be content was passed over.
-    pub fn loses_content(&self) -> bool {
+    pub(crate) fn loses_content(&self) -> bool {
         !matches!(self, Self::Comment)
     }
 }

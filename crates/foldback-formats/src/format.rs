@@ -20,6 +20,7 @@ macro_rules! formats {
     ($($(#[$doc:meta])* $variant:ident, $name:literal, $label:literal, $codec:expr;)+) => {
         /// A form in which conversations are stored or sent.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        #[non_exhaustive]
         pub enum Format {
             $($(#[$doc])* $variant,)+
         }

@@ -9,6 +9,7 @@ use foldback_engine::{BackendError, StrategyCompactorBuildError};
 
 /// Why there is no agent.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[non_exhaustive]
 pub enum AgentBuildError {
     /// Nobody would answer.
     #[error("the agent has no model; give it one with `.model(..)`")]
@@ -54,6 +55,7 @@ pub enum AgentBuildError {
 /// Why a turn did not end with an answer. The transcript is valid whichever it is: every recorded
 /// call has its result, and the next turn goes on from there.
 #[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum LoopError {
     /// A mutation was refused, or its mutator failed. The transcript is the one from before it.
     #[error("the mutation by {mutator} was refused: {why}")]
@@ -129,6 +131,7 @@ impl LoopError {
 
 /// What was wrong with a mutation.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum MutationFault {
     /// What it led to would be rejected.
     #[error("it leads to a request that would be rejected: {}", first(.violations))]
@@ -152,6 +155,7 @@ pub enum MutationFault {
 
 /// One attempt to make a rejected request fit.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Recovery {
     /// What the view cost before, as counted here.
     pub tokens_before: Tokens,

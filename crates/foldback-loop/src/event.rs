@@ -12,6 +12,7 @@ use foldback_core::{
 
 /// One step of a turn.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub enum AgentEvent {
     /// A turn begins.
     TurnStarted {

@@ -19,6 +19,7 @@ use crate::stopping::or_stopped;
 
 /// What the mutators did at one mutation point.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct MutationRound {
     /// The labels of those that changed something.
     pub dirty: Vec<String>,
@@ -142,10 +143,8 @@ impl Mutating<'_> {
         events: &'c [StructuralEvent],
     ) -> MutationContext<'c> {
         let parts = &self.shared.parts;
-        let needs_follow_up = match self.point {
-            MutationPoint::AfterToolResult | MutationPoint::AfterRequestRejected => true,
-            MutationPoint::AfterTurnEnded | MutationPoint::BetweenTurns => false,
-        };
+        let needs_follow_up =
+            matches!(self.point, MutationPoint::AfterToolResult | MutationPoint::AfterRequestRejected);
         MutationContext {
             session_id: &self.shared.id,
             turn_id: self.turn_id,

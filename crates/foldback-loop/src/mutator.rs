@@ -194,6 +194,7 @@ impl Staged {
 
 /// What a mutator may decide on.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct MutationContext<'a> {
     /// Whose conversation it is.
     pub session_id: &'a SessionId,

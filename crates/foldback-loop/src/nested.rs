@@ -149,6 +149,7 @@ pub struct AgentCompactorBuilder {
 
 /// Why there is no nested agent.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[non_exhaustive]
 pub enum AgentCompactorBuildError {
     /// The agent itself cannot be built.
     #[error("the nested agent cannot be built")]

@@ -135,6 +135,7 @@ pub struct AgentSession {
 
 /// What a turn came to.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct TurnResult {
     /// Its name.
     pub turn_id: TurnId,

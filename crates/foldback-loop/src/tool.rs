@@ -107,6 +107,7 @@ where
 
 /// What a call knows beside its input.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct ToolContext {
     /// Whose conversation it is.
     pub session_id: SessionId,

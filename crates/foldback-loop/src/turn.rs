@@ -237,6 +237,7 @@ impl<'s> Turn<'s> {
             }
             Delta::Reasoning(text) => AgentEvent::ReasoningDelta { text: text.into() },
             Delta::Call { name } => AgentEvent::CallDelta { name: name.into() },
+            _ => return,
         });
     }
 

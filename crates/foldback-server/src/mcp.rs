@@ -31,6 +31,7 @@ pub struct McpServer {
 
 /// Why nothing is served any more.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum ServeError {
     /// Whoever is at the other end does not speak the protocol.
     #[error("the other end does not speak the Model Context Protocol: {why}")]

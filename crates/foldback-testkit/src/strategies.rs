@@ -8,8 +8,25 @@ fn kinds() -> impl Generator<Value = Vec<ItemKind>> {
     prop::collection::vec(prop::sample::select(ItemKind::ALL.to_vec()), 0..3)
 }
 
+/// Where a summary may stand.
+pub fn placement() -> impl Generator<Value = SummaryPlacement> {
+    use SummaryPlacement::{AfterKept, AfterTail, BeforeKept};
+    prop::sample::select(vec![BeforeKept, AfterKept, AfterTail])
+}
+
+fn placed(steps: impl Generator<Value = StrategyConfig>) -> impl Generator<Value = StrategyConfig> {
+    (steps, prop::option::of(placement())).prop_map(|(step, placement)| match placement {
+        Some(placement) => step.with_summary_placement(placement),
+        None => step,
+    })
+}
+
 /// One random strategy.
 pub fn strategy() -> impl Generator<Value = StrategyConfig> {
+    placed(one())
+}
+
+fn one() -> impl Generator<Value = StrategyConfig> {
     let structural = prop_oneof![
         any::<bool>().prop_map(|drop| DropReasoningStrategy::new().drop_empty_items(drop).into()),
         (any::<bool>(), any::<bool>()).prop_map(|(drop, keep)| {
@@ -24,7 +41,7 @@ pub fn strategy() -> impl Generator<Value = StrategyConfig> {
     ];
     prop_oneof![
         structural,
-        folding(),
+        one_folding(),
         rewriting(),
         prop_oneof![
             Just(LadderStrategy::new().into()),
@@ -38,6 +55,10 @@ pub fn strategy() -> impl Generator<Value = StrategyConfig> {
 
 /// One random strategy that folds, and needs no budget for it.
 pub fn folding() -> impl Generator<Value = StrategyConfig> {
+    placed(one_folding())
+}
+
+fn one_folding() -> impl Generator<Value = StrategyConfig> {
     let summary = 20u64..3_000;
     prop_oneof![
         (0usize..12, kinds(), summary.clone()).prop_map(|(n, kinds, tokens)| {
@@ -103,9 +124,13 @@ pub fn pipeline() -> impl Generator<Value = StrategyPipeline> {
         .prop_map(|steps| steps.into_iter().fold(StrategyPipeline::new(), StrategyPipeline::with_strategy))
 }
 
-/// A preset.
+/// A preset, some with their summaries elsewhere.
 pub fn policy() -> impl Generator<Value = Policy> {
-    prop::sample::select(Policy::all().collect::<Vec<_>>())
+    let presets = prop::sample::select(Policy::all().collect::<Vec<_>>());
+    (presets, prop::option::of(placement())).prop_map(|(preset, placement)| match placement {
+        Some(placement) => preset.with_summary_placement(placement),
+        None => preset,
+    })
 }
 
 #[cfg(test)]

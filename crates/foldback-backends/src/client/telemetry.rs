@@ -70,6 +70,7 @@ fn finish_name(finish: FinishReason) -> &'static str {
         FinishReason::ContentFilter => "content_filter",
         FinishReason::Interrupted => "interrupted",
         FinishReason::Error => "error",
+        _ => "other",
     }
 }
 

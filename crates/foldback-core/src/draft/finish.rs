@@ -157,12 +157,28 @@ impl Draft<'_> {
         spans.reduce(|a, b| a.start.min(b.start)..a.end.max(b.end)).unwrap_or(0..0)
     }
 
+    /// The anchor of a summary that stands at a position. Of two with one anchor the older comes first, so
+    /// before a summary that stays it is the index before, where nothing else stands.
+    fn free_anchor(&self, anchor: usize, stands_at: usize) -> usize {
+        let is_taken = |position: Option<usize>| position.is_some_and(|other| self.anchor(other) == anchor);
+        let before = (0..stands_at).rev().find(|&position| self.is_live(position));
+        let behind = (stands_at..self.len()).find(|&position| self.is_live(position));
+        match is_taken(behind) && !is_taken(before) {
+            true => anchor.saturating_sub(1),
+            false => anchor,
+        }
+    }
+
     /// The edit, and the first position that its summary changes.
     fn fold_edit(&self, id: u32) -> (Fold, usize) {
         let fold = &self.folds[id as usize];
         let Range { start, end } = self.covered(id);
-        let (anchor, stands_at) = match self.summary_position(id, fold.spec.placement) {
-            Some(position) => (self.anchor(position), position + usize::from(self.is_live(position))),
+        let stands = fold.given_after.or_else(|| self.summary_position(id, fold.spec.placement));
+        let (anchor, stands_at) = match stands {
+            Some(position) => {
+                let stands_at = position + usize::from(self.is_live(position));
+                (self.free_anchor(self.anchor(position), stands_at), stands_at)
+            }
             None => (start, self.view.position_of_anchor(start)),
         };
         let mut holes: Vec<Range<usize>> = Vec::new();

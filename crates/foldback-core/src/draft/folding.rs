@@ -33,14 +33,12 @@ impl Draft<'_> {
         reason: Reason,
     ) -> bool {
         let members = self.hideable(range, keep);
-        // What is new must be worth a summary by itself: if taking in an old summary could tip the
-        // scales, a fold refused now would be proposed on the next run (T7).
-        self.new_tokens(&members).0 > SUMMARY_TOKENS_MIN
-            && self.fold_members(members, spec, Growth::Never, reason)
+        self.fold_new(members, spec, Growth::Never, reason)
     }
 
     /// Like [`Draft::fold`], and where a model writes the summary, however little there is to fold: the
-    /// host asked for a model's words, and may get as many of them as the summary may cost.
+    /// host asked for a model's words, and may get as many of them as the summary may cost. A summary that
+    /// is to stand behind the tail does: the user item that has to open the tail stays.
     pub fn fold_as_asked(
         &mut self,
         range: Range<usize>,
@@ -48,12 +46,48 @@ impl Draft<'_> {
         spec: SummarySpec,
         reason: Reason,
     ) -> bool {
-        if self.writer == SummaryWriter::Digest {
-            return self.fold(range, keep, spec, reason);
+        let mut members = self.hideable(range, keep);
+        if spec.placement == SummaryPlacement::AfterTail
+            && let Some(opener) = self.opener(&members)
+        {
+            members.remove(opener);
         }
-        let members = self.hideable(range, keep);
-        self.new_tokens(&members) > Tokens::ZERO
-            && self.fold_members(members, spec, Growth::WithinLimit, reason)
+        let growth = match self.writer {
+            SummaryWriter::Digest => Growth::Never,
+            SummaryWriter::Model => Growth::WithinLimit,
+        };
+        self.fold_new(members, spec, growth, reason)
+    }
+
+    /// Folds where there is enough that no summary stands for yet. If taking in an old summary could tip
+    /// the scales, a fold refused now would be proposed on the next run (T7).
+    fn fold_new(&mut self, members: Vec<usize>, spec: SummarySpec, growth: Growth, reason: Reason) -> bool {
+        let tokens_min = match growth {
+            Growth::Never => Tokens(SUMMARY_TOKENS_MIN),
+            Growth::WithinLimit => Tokens::ZERO,
+        };
+        self.new_tokens(&members) > tokens_min && self.fold_members(members, spec, growth, reason)
+    }
+
+    /// The place among `members` of the newest user item before what stays, where an assistant item
+    /// would open that.
+    fn opener(&self, members: &[usize]) -> Option<usize> {
+        let goes = |position: usize, mark: Mark| {
+            members.binary_search(&position).is_ok()
+                || (mark.holds.contains(Holds::SUMMARY) && !self.is_protected(position))
+        };
+        let is_sent = |&(position, mark): &(usize, Mark)| {
+            !mark.kind.is_instruction() && self.tokens_of(position, mark) > Tokens::ZERO
+        };
+        let mut staying = self.live_marks().filter(|&(position, mark)| !goes(position, mark)).filter(is_sent);
+        let (first, mark) = staying.next()?;
+        if mark.kind.has_user_authority() {
+            return None;
+        }
+        let before = members.partition_point(|&member| member < first);
+        let is_user =
+            |&member: &usize| self.view.mark(member).is_some_and(|mark| mark.kind == ItemKind::User);
+        members[..before].iter().rposition(is_user)
     }
 
     fn new_tokens(&self, members: &[usize]) -> Tokens {
@@ -62,7 +96,7 @@ impl Draft<'_> {
 
     /// Like [`Draft::fold`], and also where there is nothing new to fold but a summary that would
     /// become smaller.
-    pub fn refold(
+    pub(crate) fn refold(
         &mut self,
         range: Range<usize>,
         keep: impl Fn(usize, ItemKind) -> bool,
@@ -151,7 +185,7 @@ impl Draft<'_> {
         self.tokens = self.tokens.saturating_sub(members_tokens) + tokens_max;
         let spec = SummarySpec { tokens_max, ..spec };
         let reason = self.intern(reason);
-        self.folds.push(PendingFold { spec, tokens_before, reason });
+        self.folds.push(PendingFold { spec, given_after: None, tokens_before, reason });
         true
     }
 
@@ -172,6 +206,13 @@ impl Draft<'_> {
                 // The unit in flight may have a call whose result is still to come.
                 let after_user = user.and_then(|user| (user..self.unit_in_flight.start).find(is_free));
                 after_user.or(last_folded)
+            }
+            SummaryPlacement::AfterTail => {
+                let stands = |&position: &usize| {
+                    self.slots[position] == Slot::Folded(id)
+                        || (self.is_live(position) && !self.ends_in_thinking(position))
+                };
+                (0..self.unit_in_flight.start).rev().filter(stands).find(is_free)
             }
         }
     }

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use super::{Draft, PendingFold, Slot};
-use crate::edit::{Reason, SummarySpec};
+use crate::edit::{Reason, SummaryPlacement, SummarySpec};
 use crate::ids::Tokens;
 use crate::part::Part;
 
@@ -20,14 +20,33 @@ impl Draft<'_> {
         self.hide(position, Slot::Dropped(reason));
     }
 
-    /// Hides everything at `positions` behind a summary that costs `tokens`.
-    pub(crate) fn fold_given(&mut self, positions: Range<usize>, tokens: Tokens, reason: &Reason) {
+    /// Hides everything at `positions` behind a summary that costs `tokens`. It stands directly after
+    /// what stays at `after` or, without one, where the first of them stood.
+    pub(crate) fn fold_given(
+        &mut self,
+        positions: &[Range<usize>],
+        after: Option<usize>,
+        tokens: Tokens,
+        reason: &Reason,
+    ) {
         let reason = self.intern_shared(reason);
         let id = u32::try_from(self.folds.len()).expect("folds are at most as many as items");
-        let tokens_before = positions.clone().map(|position| self.tokens_at(position)).sum();
-        positions.for_each(|position| self.hide(position, Slot::Folded(id)));
+        let positions = || positions.iter().cloned().flatten();
+        let tokens_before = positions().map(|position| self.tokens_at(position)).sum();
+        positions().for_each(|position| self.hide(position, Slot::Folded(id)));
         self.tokens += tokens;
-        self.folds.push(PendingFold { spec: SummarySpec::new(tokens), tokens_before, reason });
+        let placement = after.map_or(SummaryPlacement::BeforeKept, |_| SummaryPlacement::AfterTail);
+        let spec = SummarySpec::new(tokens).with_placement(placement);
+        self.folds.push(PendingFold { spec, given_after: after, tokens_before, reason });
+    }
+
+    /// Whether a summary may stand directly after `position`: it parts no call from its result, and no
+    /// thinking from what it leads to.
+    pub(crate) fn may_follow(&self, position: usize) -> bool {
+        let waits = self.view.pending_calls().any(|(call, _)| call <= position);
+        !waits
+            && !self.ends_in_thinking(position)
+            && self.is_between_units(position, |other| self.is_live(other))
     }
 
     /// Replaces or removes one part.

@@ -73,7 +73,12 @@ impl Draft<'_> {
         is_assistant(thought)
             && is_assistant(next)
             && (thought + 1..next).all(|between| !self.is_spoken(between))
-            && matches!(self.parts(thought).last(), Some((_, Part::Reasoning(_))))
+            && self.ends_in_thinking(thought)
+    }
+
+    /// Whether an item ends in thinking, which must not be parted from what it leads to.
+    pub(super) fn ends_in_thinking(&self, position: usize) -> bool {
+        matches!(self.parts(position).last(), Some((_, Part::Reasoning(_))))
     }
 
     /// Whether what stands at `position` now comes between the items around it wherever it is sent.
@@ -142,6 +147,12 @@ impl Draft<'_> {
         staying.sort_unstable();
         staying.dedup();
         staying
+    }
+
+    /// Whether a cut before `position` splits no unit that is left.
+    pub(crate) fn is_cut(&self, position: usize) -> bool {
+        let is_between = |before: usize| self.is_between_units(before, |other| self.is_live(other));
+        position.checked_sub(1).is_none_or(is_between)
     }
 
     /// Whether a summary may take the place of `position` or, if that stays, stand directly after it:

@@ -300,7 +300,7 @@ fn is_abbreviated(sentence: &str) -> bool {
 }
 
 /// Whether a sentence of a user is a rule: it says what must, must not, or may only be done.
-pub fn is_constraint(sentence: &str) -> bool {
+pub(crate) fn is_constraint(sentence: &str) -> bool {
     static INDEX: LazyLock<Cues> = LazyLock::new(|| Cues::new(CUES));
     INDEX.are_in(sentence)
 }

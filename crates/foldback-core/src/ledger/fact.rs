@@ -86,6 +86,7 @@ impl Fact {
 
 /// What is known of a fact beyond its text, by kind.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Detail {
     /// Nothing: an identifier, a number with its unit, an address, a hash.
     Name,
@@ -127,6 +128,7 @@ pub enum Detail {
 
 /// What is done to a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Operation {
     /// It was read.
     Read,
@@ -142,6 +144,7 @@ pub enum Operation {
 
 /// What was done to a path by calls that did not fail.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct PathHistory {
     /// How often it was read.
     pub read_count: usize,
@@ -179,6 +182,7 @@ impl PathHistory {
 
 /// How a command went.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct CommandHistory {
     /// Its newest runs that ended, oldest first.
     pub runs: Vec<CommandRun>,

@@ -16,6 +16,7 @@ use crate::trigger::{CompactionReason, ContextWindowTrigger, MutationPoint, Trig
 /// When a policy compacts: one of the rules that the systems behind the presets have.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "rule", rename_all = "kebab-case", deny_unknown_fields)]
+#[non_exhaustive]
 pub enum PolicyTrigger {
     /// The request reaches a level. Tokens and shares of the window speak of the whole request,
     /// with what it holds beside the transcript; shares of what is usable speak of the transcript.

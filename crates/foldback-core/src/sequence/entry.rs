@@ -93,6 +93,12 @@ impl Entry {
         self.anchor as usize
     }
 
+    /// Whether it is a summary behind all that it stands for, such as one after a tail. It is not part
+    /// of that tail, however new it looks.
+    pub(crate) fn is_summary_behind(&self) -> bool {
+        self.holds.contains(Holds::SUMMARY) && self.anchor >= self.span.1
+    }
+
     /// The index that a part had when the item was recorded.
     pub fn recorded_part(&self, part_index: usize) -> usize {
         match &self.recorded_parts {
@@ -128,7 +134,7 @@ impl Entry {
     }
 
     /// Lines of the longest tool result in it.
-    pub fn result_lines_max(&self) -> usize {
+    pub(crate) fn result_lines_max(&self) -> usize {
         self.lines_max as usize
     }
 }

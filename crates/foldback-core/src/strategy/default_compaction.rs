@@ -11,7 +11,7 @@ use super::{
 };
 use crate::budget::Budget;
 use crate::draft::Draft;
-use crate::edit::{Reason, SummarySpec};
+use crate::edit::{Reason, SummaryPlacement, SummarySpec};
 use crate::holds::Holds;
 use crate::ids::Tokens;
 use crate::item::{Item, ItemKind};
@@ -36,6 +36,8 @@ pub struct DefaultCompaction {
     keep_first_turns: usize,
     keep_recent_turns: usize,
     max_summary_tokens: Tokens,
+    #[serde(skip_serializing_if = "SummaryPlacement::is_default")]
+    summary_placement: SummaryPlacement,
     tool_outputs: TruncateToolOutputsStrategy,
 }
 
@@ -45,6 +47,7 @@ impl Default for DefaultCompaction {
             keep_first_turns: 2,
             keep_recent_turns: 10,
             max_summary_tokens: SUMMARY_TOKENS_DEFAULT,
+            summary_placement: SummaryPlacement::default(),
             tool_outputs: TruncateToolOutputsStrategy::default(),
         }
     }
@@ -77,6 +80,13 @@ impl DefaultCompaction {
         self
     }
 
+    /// Where the summary stands: before the tail or after it.
+    #[must_use]
+    pub fn summary_placement(mut self, placement: SummaryPlacement) -> Self {
+        self.summary_placement = placement;
+        self
+    }
+
     /// Lines kept of each tool output.
     pub fn tool_output_max_lines(mut self, lines: usize) -> Result<Self, TruncateLimitError> {
         self.tool_outputs = self.tool_outputs.lines_max(lines)?;
@@ -85,7 +95,8 @@ impl DefaultCompaction {
 
     fn summary(&self, target: Tokens) -> SummarySpec {
         let share = Tokens(target.0 / 4);
-        SummarySpec::new(self.max_summary_tokens.min(share).max(Tokens(SUMMARY_TOKENS_MIN)))
+        let tokens_max = self.max_summary_tokens.min(share).max(Tokens(SUMMARY_TOKENS_MIN));
+        SummarySpec::new(tokens_max).with_placement(self.summary_placement)
     }
 
     /// Level 2: the turns between the first and the newest ones go behind the summary.

@@ -26,7 +26,7 @@ use super::truncate_tool_inputs::shorten_inputs;
 use super::{Strategy, tail_start};
 use crate::budget::Budget;
 use crate::draft::Draft;
-use crate::edit::{Reason, SummarySpec};
+use crate::edit::{Reason, SummaryPlacement, SummarySpec};
 use crate::handle::Handle;
 use crate::holds::Holds;
 use crate::ids::{CallId, Text, Tokens};
@@ -34,6 +34,7 @@ use crate::item::{Item, ItemKind};
 use crate::kernel::{Floors, Kernel, RESULT_FLOOR_TOKENS_MIN};
 use crate::part::{Part, ResultPart, ToolResult};
 use crate::placeholder::{HeadPercent, is_placeholder, shorten_counted};
+use crate::sequence::Entry;
 use crate::summary::SUMMARY_TOKENS_MIN;
 use crate::tokens::Meter;
 use crate::tools::Action;
@@ -104,6 +105,8 @@ const CLEARED_TOKENS_LEAST: u64 = 24;
 pub struct LadderStrategy {
     #[serde(skip_serializing_if = "Option::is_none")]
     focus: Option<Text>,
+    #[serde(skip_serializing_if = "SummaryPlacement::is_default")]
+    summary_placement: SummaryPlacement,
 }
 
 impl LadderStrategy {
@@ -117,6 +120,17 @@ impl LadderStrategy {
     pub fn focus(mut self, focus: impl Into<Text>) -> Self {
         self.focus = Some(focus.into());
         self
+    }
+
+    /// Where the summary stands: before the tail or after it.
+    #[must_use]
+    pub fn summary_placement(mut self, placement: SummaryPlacement) -> Self {
+        self.summary_placement = placement;
+        self
+    }
+
+    fn spec(&self, tokens_max: Tokens) -> SummarySpec {
+        SummarySpec::new(tokens_max).with_focus(self.focus.clone()).with_placement(self.summary_placement)
     }
 }
 
@@ -164,12 +178,17 @@ impl Strategy for LadderStrategy {
     }
 }
 
+/// What a tail may be made of: a summary behind it takes none of its room.
+fn newest_first<'v>(draft: &Draft<'v>) -> impl Iterator<Item = (usize, &'v Entry)> {
+    draft.live_rev().filter(|(_, entry)| !entry.is_summary_behind())
+}
+
 /// The oldest position that the gentle rungs can save from being folded: even with every result
 /// cleared, what stands before it does not fit.
 fn reach(draft: &Draft<'_>, target: Tokens) -> usize {
     let mut room = target;
     let mut reach = 0;
-    for (position, entry) in draft.live_rev() {
+    for (position, entry) in newest_first(draft) {
         let least = match entry.kind() {
             ItemKind::Tool => Tokens(CLEARED_TOKENS_LEAST.min(draft.tokens_at(position).0)),
             _ if entry.holds().intersects(Holds::CALL | Holds::REASONING | Holds::MEDIA) => {
@@ -208,7 +227,7 @@ fn tail_room(draft: &Draft<'_>, target: Tokens) -> Tokens {
 
 /// The oldest position that may be part of a tail once large texts are shortened.
 fn tail_reach(draft: &Draft<'_>, mut room: Tokens, large: &Large) -> usize {
-    for (position, _) in draft.live_rev() {
+    for (position, _) in newest_first(draft) {
         let tokens = draft.tokens_at(position).min(large.texts);
         if tokens > room {
             return position + 1;
@@ -251,7 +270,7 @@ fn clear_results(draft: &mut Draft<'_>, position: usize) {
 
 fn protected_tail_start(draft: &Draft<'_>, target: Tokens) -> usize {
     let mut room = share(target, PROTECTED_TAIL_PERCENT);
-    for (position, _) in draft.live_rev() {
+    for (position, _) in newest_first(draft) {
         let tokens = draft.tokens_at(position);
         if tokens > room {
             return position + 1;
@@ -434,7 +453,7 @@ impl LadderStrategy {
         let kernel = kernel.clone().without_task();
         let room = room(draft, &kernel);
         let keep = |position: usize, _: ItemKind| kernel.contains(position);
-        let spec = SummarySpec::new(room).with_focus(self.focus.clone());
+        let spec = self.spec(room);
         let reason = Reason::new(ID, "there is no room for a summary beside the first task");
         room >= CRAMPED_TOKENS_MIN
             && draft.refold(0..draft.len(), keep, spec, reason)
@@ -460,7 +479,7 @@ impl LadderStrategy {
         let tail = hideable.iter().filter(|&&position| position >= split_point);
         let tail_tokens: Tokens = tail.map(|&position| draft.tokens_at(position)).sum();
         let summary_tokens = room.saturating_sub(tail_tokens).min(summary_max).max(summary_tokens);
-        let spec = SummarySpec::new(summary_tokens).with_focus(self.focus.clone());
+        let spec = self.spec(summary_tokens);
         let reason = Reason::new(ID, "older than the tail that fits");
         if !draft.refold(0..split_point, keep, spec, reason.clone()) {
             // Too little to be worth a summary: it goes without one.

@@ -81,6 +81,7 @@ impl Strategy for Further<'_> {
 
 /// Why there is no plan.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum PlanError {
     /// The strategy aims at a size, and none was given.
     #[error("{strategy} works towards a budget; pass one")]

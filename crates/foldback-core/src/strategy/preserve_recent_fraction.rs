@@ -11,6 +11,7 @@ use crate::block::CompactionBlock;
 use crate::budget::Budget;
 use crate::draft::Draft;
 use crate::edit::{Edit, Reason};
+use crate::holds::Holds;
 use crate::ids::Tokens;
 use crate::sequence::Entry;
 
@@ -118,12 +119,11 @@ impl PreserveRecentFractionStrategy {
         if start == 0 {
             return None;
         }
-        let view = draft.view();
-        let is_boundary =
-            |&position: &usize| position >= start && view.cut_at_or_before(position) == position;
+        let is_boundary = |&position: &usize| position >= start && draft.is_cut(position);
         let next_user = draft.turn_starts().find(is_boundary);
         // The newest unit stays, whatever its size: folding it would answer nobody.
-        let (last_unit, _) = draft.unit_ends(draft.live_rev().next()?.0);
+        let mut units = draft.live_rev().filter(|(_, entry)| !entry.holds().contains(Holds::SUMMARY));
+        let (last_unit, _) = draft.unit_ends(units.next()?.0);
         match (next_user, self.cuts) {
             (Some(user), _) => Some(user.min(last_unit)),
             (None, Cuts::Units) => Some(start.min(last_unit)),
@@ -140,14 +140,17 @@ impl PreserveRecentFractionStrategy {
         let spoken = || draft.live().filter(|(position, entry)| !sets_the_scene(*position, entry.kind()));
         let total: Tokens = spoken().map(|(position, _)| draft.tokens_at(position)).sum();
         let older_min = total.saturating_sub(total.scaled_down(self.fraction));
-        let mut older = Tokens::ZERO;
+        // A summary stands for what is older, wherever it stands itself.
+        let is_behind = |&(_, entry): &(usize, &Entry)| entry.is_summary_behind();
+        let mut older: Tokens =
+            spoken().filter(is_behind).map(|(position, _)| draft.tokens_at(position)).sum();
         let reaches = |(position, _): (usize, &Entry)| {
             let is_reached = older >= older_min && older > Tokens::ZERO;
             older += draft.tokens_at(position);
             is_reached.then_some(position)
         };
-        let start = spoken().find_map(reaches).unwrap_or(draft.len());
-        Some(draft.view().cut_at_or_after(start))
+        let start = spoken().filter(|one| !is_behind(one)).find_map(reaches).unwrap_or(draft.len());
+        (start..=draft.len()).find(|&position| draft.is_cut(position))
     }
 }
 

@@ -34,6 +34,7 @@ struct ClampFields {
 
 /// Bounds that contradict each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum ClampError {
     /// More than everything.
     #[error("a share of {percent}% was asked for; use a value from 0 to 100")]

@@ -6,7 +6,7 @@ use super::summary_options::{SummaryOptions, asks_for_a_summary};
 use super::{Strategy, scene};
 use crate::budget::Budget;
 use crate::draft::Draft;
-use crate::edit::Reason;
+use crate::edit::{Reason, SummaryPlacement};
 use crate::ids::Tokens;
 use crate::item::ItemKind;
 use crate::part::Part;
@@ -100,7 +100,7 @@ impl Strategy for PreserveUserMessagesStrategy {
 
     fn plan(&self, draft: &mut Draft<'_>, _budget: Option<&Budget>) {
         let oldest_kept = self.oldest_kept(draft);
-        let spec = self.summary.spec().after_kept();
+        let spec = self.summary.spec_placed(SummaryPlacement::AfterKept);
         let reason = Reason::new(ID, "not what the user said");
         let sets_the_scene = scene(draft);
         let keep = |position: usize, kind: ItemKind| {

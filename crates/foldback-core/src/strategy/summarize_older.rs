@@ -12,8 +12,9 @@ use crate::item::ItemKind;
 const ID: &str = "summarize-older";
 
 /// Folds everything but the newest `keep_last` items into one summary, which stands where the first of
-/// them stood. Preserved kinds stay whatever their age and do not count. Without anybody who writes summaries
-/// it is an error, also where nothing is older: a host learns it with the first compaction.
+/// them stood or, if so asked, after the newest. Preserved kinds stay whatever their age and do not count.
+/// Without anybody who writes summaries it is an error, also where nothing is older: a host learns it with the
+/// first compaction.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SummarizeOlderStrategy {

@@ -3,29 +3,39 @@
 use serde::{Deserialize, Serialize};
 
 use super::SUMMARY_TOKENS_DEFAULT;
-use crate::edit::SummarySpec;
+use crate::edit::{SummaryPlacement, SummarySpec};
 use crate::ids::{Text, Tokens};
 
 /// The part of a configuration that speaks of the summary. Flattened into the strategy's own, so
-/// that `summary_tokens_max` and `focus` stand beside its other fields. Serde promises nothing for
+/// that `summary_tokens_max`, `summary_placement` and `focus` stand beside its other fields. Serde promises nothing for
 /// `flatten` together with `deny_unknown_fields`; the tests below see to it that mistakes are refused.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub(super) struct SummaryOptions {
     pub(super) summary_tokens_max: Tokens,
+    /// Nothing is the strategy's own place.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) summary_placement: Option<SummaryPlacement>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) focus: Option<Text>,
 }
 
 impl Default for SummaryOptions {
     fn default() -> Self {
-        Self { summary_tokens_max: SUMMARY_TOKENS_DEFAULT, focus: None }
+        Self { summary_tokens_max: SUMMARY_TOKENS_DEFAULT, summary_placement: None, focus: None }
     }
 }
 
 impl SummaryOptions {
+    /// What is asked of the summary, which stands before the tail if nobody chose.
     pub(super) fn spec(&self) -> SummarySpec {
-        SummarySpec::new(self.summary_tokens_max).with_focus(self.focus.clone())
+        self.spec_placed(SummaryPlacement::BeforeKept)
+    }
+
+    /// The same where the strategy's own place is another.
+    pub(super) fn spec_placed(&self, own: SummaryPlacement) -> SummarySpec {
+        let spec = SummarySpec::new(self.summary_tokens_max).with_focus(self.focus.clone());
+        spec.with_placement(self.summary_placement.unwrap_or(own))
     }
 }
 
@@ -37,6 +47,13 @@ macro_rules! asks_for_a_summary {
             #[must_use]
             pub fn summary_tokens_max(mut self, tokens: $crate::ids::Tokens) -> Self {
                 self.summary.summary_tokens_max = tokens;
+                self
+            }
+
+            /// Where the summary stands: before the tail or after it.
+            #[must_use]
+            pub fn summary_placement(mut self, placement: $crate::edit::SummaryPlacement) -> Self {
+                self.summary.summary_placement = Some(placement);
                 self
             }
 
@@ -77,13 +94,15 @@ mod tests {
             let plain: StrategyConfig = serde_json::from_value(config.clone()).unwrap();
             let written = serde_json::to_value(&plain).unwrap();
             assert_eq!((&written["summary_tokens_max"], written.get("focus")), (&json!(2_000), None));
+            assert_eq!(written.get("summary_placement"), None, "the strategy's own place");
             config["summary_tokens_max"] = json!(500);
             config["focus"] = json!("the parser");
+            config["summary_placement"] = json!("after_tail");
             let asked: StrategyConfig = serde_json::from_value(config).unwrap();
             let written = serde_json::to_value(&asked).unwrap();
             assert_eq!(
-                (&written["summary_tokens_max"], &written["focus"]),
-                (&json!(500), &json!("the parser"))
+                (&written["summary_tokens_max"], &written["focus"], &written["summary_placement"]),
+                (&json!(500), &json!("the parser"), &json!("after_tail"))
             );
             assert_eq!(serde_json::from_value::<StrategyConfig>(written).unwrap(), asked);
         }

@@ -61,6 +61,7 @@ struct Fields {
 
 /// A limit under which nothing can be shortened to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum TruncateLimitError {
     /// No line at all.
     #[error("a limit of 0 lines was asked for; use at least 1")]

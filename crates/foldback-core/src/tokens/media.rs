@@ -90,7 +90,7 @@ pub fn media_tokens(dialect: Option<Dialect>, media: &Media) -> Tokens {
 
 /// What a document costs in `dialect`, or in the dearest one where none is given. Text is counted
 /// by `counter`.
-pub fn file_tokens(counter: &dyn TokenCounter, dialect: Option<Dialect>, file: &File) -> Tokens {
+pub(crate) fn file_tokens(counter: &dyn TokenCounter, dialect: Option<Dialect>, file: &File) -> Tokens {
     let is_text = is_text(&file.media_type);
     match &file.data {
         Blob::Text(text) => counter.count(text),

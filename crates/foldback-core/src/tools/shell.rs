@@ -265,7 +265,7 @@ const SCRIPT_SIGNS: &[&str] = &["test", "build", "lint", "check", "compile", "ts
 const RUNNER_WORDS_MAX: usize = 4;
 
 /// Whether a command tests or builds: run again, the newer answer is the one that counts.
-pub fn is_check(command: &str) -> bool {
+pub(crate) fn is_check(command: &str) -> bool {
     if command.len() > COMMAND_BYTES_MAX {
         return false;
     }

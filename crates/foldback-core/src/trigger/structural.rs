@@ -8,6 +8,7 @@ use crate::item::ItemKind;
 
 /// What a [`StructuralTrigger`] waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum EventKind {
     /// An item was pushed.
     NewItem,

@@ -10,6 +10,7 @@ mod diff;
 mod estimate_error;
 mod items;
 mod ledger;
+mod placement;
 mod presets;
 mod properties;
 mod splice;

@@ -89,7 +89,7 @@ fn a_summary_that_follows_the_newest_prompt_is_loaded_there() {
     let view = compacted(&transcript, &PreserveUserMessagesStrategy::new());
     loads_the_view(&view).unwrap();
     let splice = Splice::of(view.overlay());
-    assert_eq!(splice.tail_start(), transcript.len(), "the tail starts after the summary");
+    assert_eq!(splice.tail_start(), transcript.len() - 1, "the newest prompt is the tail");
     transcript.push(Item::assistant("a8", vec![Part::text("now this")]));
     assert_eq!(order(&splice.load(&transcript).unwrap()), "system u0 u1 u2 u3 u4 u5 u6 u7 u8 S a8");
 }
@@ -167,6 +167,11 @@ fn a_splice_that_contradicts_itself_or_its_transcript_is_refused() {
     assert_eq!(beyond, SpliceError::TailBeyondTranscript { tail_start, item_count });
     let told = "the tail starts at item 29, but the transcript has 1; load the transcript that the splice was made for";
     assert_eq!(beyond.to_string(), told);
+    let behind = SummarizeOlderStrategy::new(3).summary_placement(SummaryPlacement::AfterTail);
+    let splice = Splice::of(compacted(&transcript, &behind).overlay());
+    let (anchor, item_count) = (transcript.len() - 1, transcript.len() - 1);
+    let beyond = splice.load(&transcript.items().take(item_count).cloned().collect()).unwrap_err();
+    assert_eq!(beyond, SpliceError::SummaryBeyondTranscript { anchor, item_count });
     for hidden in [[3..5, 4..6], [5..6, 3..4], [3..3, 4..5]] {
         let stored = serde_json::json!({ "hidden": hidden, "summaries": [] });
         let splice: Splice = serde_json::from_value(stored).unwrap();

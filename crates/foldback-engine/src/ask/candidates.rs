@@ -56,7 +56,7 @@ fn weight(kind: FactKind) -> f64 {
         FactKind::Constraint => 4.0,
         FactKind::Decision | FactKind::Error | FactKind::Todo | FactKind::Question | FactKind::Job => 3.0,
         FactKind::Path | FactKind::Command | FactKind::TestResult => 2.0,
-        FactKind::Identifier | FactKind::Number | FactKind::Url | FactKind::Hash => 1.0,
+        _ => 1.0,
     }
 }
 

@@ -90,14 +90,12 @@ pub(super) fn texts_of(result: &SummaryResult) -> Result<Vec<String>, SummaryFau
     }
     texts.retain(|text| !text.is_empty());
     match result.finish {
-        Some(FinishReason::ContentFilter) => Err(SummaryFault::Refused),
-        Some(FinishReason::Length | FinishReason::Interrupted | FinishReason::Error) => {
-            Err(SummaryFault::Truncated)
-        }
         Some(FinishReason::Stop | FinishReason::ToolCalls) | None if texts.is_empty() => {
             Err(SummaryFault::Empty)
         }
         Some(FinishReason::Stop | FinishReason::ToolCalls) | None => Ok(texts),
+        Some(FinishReason::ContentFilter) => Err(SummaryFault::Refused),
+        Some(_) => Err(SummaryFault::Truncated),
     }
 }
 

@@ -36,6 +36,7 @@ pub struct StrategyCompactorBuilder {
 
 /// Why there is no compactor.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[non_exhaustive]
 pub enum StrategyCompactorBuildError {
     /// Nothing says when.
     #[error("no trigger; call item_count_trigger, context_window_trigger, trigger or policy")]

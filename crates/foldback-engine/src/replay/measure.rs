@@ -43,6 +43,7 @@ pub struct Measure<'a> {
 
 /// One policy at one cut and one size.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct Measurement {
     /// The policy.
     pub policy: String,

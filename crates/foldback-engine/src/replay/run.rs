@@ -85,6 +85,7 @@ impl ItemFates {
 
 /// One compaction.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct CompactionRecord {
     /// Before which call.
     pub call_index: usize,

@@ -47,6 +47,7 @@ pub struct CompactionBlock {
 
 /// Sections that do not belong to their loop.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum SectionError {
     /// A section covers turns that the loop does not have.
     #[error("turns {range} were asked for, the loop has {turn_count}")]

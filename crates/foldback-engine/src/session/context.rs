@@ -15,6 +15,7 @@ const INSTRUCTIONS_MAX: usize = 64;
 
 /// One loop of a context.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct LoadedLoop {
     /// The loop.
     pub loop_id: LoopId,
@@ -28,6 +29,7 @@ pub struct LoadedLoop {
 
 /// What the model sees of a session.
 #[derive(Clone, Debug, Default)]
+#[non_exhaustive]
 pub struct SessionContext {
     /// The items, in order.
     pub items: Vec<Arc<Item>>,

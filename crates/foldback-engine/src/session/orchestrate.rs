@@ -17,6 +17,7 @@ pub const LOOP_KEY: &str = "loop";
 
 /// What became of one loop.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct LoopCompaction {
     /// The loop.
     pub loop_id: LoopId,
@@ -34,6 +35,7 @@ pub struct LoopCompaction {
 
 /// What a compaction of a session did.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct SessionCompaction {
     /// Why it was made.
     pub reason: CompactionReason,

@@ -33,6 +33,7 @@ pub struct ForkPoint {
 
 /// A compaction that a loop has seen, in force or not.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct LoggedBlock {
     /// What was done.
     pub block: Arc<foldback_core::CompactionBlock>,

@@ -14,6 +14,7 @@ const REMEMBERED_MAX: usize = 1_024;
 
 /// What came of a compaction, as its events told it.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub enum RecordedCompaction {
     /// It has begun.
     Started {

@@ -13,6 +13,7 @@ const LOOPS_DEFAULT: usize = 3;
 /// How many earlier loops of the chain are loaded before the current one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum CompactionScope {
     /// The newest so many.
     FixedCount(usize),

@@ -35,6 +35,7 @@ const CONFLICTS_MAX: usize = 64;
 
 /// Why a stored session did not do what was asked.
 #[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum StoredSessionError {
     /// The store did not.
     #[error(transparent)]

@@ -33,6 +33,7 @@ pub enum Repairs {
 
 /// What can be wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
 pub enum ProblemKind {
     /// The database itself is damaged.
     Database,
@@ -69,6 +70,7 @@ pub struct Problem {
 
 /// What `verify` found.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct VerifyReport {
     /// What is wrong.
     pub problems: Vec<Problem>,

@@ -44,6 +44,7 @@ impl JobOutcome {
 
 /// What becomes of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum JobState {
     /// Nobody has it.
     Waiting,

@@ -57,7 +57,7 @@ impl NewSession {
     }
 }
 
-/// Where a loop comes from.
+/// Where a loop comes from. A new kind is a breaking change: every store has to follow it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Origin {

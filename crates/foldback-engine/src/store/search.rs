@@ -8,6 +8,7 @@ use foldback_core::{FactKind, Handle, ItemId, ItemKind, LoopId, SessionId, Text,
 
 /// Where content stands.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum HandleTarget {
     /// The items in these ranges: what a fold hides.
     Ranges(Vec<Range<usize>>),

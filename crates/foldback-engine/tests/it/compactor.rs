@@ -122,6 +122,7 @@ impl Recorder {
             CompactionEventKind::SummaryTaken { .. } => "taken",
             CompactionEventKind::CompactionEnded(_) => "ended",
             CompactionEventKind::CompactionFailed { .. } => "failed",
+            _ => "an event without a name here",
         };
         self.0.lock().expect("nobody panics in here").iter().map(name).collect()
     }

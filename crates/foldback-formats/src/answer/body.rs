@@ -34,6 +34,7 @@ pub struct ToolSpec {
 
 /// Where prompt-cache breakpoints stand, for providers that want to be told.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Caching {
     /// Where the items say so, and nowhere else.
     AsGiven,

@@ -19,7 +19,8 @@ const RETRY_AFTER_MAX: Duration = Duration::from_secs(24 * 60 * 60);
 /// What is said of a redirect, whose address may hold secrets.
 const REDIRECTED: &str = "it points to another address, which is not followed";
 
-/// Why a server gave no answer.
+/// Why a server gave no answer. A new variant is a breaking change: whoever asks says what follows from
+/// each.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
     /// The request is longer than the model's window, or than the server takes.

@@ -117,7 +117,7 @@ impl<'t> Tally<'t> {
     fn cost(&self, index: usize) -> Tokens {
         let Some(entry) = self.transcript.get(index) else { return Tokens::ZERO };
         let Some(rewritten) = self.rewritten.get(&index) else { return entry.tokens().total };
-        let parts = entry.tokens().parts.iter().enumerate();
+        let parts = entry.tokens().parts().iter().enumerate();
         let now = |(part_index, tokens): (usize, &u32)| *rewritten.get(&part_index).unwrap_or(tokens);
         ItemTokens::of_parts(parts.map(now)).total
     }

@@ -9,6 +9,7 @@ use super::Conversation;
 
 /// One item that the model sees.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct Sent {
     /// The item.
     pub item: Arc<Item>,

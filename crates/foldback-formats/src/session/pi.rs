@@ -326,11 +326,11 @@ fn finish_reason(stop_reason: &str) -> Option<FinishReason> {
 
 fn stop_reason(finish_reason: FinishReason) -> &'static str {
     match finish_reason {
-        FinishReason::Stop => "stop",
         FinishReason::Length => "length",
         FinishReason::ToolCalls => "toolUse",
         FinishReason::ContentFilter | FinishReason::Error => "error",
         FinishReason::Interrupted => "aborted",
+        _ => "stop",
     }
 }
 

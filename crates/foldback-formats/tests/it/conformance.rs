@@ -9,14 +9,21 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use foldback_core::{
-    Budget, CompactionBlock, Edit, EstimatingCounter, Handle, Item, LadderStrategy, Part, PlanError, Tokens,
-    View, check, mend, plan,
+    Budget, CompactionBlock, Edit, EstimatingCounter, Fold, Handle, Item, LadderStrategy, Part, PlanError,
+    SummarizeOlderStrategy, SummaryPlacement, Tokens, View, check, mend, plan,
 };
 use foldback_formats::{Committed, Conversation, Format, SessionFile, WrittenAs};
 use foldback_testkit::needs::session_files;
 
-/// Shares of a session's tokens that it is compacted to, in percent.
-const TARGETS: [u64; 4] = [50, 25, 10, 5];
+/// Shares of a session's tokens that it is compacted to, in percent, and where the summary stands.
+const TARGETS: [(u64, SummaryPlacement); 6] = [
+    (50, SummaryPlacement::BeforeKept),
+    (25, SummaryPlacement::BeforeKept),
+    (25, SummaryPlacement::AfterTail),
+    (10, SummaryPlacement::BeforeKept),
+    (10, SummaryPlacement::AfterTail),
+    (5, SummaryPlacement::BeforeKept),
+];
 
 fn fixtures() -> Vec<PathBuf> {
     session_files(&Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures"))
@@ -27,6 +34,9 @@ fn read(path: &Path) -> SessionFile {
     SessionFile::read(bytes)
         .unwrap_or_else(|error| panic!("{}: {error}\nhint: {}", path.display(), error.hint()))
 }
+
+/// So many of the fixtures' conversations are long enough to be folded.
+const STANDING_COUNT_MIN: usize = 8;
 
 /// The view in its dialect, valid: real sessions were interrupted, edited and repaired by hand.
 fn valid_view(session: &SessionFile, conversation: &Conversation) -> View {
@@ -44,11 +54,12 @@ fn assert_compacts(path: &Path) {
     let session = read(path);
     for conversation in session.conversations().iter().filter(|conversation| !conversation.is_empty()) {
         let view = valid_view(&session, conversation);
-        for percent in TARGETS {
+        for (percent, placement) in TARGETS {
             let target = Tokens((view.tokens().0 * percent / 100).max(1));
-            let name = format!("{} at {percent}% ({target} tokens)", path.display());
+            let name = format!("{} at {percent}% ({target} tokens, {placement:?})", path.display());
             let budget = Budget::for_target(target).unwrap();
-            let compacted = match plan(&view, &LadderStrategy::new(), Some(&budget)) {
+            let ladder = LadderStrategy::new().summary_placement(placement);
+            let compacted = match plan(&view, &ladder, Some(&budget)) {
                 Ok(plan) => plan.apply_floor().view,
                 Err(PlanError::BudgetInfeasible(error)) => {
                     assert!(view.tokens() < Tokens(20_000) || percent < 25, "{name}: {error}");
@@ -148,6 +159,29 @@ fn handles(view: &View) -> Vec<Handle> {
         handles.extend(named.filter(|handle| view.recall(handle).is_some()));
     }
     handles
+}
+
+/// `[…tail, summary]` in a file of every agent: the same view and the same record.
+#[test]
+fn a_summary_after_the_tail_is_written_and_read_again() {
+    let strategy = SummarizeOlderStrategy::new(3).summary_placement(SummaryPlacement::AfterTail);
+    let mut standing_count = 0;
+    for path in fixtures() {
+        let session = read(&path);
+        let name = format!("{} after its tail", path.display());
+        for conversation in session.conversations().iter().filter(|conversation| !conversation.is_empty()) {
+            let view = valid_view(&session, conversation);
+            let compacted = plan(&view, &strategy, None).unwrap().apply_floor().view;
+            let folds = compacted.overlay().blocks().last().into_iter().flat_map(|block| block.folds());
+            let stands = |(fold, _): &(&Fold, _)| fold.spec.placement == SummaryPlacement::AfterTail;
+            standing_count += folds.filter(stands).count();
+            let committed = session.committed(conversation, &compacted, conversation.block_count());
+            let items = committed.sent.iter().map(|sent| &sent.item);
+            assert_eq!(check(items, session.dialect()), [], "{name}");
+            assert_written_back(&name, &session, &committed, &compacted);
+        }
+    }
+    assert!(standing_count >= STANDING_COUNT_MIN, "only {standing_count} stood after a tail");
 }
 
 /// Items, calls and results are as many as an independent count finds.

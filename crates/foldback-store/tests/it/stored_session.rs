@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use foldback_core::{Handle, Item, ItemKind, Metadata, Part, SessionId, Tokens, ToolResult};
+use foldback_core::{Handle, Item, ItemKind, Metadata, Part, Policy, Room, SessionId, Tokens, ToolResult};
 use foldback_engine::session::{
     CompactionConfig, CompactionScope, Secrets, StoredSession, build_context_from_session, search,
 };
-use foldback_engine::store::SearchQuery;
-use foldback_engine::{Store, StoreError};
+use foldback_engine::store::{Repairs, SearchQuery};
+use foldback_engine::{CompactionContext, Store, StoreError, StrategyCompactor};
 use foldback_store::SqliteStore;
 use serde_json::json;
 
@@ -93,6 +93,46 @@ async fn undo_and_redo_give_back_exactly_what_was_shown() {
     assert_eq!(shown(&stored).await, after);
     stored.undo().await.unwrap();
     assert!(matches!(stored.undo().await, Err(StoreError::NothingTo { .. })));
+}
+
+/// `[…tail, summary]`: stored and loaded in that order, with what is said later behind it.
+#[tokio::test]
+async fn a_summary_after_the_tail_is_stored_and_loaded_there() {
+    let place = place().await;
+    let mut stored = session(&place, 40).await;
+    let config = CompactionConfig { compaction_scope: CompactionScope::FixedCount(0), ..Default::default() };
+    let budget = config.budget(WINDOW).unwrap();
+    let policy: Policy = serde_json::from_value(json!({
+        "name": "after the tail",
+        "steps": [{"strategy": "preserve-recent-turns", "turns_max": 2, "clamp_on": "each_turn",
+            "clamp": {"percent": 25, "tokens_min": 2000, "tokens_max": 8000}, "summary_placement": "after_tail"}],
+    }))
+    .unwrap();
+    let compactor =
+        StrategyCompactor::builder().policy(&policy, Room::new(WINDOW)).budget(budget).build().unwrap();
+    let context = CompactionContext::default();
+    let before = shown(&stored).await;
+    stored.compact_loops_with(&compactor, &config, budget, &context).await.unwrap();
+    let label = |item: &Arc<Item>| if item.summary.is_some() { "S".into() } else { item.id.to_string() };
+    let order = |items: &[Arc<Item>]| items.iter().map(label).collect::<Vec<_>>().join(" ");
+    let tail = "system u38 a38 t38 e38 u39 a39 t39 e39 S";
+    let after = shown(&stored).await;
+    assert_eq!(order(&after), tail);
+    let again = stored.compact_loops_with(&compactor, &config, budget, &context).await.unwrap();
+    assert!(again.loops.is_empty(), "a second compaction changes nothing");
+
+    stored.undo().await.unwrap();
+    assert_eq!(shown(&stored).await, before);
+    stored.redo().await.unwrap();
+    assert_eq!(shown(&stored).await, after);
+    stored.append(&turn(40, 2)).await.unwrap();
+    let reopened = StoredSession::open(Arc::clone(&place.store), stored.id()).await.unwrap();
+    let grown = shown(&reopened).await;
+    assert_eq!(order(&grown), format!("{tail} u40 a40 t40 e40"));
+    let memory = reopened.load().await.unwrap();
+    let expected = build_context_from_session(&memory, reopened.current(), &config, WINDOW).unwrap();
+    assert_eq!(grown, expected.items);
+    assert!(place.store.verify(Repairs::None).await.unwrap().is_clean());
 }
 
 #[tokio::test]

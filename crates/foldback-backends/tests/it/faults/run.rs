@@ -274,6 +274,7 @@ fn refusals(events: &[CompactionEvent]) -> Vec<&'static str> {
                 BackendError::Malformed { .. } => "malformed",
                 BackendError::Unavailable { .. } => "unavailable",
                 BackendError::Failed(_) => "failed",
+                _ => "a failure without a name here",
             },
             SummaryFault::Empty => "empty",
             SummaryFault::Truncated => "truncated",
@@ -281,6 +282,7 @@ fn refusals(events: &[CompactionEvent]) -> Vec<&'static str> {
             SummaryFault::Inflated { .. } => "inflated",
             SummaryFault::Incomplete { .. } => "incomplete",
             SummaryFault::NotText { .. } => "no text",
+            _ => "a fault without a name here",
         }),
         _ => None,
     };

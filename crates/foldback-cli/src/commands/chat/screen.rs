@@ -137,17 +137,7 @@ impl Screen {
                 || json!({"event": "tool", "name": name.as_str(), "input": input.as_str()}),
             ),
             AgentEvent::MutationFinished { failure: Some(why), .. } => self.not_compacted(why),
-            AgentEvent::TextDelta { .. }
-            | AgentEvent::TurnStarted { .. }
-            | AgentEvent::InputDelivered { .. }
-            | AgentEvent::ModelAsked { .. }
-            | AgentEvent::ReasoningDelta { .. }
-            | AgentEvent::CallDelta { .. }
-            | AgentEvent::ModelAnswered { .. }
-            | AgentEvent::ToolFinished { .. }
-            | AgentEvent::MutationStarted { .. }
-            | AgentEvent::MutationFinished { .. }
-            | AgentEvent::TurnEnded { .. } => {}
+            _ => {}
         }
     }
 
@@ -206,10 +196,8 @@ impl CompactionObserver for Screen {
             CompactionEventKind::CompactionEnded(report) => {
                 self.tell(|| compacted(report), || compacted_event(report));
             }
-            // The loop tells why; a request that does not fit ends the turn.
-            CompactionEventKind::CompactionFailed { .. }
-            | CompactionEventKind::SummaryAsked { .. }
-            | CompactionEventKind::SummaryTaken { .. } => {}
+            // Of a failure the loop tells why; a request that does not fit ends the turn.
+            _ => {}
         }
     }
 }

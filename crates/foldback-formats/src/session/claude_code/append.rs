@@ -408,6 +408,6 @@ fn stop_reason(reason: FinishReason) -> Option<&'static str> {
         FinishReason::ToolCalls => Some("tool_use"),
         FinishReason::Length => Some("max_tokens"),
         FinishReason::ContentFilter => Some("refusal"),
-        FinishReason::Interrupted | FinishReason::Error => None,
+        _ => None,
     }
 }

@@ -87,6 +87,7 @@ pub(crate) fn of_bytes(format: Format, bytes: &[u8]) -> Vec<Counts> {
         Format::Forge => recordings::forge(bytes),
         Format::Moatless => recordings::moatless(bytes),
         Format::TauBench => recordings::tau_bench(bytes),
+        other => panic!("{other} has no independent count"),
     }
 }
 

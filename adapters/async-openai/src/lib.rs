@@ -1,7 +1,7 @@
 //! Requests of [async-openai](async_openai), compacted by foldback.
 //!
 //! A [`Reading`] is a request as foldback reads it: a [`View`] for strategies, policies and compactors to work
-//! on. What they leave becomes a request again. Both kinds of requests are known, Chat Completions and Responses.
+//! on. What they leave becomes a request again. Requests of Chat Completions and of Responses are known.
 //!
 //! ```
 //! use async_openai::types::chat::{ChatCompletionRequestUserMessage, CreateChatCompletionRequest};
@@ -43,7 +43,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// A request whose messages foldback can read and write: [`CreateChatCompletionRequest`] and [`CreateResponse`].
+/// A request whose messages foldback reads and writes: [`CreateChatCompletionRequest`] and [`CreateResponse`].
 pub trait Request: Clone + Serialize + sealed::Sealed {
     /// One entry of the conversation.
     type Message: Clone + Serialize + DeserializeOwned;

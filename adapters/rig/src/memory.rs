@@ -16,8 +16,8 @@ use crate::messages::{Told, history};
 ///
 /// Clones share everything: one goes to the agent, another to a [`RecallTool`](crate::RecallTool).
 ///
-/// A compaction that fails does not end the run: the history is loaded as it was shown before, and a warning says
-/// why.
+/// A compaction that fails does not end the run: the history is loaded as it was shown before, and a warning
+/// says why.
 #[derive(Debug)]
 pub struct FoldbackMemory<S> {
     store: Arc<S>,

@@ -21,13 +21,13 @@ use crate::compactor::Compactor;
 use mirror::Mirror;
 
 /// Sessions whose record is kept at once; of more, the one asked for longest ago is forgotten.
-pub const SESSION_RECORDS_MAX: usize = 1_024;
+pub const SESSION_RECORDS_MAX: usize = 256;
 
 /// A message of the program's own type.
 pub trait HostMessage: Clone + PartialEq + Send + Sync + 'static {
-    /// The message as items, at least one, one after the other: several where it holds what foldback keeps apart, such
-    /// as results and the user's words. Parts are the message's pieces, in the message's order. An id that
-    /// is empty or was used before is replaced.
+    /// The message as items, at least one: several where it holds what foldback keeps apart, such as results
+    /// and the user's words. Their parts are the message's pieces, in its order. An id that is empty or was
+    /// used before is replaced.
     fn to_items(&self) -> Vec<Item>;
 
     /// An item that no message of the program stands for: a summary, a repaired call or result.
@@ -96,11 +96,6 @@ impl DueCompaction {
     /// Why it is due.
     pub fn reason(&self) -> &CompactionReason {
         &self.request.reason
-    }
-
-    /// What the compactor will be asked; a host may add a budget, metadata or a focus.
-    pub fn request_mut(&mut self) -> &mut CompactionRequest {
-        &mut self.request
     }
 }
 

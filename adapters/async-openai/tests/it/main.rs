@@ -14,6 +14,7 @@ use proptest::prelude::{
 };
 use serde_json::{Value, json};
 
+const ARGUMENTS: &str = "{\"path\": \"src/lib.rs\"}";
 const PICTURE: &str = "data:image/png;base64,iVBORw0KGgo=";
 
 fn words() -> BoxedStrategy<String> {
@@ -32,65 +33,92 @@ fn chat_content() -> BoxedStrategy<Value> {
         .boxed()
 }
 
-/// Messages that belong together; call ids are made of `n`.
+/// Messages that belong together.
 fn chat_step() -> BoxedStrategy<Vec<Value>> {
+    let instructed = words().prop_map(|text| {
+        let content = json!([{"type": "text", "text": text}]);
+        vec![json!({"role": "developer", "content": content})]
+    });
+    let refused = words().prop_map(|text| {
+        let content = json!([{"type": "refusal", "refusal": text}]);
+        vec![json!({"role": "assistant", "content": content})]
+    });
+    let said = |role| move |content| vec![json!({"role": role, "content": content, "name": "kim"})];
+    let outputs = prop::collection::vec((words(), any::<bool>()), 1..4);
     prop_oneof![
-        2 => chat_content().prop_map(|content| vec![json!({"role": "user", "content": content, "name": "kim"})]),
-        1 => words().prop_map(|text| vec![json!({"role": "developer", "content": [{"type": "text", "text": text}]})]),
-        1 => words().prop_map(|text| vec![json!({"role": "assistant", "content": text})]),
+        2 => chat_content().prop_map(said("user")),
+        1 => words().prop_map(Value::from).prop_map(said("assistant")),
         1 => words().prop_map(|text| vec![json!({"role": "assistant", "refusal": text})]),
-        1 => words().prop_map(|text| {
-            vec![json!({"role": "assistant", "content": [{"type": "refusal", "refusal": text}]})]
-        }),
-        4 => (prop::option::of(words()), prop::collection::vec((words(), any::<bool>()), 1..4)).prop_map(
-            |(said, outputs)| {
-                let numbered = || (0..).zip(&outputs);
-                let call = |(n, (_, is_custom)): (usize, &(String, bool))| match is_custom {
-                    // As async-openai spells it.
-                    true => json!({"id": id(n), "type": "custom", "custom_tool": {"name": "run", "input": "ls -l"}}),
-                    false => {
-                        let function = json!({"name": "read", "arguments": "{\"path\": \"src/lib.rs\"}"});
-                        json!({"id": id(n), "type": "function", "function": function})
-                    }
-                };
-                let calls: Vec<Value> = numbered().map(call).collect();
-                let mut answer = json!({"role": "assistant", "tool_calls": calls});
-                if let Some(said) = said {
-                    answer["content"] = said.into();
-                }
-                let results = numbered().map(|(n, (output, is_list))| {
-                    let content = if *is_list { json!([{"type": "text", "text": output}]) } else { json!(output) };
-                    json!({"role": "tool", "content": content, "tool_call_id": id(n)})
-                });
-                std::iter::once(answer).chain(results).collect()
-            }
-        ),
+        1 => instructed,
+        1 => refused,
+        4 => (prop::option::of(words()), outputs).prop_map(|(said, outputs)| chat_round(said, &outputs)),
     ]
     .boxed()
 }
 
+/// An answer with calls, some of them of custom tools, and their results.
+fn chat_round(said: Option<String>, outputs: &[(String, bool)]) -> Vec<Value> {
+    let numbered = || (0..).zip(outputs);
+    let call = |(n, (_, is_custom)): (usize, &(String, bool))| match is_custom {
+        // As async-openai spells it.
+        true => json!({"id": id(n), "type": "custom", "custom_tool": {"name": "run", "input": "ls"}}),
+        false => {
+            json!({"id": id(n), "type": "function", "function": {"name": "read", "arguments": ARGUMENTS}})
+        }
+    };
+    let mut answer = json!({"role": "assistant", "tool_calls": numbered().map(call).collect::<Vec<_>>()});
+    if let Some(said) = said {
+        answer["content"] = said.into();
+    }
+    let results = numbered().map(|(n, (output, is_list))| {
+        let content = if *is_list { json!([{"type": "text", "text": output}]) } else { json!(output) };
+        json!({"role": "tool", "content": content, "tool_call_id": id(n)})
+    });
+    std::iter::once(answer).chain(results).collect()
+}
+
 /// Items that belong together, in Responses.
 fn response_step() -> BoxedStrategy<Vec<Value>> {
+    let said = |content| json!({"type": "message", "role": "user", "content": content});
+    let shown = words().prop_map(move |text| {
+        let picture = json!({"type": "input_image", "image_url": PICTURE, "detail": "auto"});
+        vec![said(json!([{"type": "input_text", "text": text}, picture]))]
+    });
+    let answered = words().prop_map(|text| {
+        let content = json!([{"type": "output_text", "text": text, "annotations": []}]);
+        let answer = json!({"type": "message", "role": "assistant", "content": content});
+        vec![with(answer, &[("id", "msg_1"), ("status", "completed")])]
+    });
     prop_oneof![
-        2 => words().prop_map(|text| vec![json!({"type": "message", "role": "user", "content": text})]),
-        1 => words().prop_map(|text| {
-            let content = json!([{"type": "input_text", "text": text}, {"type": "input_image", "image_url": PICTURE, "detail": "auto"}]);
-            vec![json!({"type": "message", "role": "user", "content": content})]
-        }),
-        1 => words().prop_map(|text| {
-            let content = json!([{"type": "output_text", "text": text, "annotations": []}]);
-            vec![json!({"type": "message", "id": "msg_1", "role": "assistant", "status": "completed", "content": content})]
-        }),
-        4 => (any::<bool>(), prop::collection::vec(words(), 1..4)).prop_map(|(thinks, outputs)| {
-            let thinking = json!({"type": "reasoning", "id": "rs_1", "summary": [{"type": "summary_text", "text": "hm"}], "encrypted_content": "c2VjcmV0"});
-            let call = |n| json!({"type": "function_call", "call_id": id(n), "name": "read", "arguments": "{\"path\": \"src/lib.rs\"}"});
-            let result = |(n, output): (usize, &String)| json!({"type": "function_call_output", "call_id": id(n), "output": output});
-            let thinking = thinks.then_some(thinking);
-            let calls = (0..outputs.len()).map(call);
-            thinking.into_iter().chain(calls).chain((0..).zip(&outputs).map(result)).collect()
-        }),
+        2 => words().prop_map(move |text| vec![said(text.into())]),
+        1 => shown,
+        1 => answered,
+        4 => (any::<bool>(), prop::collection::vec(words(), 1..4))
+            .prop_map(|(thinks, outputs)| response_round(thinks, &outputs)),
     ]
     .boxed()
+}
+
+/// Calls, with thinking before them or not, and their results.
+fn response_round(thinks: bool, outputs: &[String]) -> Vec<Value> {
+    let thinking = json!({"type": "reasoning", "summary": [{"type": "summary_text", "text": "hm"}]});
+    let thinking = with(thinking, &[("id", "rs_1"), ("encrypted_content", "c2VjcmV0")]);
+    let call = |n| {
+        with(
+            json!({"type": "function_call", "call_id": id(n)}),
+            &[("name", "read"), ("arguments", ARGUMENTS)],
+        )
+    };
+    let result = |(n, output): (usize, &String)| {
+        with(json!({"type": "function_call_output", "call_id": id(n)}), &[("output", output)])
+    };
+    let calls = thinks.then_some(thinking).into_iter().chain((0..outputs.len()).map(call));
+    calls.chain((0..).zip(outputs).map(result)).collect()
+}
+
+fn with(mut value: Value, fields: &[(&str, &str)]) -> Value {
+    fields.iter().for_each(|(name, text)| value[*name] = json!(text));
+    value
 }
 
 /// The place of a call's id, until it is known which step it is in.

@@ -15,7 +15,7 @@ use async_openai::types::chat::{
 };
 use foldback::engine::recall::handles_in;
 use foldback::engine::{Execution, compact};
-use foldback::{Dialect, Policy, Recalled, Room, Tokens, View, check_request};
+use foldback::{Dialect, Policy, Room, Tokens, View, check_request};
 use foldback_async_openai::{Reading, RequestError};
 
 /// What the model takes.
@@ -96,9 +96,5 @@ fn check(request: &CreateChatCompletionRequest, number: usize) -> Result<(), Req
 fn recalled(view: &View) -> String {
     let seen: String = view.items().map(|item| format!("{:?}", item.parts)).collect();
     let handle = handles_in(&seen).into_iter().next().expect("something was hidden");
-    match view.recall(&handle) {
-        Some(Recalled::Part(part)) => foldback::engine::recall::shown_part(&part),
-        Some(Recalled::Items(items)) => format!("{items:?}"),
-        None => String::new(),
-    }
+    view.recall(&handle).as_ref().map(foldback::engine::recall::shown).unwrap_or_default()
 }

@@ -20,7 +20,7 @@ use super::lines::{History, view_text};
 pub const HORIZON_ITEMS: usize = 120;
 
 /// So much of a past line around a fact says what the fact is about.
-pub(crate) const CONTEXT_CHARACTERS: usize = 40;
+pub const CONTEXT_CHARACTERS: usize = 40;
 
 /// Facts that one cut asks for at most; the first that are used count.
 const FACTS_MAX: usize = 20_000;

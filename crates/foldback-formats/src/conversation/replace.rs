@@ -9,7 +9,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use foldback_core::edit::{Edit, Fold};
-use foldback_core::{Handle, Item, Reason, SummarySpec, Tokens};
+use foldback_core::{Handle, Item, Reason, SummaryPlacement, SummarySpec, Tokens};
 
 use super::{Conversation, Made, Seen, Shown, drop_of, is_summary, united};
 
@@ -186,12 +186,21 @@ impl Conversation {
         Fold {
             holes: holes.filter(|hole| !hole.is_empty()).collect(),
             anchor,
-            spec: SummarySpec::new(Tokens::ZERO),
+            spec: SummarySpec::new(Tokens::ZERO).with_placement(placement(&range, anchor)),
             handle: Handle::of_range(place(range.start), place(range.end - 1)),
             tokens_before: Tokens::ZERO,
             reason: reason.clone(),
             range,
         }
+    }
+}
+
+/// Where an agent put its summary: in front of the tail, among what it kept, or behind all of it.
+fn placement(range: &Range<usize>, anchor: usize) -> SummaryPlacement {
+    match anchor {
+        at if at >= range.end => SummaryPlacement::AfterTail,
+        at if at > range.start => SummaryPlacement::AfterKept,
+        _ => SummaryPlacement::BeforeKept,
     }
 }
 

@@ -82,6 +82,24 @@ fn a_summary_may_stand_behind_what_stays_and_among_earlier_ones() {
 }
 
 #[test]
+fn the_block_says_where_the_agent_put_its_summary() {
+    use foldback_core::SummaryPlacement::{AfterKept, AfterTail, BeforeKept};
+    let new = || Shown::New(summary("s"));
+    let shown = [
+        (vec![kept(0), new(), kept(3), kept(4)], BeforeKept),
+        (vec![kept(1), kept(3), new()], AfterKept),
+        (vec![kept(3), kept(4), new()], AfterTail),
+    ];
+    for (shown, expected) in shown {
+        let mut conversation = said(5);
+        conversation.replace(&made(6), shown);
+        let seen = view(&conversation);
+        let (fold, _) = seen.overlay().blocks()[0].folds().next().expect("a fold");
+        assert_eq!(fold.spec.placement, expected, "{:?}", names(&seen));
+    }
+}
+
+#[test]
 fn items_in_another_form_are_recorded_for_the_compaction_only() {
     let mut conversation = said(3);
     let shown = [kept(0), Shown::New(Item::user("m1", "in short")), kept(2), Shown::New(summary("s"))];

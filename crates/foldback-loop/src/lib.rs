@@ -56,6 +56,7 @@ pub use error::{AgentBuildError, LoopError, MutationFault, Recovery};
 pub use event::{AgentEvent, AgentObserver};
 pub use foldback_core::MutationPoint;
 pub use foldback_formats::answer::OnDelta;
+pub use futures_util::Stream;
 pub use model::{Delta, Model, ModelAnswer, ModelRequest, ToolSpec};
 pub use mutating::MutationRound;
 pub use mutator::{LoopMutator, Mutation, MutationContext, MutatorError, Staged};

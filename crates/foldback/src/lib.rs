@@ -233,8 +233,8 @@ pub use foldback_core::{
 
 // What the model sees, and what becomes of it.
 pub use foldback_core::{
-    Anomaly, BlockError, BlockKind, BudgetInfeasible, Compacted, CompactionBlock, DiffError, Draft, Edit,
-    EmptyItems, Entry, Fate, Fold, FoldRequest, Handle, Holds, KernelItem, Overlay, OverlayError, Plan,
+    Anomaly, BlockError, BlockKind, BudgetInfeasible, Change, Compacted, CompactionBlock, DiffError, Draft,
+    Edit, EmptyItems, Entry, Fate, Fold, FoldRequest, Handle, Holds, KernelItem, Overlay, OverlayError, Plan,
     PlanError, Reason, Recalled, Rewrite, Sequence, Splice, SpliceError, StandingSummary, SummaryError,
     SummaryPlacement, SummarySpec, View,
 };
@@ -286,7 +286,7 @@ pub mod agent {
         AgentCompactorBuildError, AgentCompactorBuilder, AgentEvent, AgentLimits, AgentObserver,
         AgentSession, COMPACTOR_LABEL, CompactorMutator, Delta, FnTool, LoopError, LoopMutator, Model,
         ModelAnswer, ModelRequest, Mutation, MutationContext, MutationFault, MutationPoint, MutationRound,
-        MutatorError, OnDelta, RECALL_BYTES_MAX, RECALL_TOOL_NAME, RecallTool, Recovery, Staged,
+        MutatorError, OnDelta, RECALL_BYTES_MAX, RECALL_TOOL_NAME, RecallTool, Recovery, Staged, Stream,
         TOOL_NAME_BYTES_MAX, Tool, ToolContext, ToolError, ToolOutput, ToolSpec, TurnResult, TurnStream,
     };
 }
@@ -308,10 +308,11 @@ pub mod engine {
         CompactionContext, CompactionError, CompactionEvent, CompactionEventKind, CompactionHook,
         CompactionHooks, CompactionObserver, CompactionPipeline, CompactionReport, CompactionRequest,
         CompactionResult, CompactionStrategy, CompactionTrigger, Compactor, DigestBackend, Execution,
-        GuardLimits, GuardedBackend, IntoStrategy, IntoTrigger, Mended, Outcome, RebaseError, Refusal, Spend,
-        Store, StoreError, StrategyCompactor, StrategyCompactorBuildError, StrategyCompactorBuilder,
-        SummaryFault, SummaryLimits, SummaryRequest, SummaryResult, SummaryStage, SystemClock, TokioClock,
-        async_trait, chosen, compact, compact_asking, mend, messages, rebase, recall, replay, session, store,
+        GuardLimits, GuardedBackend, IntoStrategy, IntoTrigger, Mended, Outcome, PreTrim, PreTrimMove,
+        RebaseError, Refusal, Spend, Spill, SpillSink, SpilledOutput, Store, StoreError, StrategyCompactor,
+        StrategyCompactorBuildError, StrategyCompactorBuilder, SummaryFault, SummaryLimits, SummaryRequest,
+        SummaryResult, SummaryStage, SystemClock, TokioClock, async_trait, chosen, compact, compact_asking,
+        mend, messages, rebase, recall, replay, session, store,
     };
 }
 

@@ -344,6 +344,42 @@ async fn hooks_run_around_a_session_compaction_and_may_say_no() {
     assert_eq!(*reasons.lock().unwrap(), [CompactionReason::Manual, CompactionReason::Manual]);
 }
 
+/// Never answers, and does not hear that it is to stop.
+struct Deaf(Arc<tokio::sync::Notify>);
+
+#[async_trait]
+impl BlockCompactionStrategy for Deaf {
+    async fn keep_compacted(
+        &self,
+        _messages: LoopTurns<'_>,
+        _config: &CompactionConfig,
+        _place: LoopPlace,
+    ) -> Result<Option<CompactedSection>, CompactionError> {
+        self.0.notify_one();
+        std::future::pending().await
+    }
+}
+
+#[tokio::test]
+async fn a_compaction_that_is_interrupted_leaves_a_session_that_goes_on_and_is_stored() {
+    let folder = folder();
+    let begun = Arc::new(tokio::sync::Notify::new());
+    let block_strategy = Arc::new(Deaf(Arc::clone(&begun)));
+    let config = CompactionConfig { block_strategy, ..CompactionConfig::default() };
+    let model = Script::default();
+    let agent = builder(&model).compaction(config, Tokens(100_000)).build().unwrap();
+    let session = agent.open(opened(folder.path()).await).await.unwrap();
+    session.send("one").await.unwrap();
+    let (round, ()) = tokio::join!(session.compact(None), async {
+        begun.notified().await;
+        session.interrupt();
+    });
+    assert_eq!(round.unwrap().failures, ["the mutator was stopped"]);
+    session.send("two").await.unwrap();
+    let stored = opened(folder.path()).await.view().await.unwrap();
+    assert!(stored.items().eq(session.view().items()));
+}
+
 #[tokio::test]
 async fn a_rejected_request_is_made_to_fit_by_the_block_strategy() {
     let folder = folder();

@@ -29,12 +29,30 @@ pub(crate) fn runtime() -> Result<Runtime, Failure> {
     runtime.map_err(|error| Failure::Read { path: "the runtime".into(), error, hint: None })
 }
 
-/// Opens the store that is named, or the user's own.
+/// Whether a store that is named may be a new one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Named {
+    /// Something is to be written to it.
+    New,
+    /// It is read: a name of nothing is a mistake.
+    There,
+}
+
+/// Opens the store that is named, which may be a new one, or the user's own.
 pub(crate) async fn open(at: &StoreAt) -> Result<Arc<dyn Store>, Failure> {
+    open_as(at, Named::New).await
+}
+
+/// Opens the store that is named, which has to be there, or the user's own.
+pub(crate) async fn open_existing(at: &StoreAt) -> Result<Arc<dyn Store>, Failure> {
+    open_as(at, Named::There).await
+}
+
+async fn open_as(at: &StoreAt, kind: Named) -> Result<Arc<dyn Store>, Failure> {
     let named = at.store.clone().or_else(|| std::env::var(STORE_VARIABLE).ok().filter(|url| !url.is_empty()));
     let path = match named {
         Some(url) if is_postgres(&url) => return Ok(Arc::new(PostgresStore::open(&url).await?)),
-        Some(url) => path_in(&url)?,
+        Some(url) => existing(path_in(&url)?, kind)?,
         None => default_path()?,
     };
     if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
@@ -49,6 +67,15 @@ pub(crate) async fn open(at: &StoreAt) -> Result<Arc<dyn Store>, Failure> {
         }
         opened => Ok(Arc::new(opened?)),
     }
+}
+
+fn existing(path: PathBuf, kind: Named) -> Result<PathBuf, Failure> {
+    if kind == Named::There && !path.exists() {
+        let error = std::io::ErrorKind::NotFound.into();
+        let hint = Some("there is no store of this name; look at --store and FOLDBACK_STORE, or begin one with `foldback import FILE`".into());
+        return Err(Failure::Read { path, error, hint });
+    }
+    Ok(path)
 }
 
 fn is_postgres(url: &str) -> bool {

@@ -253,6 +253,12 @@ pub(crate) enum StoreCommand {
         /// Keep this session however old it is; may be repeated
         #[arg(long, value_name = "ID")]
         keep: Vec<String>,
+        /// Name the sessions that would be removed, and remove nothing
+        #[arg(long)]
+        dry_run: bool,
+        /// Remove them without asking
+        #[arg(long, conflicts_with = "dry_run")]
+        yes: bool,
     },
     /// Write everything into one file
     Backup {

@@ -11,7 +11,7 @@ use crate::store;
 pub(crate) fn run(arguments: &Mcp) -> Result<Exit, Failure> {
     let secrets = if arguments.show_secrets { Secrets::Shown } else { Secrets::Replaced };
     store::block_on(async {
-        let store = store::open(&arguments.at).await?;
+        let store = store::open_existing(&arguments.at).await?;
         let session = arguments.session.as_deref().map(SessionId::from);
         let failed = |error: foldback_server::mcp::ServeError| Failure::Usage {
             what: error.to_string(),

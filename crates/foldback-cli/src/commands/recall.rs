@@ -24,7 +24,7 @@ pub(crate) fn run(shared: &Shared, arguments: &Recall) -> Result<Exit, Failure> 
     let secrets = if arguments.show_secrets { Secrets::Shown } else { Secrets::Replaced };
     let recalled = match arguments.files.is_empty() {
         true => store::block_on(async {
-            let store = store::open(&arguments.at).await?;
+            let store = store::open_existing(&arguments.at).await?;
             let session = arguments.session.as_deref().map(SessionId::from);
             Ok(recollect(&store, session.as_ref(), &handle).await?)
         })?,

@@ -40,7 +40,7 @@ pub(crate) fn run(shared: &Shared, arguments: &Search) -> Result<Exit, Failure> 
     let query = query(arguments)?;
     let secrets = if arguments.show_secrets { Secrets::Shown } else { Secrets::Replaced };
     let (answer, ended) = store::block_on(async {
-        let store = store::open(&arguments.at).await?;
+        let store = store::open_existing(&arguments.at).await?;
         catch_up(shared, &*store).await?;
         search_on(shared, &*store, query, secrets).await
     })?;

@@ -33,7 +33,10 @@ pub(crate) fn run(config: &Config, shared: &Shared, arguments: SessionArgs) -> R
         command => command,
     };
     store::block_on(async {
-        let store = store::open(&arguments.at).await?;
+        let store = match &command {
+            SessionCommand::Import(_) => store::open(&arguments.at).await?,
+            _ => store::open_existing(&arguments.at).await?,
+        };
         dispatch(shared, &store, &command).await
     })
 }

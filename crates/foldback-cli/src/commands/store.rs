@@ -1,11 +1,11 @@
 //! `foldback store`: looking after the store.
 
 use std::fs::File;
-use std::io::{BufReader, BufWriter, Write};
+use std::io::{self, BufReader, BufWriter, IsTerminal, Write};
 use std::sync::Arc;
 
 use foldback_core::{SessionId, Timestamp};
-use foldback_engine::store::{Repairs, Retention};
+use foldback_engine::store::{Page, Repairs, Retention, SessionInfo};
 use foldback_engine::{Clock, Store, SystemClock};
 use foldback_store::archive;
 use serde_json::json;
@@ -15,16 +15,29 @@ use crate::args::sessions::{StoreArgs, StoreCommand};
 use crate::failure::{Exit, Failure};
 use crate::output;
 use crate::store;
-use crate::terminal::{GREEN, RED, counted, styled};
+use crate::terminal::{GREEN, RED, counted, harmless, say, stderr_is_terminal, styled};
+
+/// Sessions that are listed at a time.
+const PAGE_SESSIONS: usize = 1_000;
 
 const DAY_MILLIS: i64 = 24 * 60 * 60 * 1_000;
 
 pub(crate) fn run(shared: &Shared, arguments: &StoreArgs) -> Result<Exit, Failure> {
     store::block_on(async {
-        let store = store::open(&arguments.at).await?;
+        let store = match &arguments.command {
+            StoreCommand::Restore { .. } => store::open(&arguments.at).await?,
+            _ => store::open_existing(&arguments.at).await?,
+        };
         match &arguments.command {
             StoreCommand::Verify { repair } => verify(shared, &store, *repair).await,
-            StoreCommand::Gc { older_than, keep } => gc(shared, &store, *older_than, keep).await,
+            StoreCommand::Gc { older_than, keep, dry_run, yes } => {
+                let consent = match (dry_run, yes) {
+                    (true, _) => Consent::DryRun,
+                    (false, true) => Consent::Given,
+                    (false, false) => Consent::Asked,
+                };
+                gc(shared, &store, &retention(*older_than, keep), consent).await
+            }
             StoreCommand::Backup { file } => {
                 let failed = |error| Failure::Write { path: file.clone(), error, hint: None };
                 let mut target = BufWriter::new(File::create_new(file).map_err(failed)?);
@@ -78,18 +91,73 @@ async fn verify(shared: &Shared, store: &Arc<dyn Store>, repair: bool) -> Result
     Ok(if report.is_clean() { Exit::Success } else { Exit::Negative })
 }
 
+/// Whether sessions may be removed for good.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Consent {
+    Given,
+    Asked,
+    DryRun,
+}
+
+fn retention(older_than: Option<u32>, keep: &[String]) -> Retention {
+    let before = |days: u32| Timestamp(SystemClock.now().0.saturating_sub(i64::from(days) * DAY_MILLIS));
+    Retention {
+        changed_before: older_than.map(before),
+        keep: keep.iter().map(|id| SessionId::from(id.as_str())).collect(),
+    }
+}
+
+/// The sessions that this lets go.
+async fn let_go(store: &dyn Store, retention: &Retention) -> Result<Vec<SessionId>, Failure> {
+    let Some(before) = retention.changed_before else { return Ok(Vec::new()) };
+    let mut found = Vec::new();
+    loop {
+        let page = store.sessions(&Page { skip: found.len(), limit: PAGE_SESSIONS }).await?;
+        let is_last = page.len() < PAGE_SESSIONS;
+        found.extend(page);
+        if is_last {
+            break;
+        }
+    }
+    let is_let_go = |info: &SessionInfo| info.updated_at < before && !retention.keep.contains(&info.id);
+    Ok(found.into_iter().filter(is_let_go).map(|info| info.id).collect())
+}
+
+/// Asks the person at the terminal. Where nobody is there, it has to be said on the command line.
+fn agree(count: usize) -> Result<bool, Failure> {
+    let what = format!("this removes {} for good", counted(count, "session"));
+    if !io::stdin().is_terminal() || !stderr_is_terminal() {
+        return Err(Failure::usage(what, "look at them with --dry-run, and then say --yes"));
+    }
+    let failed = |error| Failure::Read { path: "the terminal".into(), error, hint: None };
+    say(&format!("{what}. Go on? [y/N]"));
+    let mut answer = String::new();
+    io::stdin().read_line(&mut answer).map_err(failed)?;
+    Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
+}
+
 async fn gc(
     shared: &Shared,
     store: &Arc<dyn Store>,
-    older_than: Option<u32>,
-    keep: &[String],
+    retention: &Retention,
+    consent: Consent,
 ) -> Result<Exit, Failure> {
-    let before = |days: u32| Timestamp(SystemClock.now().0.saturating_sub(i64::from(days) * DAY_MILLIS));
-    let retention = Retention {
-        changed_before: older_than.map(before),
-        keep: keep.iter().map(|id| SessionId::from(id.as_str())).collect(),
-    };
-    let report = store.gc(&retention).await?;
+    let found = let_go(&**store, retention).await?;
+    if consent == Consent::DryRun {
+        match shared.json {
+            true => output::print_json(&json!({"sessions": found, "dry_run": true}))?,
+            false => {
+                let names: String = found.iter().map(|id| format!("{}\n", harmless(id.as_str()))).collect();
+                output::print(&format!("{names}{} would be removed\n", counted(found.len(), "session")))?;
+            }
+        }
+        return Ok(Exit::Success);
+    }
+    if consent == Consent::Asked && !found.is_empty() && !agree(found.len())? {
+        output::print("nothing was removed\n")?;
+        return Ok(Exit::Negative);
+    }
+    let report = store.gc(retention).await?;
     match shared.json {
         true => output::print_json(&json!({"sessions": report.sessions, "bodies": report.body_count}))?,
         false => output::print(&format!(

@@ -278,6 +278,44 @@ fn a_store_is_verified_backed_up_and_restored() {
 }
 
 #[test]
+fn sessions_are_removed_for_good_only_where_somebody_says_so() {
+    let folder = folder();
+    let file = session_file(&folder, "own.jsonl", 5);
+    in_store(&folder, &["session", "import", "--id", "s", &file]);
+    let listed = || text(&in_store(&folder, &["session", "list"]).stdout);
+    let refused = in_store(&folder, &["store", "gc", "--older-than", "0"]);
+    assert_eq!(code(&refused), 2);
+    assert!(text(&refused.stderr).contains("1 session for good") && text(&refused.stderr).contains("--yes"));
+    let looked = in_store(&folder, &["store", "gc", "--older-than", "0", "--dry-run"]);
+    assert_eq!((code(&looked), text(&looked.stdout)), (0, "s\n1 session would be removed\n".to_owned()));
+    let kept = in_store(&folder, &["store", "gc", "--older-than", "0", "--keep", "s", "--dry-run", "--json"]);
+    assert_eq!(json(&kept)["sessions"].as_array().unwrap().len(), 0);
+    assert!(listed().contains('s'));
+    assert_eq!(code(&in_store(&folder, &["store", "gc", "--older-than", "7"])), 0, "nothing is that old");
+    assert_eq!(code(&in_store(&folder, &["store", "gc", "--older-than", "0", "--yes"])), 0);
+    assert_eq!(code(&in_store(&folder, &["session", "show", "s"])), 3);
+}
+
+#[test]
+fn what_only_reads_makes_no_store_of_a_mistyped_name() {
+    let folder = folder();
+    let mistyped = at(&folder, "sesions.db");
+    for command in [
+        &["session", "list"][..],
+        &["search", "parser"],
+        &["recall", "@6hjhb91nxq"],
+        &["store", "verify"],
+        &["store", "gc"],
+        &["mcp"],
+    ] {
+        let refused = run(&[command, &["--store", &mistyped]].concat());
+        assert_eq!(code(&refused), 3, "{command:?}: {}", text(&refused.stderr));
+        assert!(text(&refused.stderr).contains("foldback import"), "{}", text(&refused.stderr));
+        assert!(!std::fs::exists(&mistyped).unwrap(), "{command:?}");
+    }
+}
+
+#[test]
 fn a_store_that_is_none_is_told_with_what_to_do() {
     let folder = folder();
     let wrong = at(&folder, "notes.txt");

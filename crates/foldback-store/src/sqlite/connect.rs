@@ -35,6 +35,7 @@ pub(super) fn connect(path: &Path, options: &SqliteOptions) -> Result<Connection
 }
 
 fn connect_to_write(path: &Path, options: &SqliteOptions) -> Result<Connection, Fault> {
+    make_private(path);
     let mut connection = Connection::open(path)?;
     prepare(&connection)?;
     schema::begin(&connection)?;
@@ -51,6 +52,16 @@ fn connect_to_write(path: &Path, options: &SqliteOptions) -> Result<Connection, 
     }
     schema::create(&mut connection)?;
     Ok(connection)
+}
+
+/// Makes a new store that its owner alone can read: it holds conversations. What SQLite keeps beside it gets
+/// the same mode. Where the file cannot be made, SQLite says why.
+fn make_private(path: &Path) {
+    let mut options = std::fs::OpenOptions::new();
+    options.write(true).create_new(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    let _ = options.open(path);
 }
 
 /// Works on a connection that gives up at once where another process writes.

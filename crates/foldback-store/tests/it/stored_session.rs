@@ -202,3 +202,22 @@ async fn what_was_folded_is_found_and_recalled_without_its_secrets() {
     let nobody = stored.recall(&Handle::of_item(7, &"nobody".into())).await;
     assert!(matches!(nobody, Err(StoreError::NotFound { .. })));
 }
+
+#[cfg(unix)]
+#[tokio::test]
+async fn a_new_store_is_its_owners_alone_and_one_that_is_there_keeps_its_mode() {
+    use std::os::unix::fs::PermissionsExt;
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("s.db");
+    let mode = |path: &std::path::Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    let store = SqliteStore::open(&path).await.unwrap();
+    StoredSession::create(Arc::new(store.clone()), "s", Metadata::new()).await.unwrap();
+    for entry in std::fs::read_dir(folder.path()).unwrap() {
+        let path = entry.unwrap().path();
+        assert_eq!(mode(&path), 0o600, "{}", path.display());
+    }
+    drop(store);
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o640)).unwrap();
+    SqliteStore::open(&path).await.unwrap();
+    assert_eq!(mode(&path), 0o640);
+}

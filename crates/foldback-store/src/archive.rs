@@ -74,9 +74,9 @@ pub async fn backup(
     store: &dyn Store,
     mut target: impl Read + Write + Seek + Send,
 ) -> Result<Contents, ArchiveError> {
-    let start = target.stream_position().map_err(ArchiveError::writing)?;
+    let start = target.stream_position().map_err(ArchiveError::Write)?;
     let written = write(store, &mut target).await?;
-    target.seek(SeekFrom::Start(start)).map_err(ArchiveError::writing)?;
+    target.seek(SeekFrom::Start(start)).map_err(ArchiveError::Write)?;
     let (found, _) = check(&mut target).map_err(ArchiveError::not_read_back)?;
     if found == written { Ok(written) } else { Err(ArchiveError::Miscounted { written, found }) }
 }
@@ -105,7 +105,7 @@ async fn write(store: &dyn Store, target: impl Write + Send) -> Result<Contents,
             Ok(snapshot) if snapshot.info.metadata.contains_key(RESTORING_NOTE) => {}
             Ok(snapshot) => snapshot.write(store, &mut writer).await?,
             // Deleted since it was listed.
-            Err(StoreError::NotFound { .. }) => {}
+            Err(StoreError::NotFound { what: "session", .. }) => {}
             Err(error) => return Err(error.into()),
         }
     }

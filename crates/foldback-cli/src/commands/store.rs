@@ -43,11 +43,19 @@ pub(crate) fn run(shared: &Shared, arguments: &StoreArgs) -> Result<Exit, Failur
 
 /// Writes a new file, which is in its place once it was read back.
 async fn backup(store: &dyn Store, file: &Path) -> Result<Contents, Failure> {
-    let failed = |error| Failure::Write { path: file.to_owned(), error, hint: None };
+    let failed = |error: io::Error| {
+        let hint = match error.kind() {
+            io::ErrorKind::AlreadyExists => Some("a backup is never written over: give another name"),
+            io::ErrorKind::NotFound => Some("make the folder first"),
+            _ => None,
+        };
+        Failure::Write { path: file.to_owned(), error, hint: hint.map(str::to_owned) }
+    };
     if file.symlink_metadata().is_ok() {
         return Err(failed(io::ErrorKind::AlreadyExists.into()));
     }
     let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    folder.metadata().map_err(failed)?;
     let unfinished = tempfile::Builder::new().prefix(".foldback-").tempfile_in(folder);
     let mut unfinished = unfinished.map_err(failed)?;
     let written = archive::backup(store, unfinished.as_file_mut()).await;

@@ -274,7 +274,9 @@ fn a_store_is_verified_backed_up_and_restored() {
     assert_eq!((&verified["clean"], &verified["items"]), (&Value::Bool(true), &Value::from(40)));
     let backup = at(&folder, "backup");
     assert_eq!(code(&in_store(&folder, &["store", "backup", &backup])), 0);
-    assert_eq!(code(&in_store(&folder, &["store", "backup", &backup])), 5, "a backup is not written over");
+    let again = in_store(&folder, &["store", "backup", &backup]);
+    assert_eq!(code(&again), 5, "a backup is not written over");
+    assert!(text(&again.stderr).contains("another name"), "{}", text(&again.stderr));
     let other = at(&folder, "other.db");
     let restored = run(&["store", "restore", &backup, "--store", &other]);
     assert_eq!(code(&restored), 0, "{}", text(&restored.stderr));

@@ -66,7 +66,8 @@ pub enum ArchiveError {
     },
     /// The store holds less of a session than the archive.
     #[error(
-        "session {session} of the backup was not restored whole: {what}; nothing was restored, use another backup"
+        "session {session} of the backup was not restored whole: {what}; nothing was restored, use another \
+         backup"
     )]
     Incomplete {
         /// Which.
@@ -107,7 +108,8 @@ pub enum ArchiveError {
     },
     /// Something is too long for one record.
     #[error(
-        "a record of {bytes} bytes does not fit a backup, at most {bytes_max} do; delete its session or keep it elsewhere"
+        "a record of {bytes} bytes does not fit a backup, at most {bytes_max} do; export its session and \
+         delete it"
     )]
     TooLong {
         /// How long it is.
@@ -124,10 +126,6 @@ pub enum ArchiveError {
 }
 
 impl ArchiveError {
-    pub(super) fn writing(error: io::Error) -> Self {
-        Self::Write(error)
-    }
-
     /// What is wrong with an archive that was written a moment ago.
     pub(super) fn not_read_back(error: Self) -> Self {
         match error {

@@ -14,7 +14,7 @@ use foldback_testkit::{recipe, strategies};
 use proptest::prelude::{Just, Strategy as Generator, any, prop, prop_oneof, proptest};
 use tempfile::TempDir;
 
-use crate::conformance::cases::{begun, main_loop, rounds, session};
+use crate::conformance::cases::{begun, fold, main_loop, rounds, session};
 use crate::conformance::sqlite::runtime;
 
 async fn store(folder: &TempDir, name: &str) -> SqliteStore {
@@ -63,7 +63,8 @@ fn input() -> impl Generator<Value = ToolInput> {
         }),
         (text, space).prop_map(|(text, space)| {
             let text = serde_json::to_string(&text).unwrap();
-            let json = format!("{{{space}\"a\"{space}:{space}[1.0,{space}1e2, \"\\u000a\"]{space},{space}\"a\":{text}{space}}}");
+            let list = format!("[1.0,{space}1e2, \"\\u000a\"]");
+            let json = format!("{{{space}\"a\"{space}:{space}{list}{space},{space}\"a\":{text}{space}}}");
             ToolInput::Json(Json::parse(json).unwrap())
         }),
     ]
@@ -402,4 +403,34 @@ async fn a_store_that_loses_what_it_is_given_is_told_and_keeps_nothing() {
         "{refused:?}"
     );
     assert!(is_empty(&other).await);
+}
+
+#[tokio::test]
+async fn a_session_that_is_written_to_meanwhile_is_backed_up_as_it_was_at_one_moment() {
+    let folder = tempfile::tempdir().unwrap();
+    let one = store(&folder, "one").await;
+    let mut version = begun(&one, &rounds(3)).await;
+    let writer = async {
+        for _ in 0..20 {
+            let (session, loop_id) = (session(), main_loop());
+            let at = At { session: &session, loop_id: &loop_id, version };
+            version = one.append(&at, &rounds(2)).await.unwrap();
+            (version, _) = fold(&one, version, 4).await;
+            tokio::task::yield_now().await;
+        }
+    };
+    let backups = async {
+        let mut archives = Vec::new();
+        for _ in 0..10 {
+            archives.push(backed_up(&one).await);
+        }
+        archives
+    };
+    let ((), archives) = tokio::join!(writer, backups);
+    assert_ne!(archives.first(), archives.last(), "it was written to meanwhile");
+    for (number, archive) in archives.iter().enumerate() {
+        let other = store(&folder, &format!("other-{number}")).await;
+        restored(&other, archive).await.unwrap();
+        assert!(other.verify(Repairs::None).await.unwrap().is_clean());
+    }
 }

@@ -6,6 +6,7 @@ use std::process::ExitCode;
 
 use foldback_engine::{CompactionError, Refusal, StoreError};
 use foldback_formats::{FormatError, Problem};
+use foldback_store::archive::ArchiveError;
 
 use crate::terminal::{self, number};
 
@@ -51,6 +52,8 @@ pub(crate) enum Failure {
     Compaction { path: PathBuf, error: Box<CompactionError>, items: Vec<String> },
     /// The store did not do what was asked.
     Store { error: Box<StoreError> },
+    /// A backup was not made, or not restored.
+    Archive { path: PathBuf, error: Box<ArchiveError> },
     /// A file could not be written.
     Write { path: PathBuf, error: io::Error, hint: Option<String> },
 }
@@ -59,6 +62,14 @@ impl Failure {
     /// A mistake on the command line.
     pub(crate) fn usage(what: impl Into<String>, hint: impl Into<String>) -> Self {
         Self::Usage { what: what.into(), hint: Some(hint.into()) }
+    }
+
+    /// What went wrong with a backup in a file, or with the store beside it.
+    pub(crate) fn archive(path: &Path, error: ArchiveError) -> Self {
+        match error {
+            ArchiveError::Store(error) => error.into(),
+            error => Self::Archive { path: path.to_owned(), error: Box::new(error) },
+        }
     }
 
     /// A failure to write to stdout.
@@ -94,6 +105,15 @@ impl Failure {
                 | StoreError::Unreachable { .. } => Exit::Unreadable,
                 _ => Exit::Unwritable,
             },
+            Self::Archive { error, .. } => match **error {
+                ArchiveError::Exists { .. } => Exit::Usage,
+                ArchiveError::NotAnArchive { .. }
+                | ArchiveError::OtherForm { .. }
+                | ArchiveError::Damaged { .. }
+                | ArchiveError::Incomplete { .. }
+                | ArchiveError::Read(_) => Exit::Unreadable,
+                _ => Exit::Unwritable,
+            },
             Self::Write { .. } => Exit::Unwritable,
         }
     }
@@ -109,6 +129,7 @@ impl Failure {
             Self::Changed { path } => format!("{}: the file has changed since it was read", path.display()),
             Self::Format { path, error } => in_file(path, error),
             Self::Store { error } => error.to_string(),
+            Self::Archive { path, error } => format!("{}: {error}", path.display()),
             Self::NoSessions { path } => format!("{}: no session in this folder", path.display()),
             Self::Compaction { path, error, .. } => match &**error {
                 CompactionError::Refused(Refusal::BudgetInfeasible(infeasible)) => format!(
@@ -125,8 +146,8 @@ impl Failure {
     /// What to do about it.
     fn hint(&self) -> Option<String> {
         match self {
-            // What a store says ends with what to do.
-            Self::BrokenPipe | Self::Store { .. } => None,
+            // What is said of a store and of a backup ends with what to do.
+            Self::BrokenPipe | Self::Store { .. } | Self::Archive { .. } => None,
             Self::Usage { hint, .. } | Self::Read { hint, .. } | Self::Write { hint, .. } => hint.clone(),
             Self::Changed { .. } => Some("run it again when the agent has stopped writing".to_owned()),
             Self::Format { error, .. } => Some(error.hint()),

@@ -47,11 +47,11 @@ impl fmt::Debug for dyn Tool {
 /// A tool that is a function.
 ///
 /// ```
-/// use foldback_loop::{FnTool, ToolContext, ToolError};
-/// use serde_json::{Value, json};
+/// use foldback_loop::{FnTool, ToolError};
+/// use serde_json::json;
 ///
 /// let schema = json!({"type": "object", "properties": {"words": {"type": "string"}}});
-/// let count = FnTool::new("count", "Counts words.", schema, async |input: Value, _: ToolContext| {
+/// let count = FnTool::new("count", "Counts words.", schema, async |input, _| {
 ///     let words = input["words"].as_str().ok_or_else(|| ToolError::new("give `words`, a string"))?;
 ///     Ok(words.split_whitespace().count().to_string().into())
 /// });
@@ -66,12 +66,16 @@ pub struct FnTool<F> {
 
 impl<F> FnTool<F> {
     /// A tool of this name, told to the model in these words, with a JSON schema of its input.
-    pub fn new(
+    pub fn new<Answer>(
         name: impl Into<String>,
         description: impl Into<String>,
         input_schema: Value,
         call: F,
-    ) -> Self {
+    ) -> Self
+    where
+        F: Fn(Value, ToolContext) -> Answer + Send + Sync,
+        Answer: Future<Output = Result<ToolOutput, ToolError>> + Send,
+    {
         Self { name: name.into(), description: description.into(), input_schema, call }
     }
 }

@@ -1,13 +1,14 @@
 //! `foldback store`: looking after the store.
 
 use std::fs::File;
-use std::io::{self, BufReader, BufWriter, IsTerminal, Write};
+use std::io::{self, BufReader, IsTerminal};
+use std::path::Path;
 use std::sync::Arc;
 
 use foldback_core::{SessionId, Timestamp};
 use foldback_engine::store::{Page, Repairs, Retention, SessionInfo};
 use foldback_engine::{Clock, Store, SystemClock};
-use foldback_store::archive;
+use foldback_store::archive::{self, Contents};
 use serde_json::json;
 
 use crate::args::Shared;
@@ -39,26 +40,52 @@ pub(crate) fn run(shared: &Shared, arguments: &StoreArgs) -> Result<Exit, Failur
                 gc(shared, &store, &retention(*older_than, keep), consent).await
             }
             StoreCommand::Backup { file } => {
-                let failed = |error| Failure::Write { path: file.clone(), error, hint: None };
-                let mut target = BufWriter::new(File::create_new(file).map_err(failed)?);
-                let count = archive::backup(&*store, &mut target).await?;
-                target.flush().and_then(|()| target.get_ref().sync_all()).map_err(failed)?;
-                tell(shared, "backed_up", count, "backed up")
+                let contents = backup(&*store, file).await?;
+                tell(shared, "backed_up", &contents, "backed up")
             }
             StoreCommand::Restore { file } => {
                 let failed = |error| Failure::Read { path: file.clone(), error, hint: None };
                 let source = BufReader::new(File::open(file).map_err(failed)?);
-                let count = archive::restore(&*store, source).await?;
-                tell(shared, "restored", count, "restored")
+                let restored = archive::restore(&*store, source).await;
+                let contents = restored.map_err(|error| Failure::archive(file, error))?;
+                tell(shared, "restored", &contents, "restored")
             }
         }
     })
 }
 
-fn tell(shared: &Shared, field: &str, count: usize, what: &str) -> Result<Exit, Failure> {
+/// Writes a new file, which is in its place once it was read back.
+async fn backup(store: &dyn Store, file: &Path) -> Result<Contents, Failure> {
+    let failed = |error: io::Error| {
+        let hint = match error.kind() {
+            io::ErrorKind::AlreadyExists => Some("a backup is never written over: give another name"),
+            io::ErrorKind::NotFound => Some("make the folder first"),
+            _ => None,
+        };
+        Failure::Write { path: file.to_owned(), error, hint: hint.map(str::to_owned) }
+    };
+    if file.symlink_metadata().is_ok() {
+        return Err(failed(io::ErrorKind::AlreadyExists.into()));
+    }
+    let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    folder.metadata().map_err(failed)?;
+    let unfinished = tempfile::Builder::new().prefix(".foldback-").tempfile_in(folder);
+    let mut unfinished = unfinished.map_err(failed)?;
+    let written = archive::backup(store, unfinished.as_file_mut()).await;
+    let contents = written.map_err(|error| Failure::archive(file, error))?;
+    unfinished.as_file().sync_all().map_err(failed)?;
+    unfinished.persist_noclobber(file).map_err(|error| failed(error.error))?;
+    Ok(contents)
+}
+
+fn tell(shared: &Shared, field: &str, contents: &Contents, what: &str) -> Result<Exit, Failure> {
+    let Contents { session_count, item_count, .. } = *contents;
     match shared.json {
-        true => output::print_json(&json!({ field: count }))?,
-        false => output::print(&format!("{} {what}\n", counted(count, "session")))?,
+        true => output::print_json(&json!({ field: session_count, "items": item_count }))?,
+        false => {
+            let (sessions, items) = (counted(session_count, "session"), counted(item_count, "item"));
+            output::print(&format!("{sessions}, {items} {what}\n"))?;
+        }
     }
     Ok(Exit::Success)
 }

@@ -94,26 +94,33 @@ fn files_that_share_a_name_and_nothing_else_are_two_sessions() {
     }
 }
 
-fn every_file_comes_back(store: &str, sessions: &Path) {
+/// Imports a folder: each file in it with the session that keeps it.
+fn imported(store: &str, sessions: &Path) -> Vec<(String, String)> {
     let sessions = sessions.display().to_string();
-    let imported = run(&["import", "--json", "--store", store, &sessions]);
-    let imported = lines(&imported);
-    let mut files = 0;
-    let mut last = String::new();
-    for line in &imported {
+    let told = lines(&run(&["import", "--json", "--store", store, &sessions]));
+    let mut kept: Vec<(String, String)> = Vec::new();
+    for line in &told {
         let (file, id) = (line["file"].as_str().unwrap(), line["session"].as_str().unwrap());
         assert!(line["branch"].is_null(), "{file} shares {id} with another file");
-        if file == last {
-            continue;
+        if kept.last().is_none_or(|(last, _)| last != file) {
+            kept.push((file.to_owned(), id.to_owned()));
         }
-        file.clone_into(&mut last);
-        files += 1;
+    }
+    assert!(!kept.is_empty(), "{sessions} holds sessions");
+    kept
+}
+
+fn every_file_comes_out(store: &str, kept: &[(String, String)]) {
+    for (file, id) in kept {
         let exported = run(&["session", "export", id, "--store", store]);
         assert_eq!(code(&exported), 0, "{file}: {}", text(&exported.stderr));
         assert!(exported.stdout == std::fs::read(file).unwrap(), "{file} is exported as it was");
     }
-    assert!(files > 0, "{sessions} holds sessions");
     assert_eq!(json(&run(&["store", "verify", "--json", "--store", store]))["clean"], true);
+}
+
+fn every_file_comes_back(store: &str, sessions: &Path) {
+    every_file_comes_out(store, &imported(store, sessions));
 }
 
 #[test]
@@ -267,7 +274,9 @@ fn a_store_is_verified_backed_up_and_restored() {
     assert_eq!((&verified["clean"], &verified["items"]), (&Value::Bool(true), &Value::from(40)));
     let backup = at(&folder, "backup");
     assert_eq!(code(&in_store(&folder, &["store", "backup", &backup])), 0);
-    assert_eq!(code(&in_store(&folder, &["store", "backup", &backup])), 5, "a backup is not written over");
+    let again = in_store(&folder, &["store", "backup", &backup]);
+    assert_eq!(code(&again), 5, "a backup is not written over");
+    assert!(text(&again.stderr).contains("another name"), "{}", text(&again.stderr));
     let other = at(&folder, "other.db");
     let restored = run(&["store", "restore", &backup, "--store", &other]);
     assert_eq!(code(&restored), 0, "{}", text(&restored.stderr));
@@ -313,6 +322,58 @@ fn what_only_reads_makes_no_store_of_a_mistyped_name() {
         assert!(text(&refused.stderr).contains("foldback import"), "{}", text(&refused.stderr));
         assert!(!std::fs::exists(&mistyped).unwrap(), "{command:?}");
     }
+}
+
+#[test]
+fn every_fixture_survives_a_backup() {
+    let folder = folder();
+    let (store, other, backup) = (at(&folder, "one.db"), at(&folder, "other.db"), at(&folder, "backup"));
+    let kept = imported(&store, &fixtures());
+    let written = json(&run(&["store", "backup", &backup, "--store", &store, "--json"]));
+    let restored = json(&run(&["store", "restore", &backup, "--store", &other, "--json"]));
+    assert_eq!(written["backed_up"], restored["restored"]);
+    every_file_comes_out(&other, &kept);
+    let items = |store: &str| json(&run(&["store", "verify", "--json", "--store", store]))["items"].clone();
+    assert_eq!(items(&store), items(&other));
+}
+
+#[test]
+fn a_damaged_backup_is_told_by_its_name_and_nothing_of_it_is_restored() {
+    let folder = folder();
+    let (store, other, backup) = (at(&folder, "one.db"), at(&folder, "other.db"), at(&folder, "backup"));
+    imported(&store, &fixtures().join("opencode"));
+    assert_eq!(code(&run(&["store", "backup", &backup, "--store", &store])), 0);
+    let whole = std::fs::read(&backup).unwrap();
+    let mut flipped = whole.clone();
+    flipped[whole.len() / 2] ^= 1;
+    for bytes in [&whole[..whole.len() - 1], &flipped, b"these are notes"] {
+        let damaged = at(&folder, "damaged");
+        std::fs::write(&damaged, bytes).unwrap();
+        let refused = run(&["store", "restore", &damaged, "--store", &other]);
+        let told = text(&refused.stderr);
+        assert_eq!(code(&refused), 3, "{told}");
+        assert!(told.contains(&damaged) && told.contains("backup"), "{told}");
+        assert!(!told.contains("the store is damaged"), "{told}");
+        assert_eq!(json(&run(&["store", "verify", "--json", "--store", &other]))["sessions"], 0);
+    }
+    assert_eq!(code(&run(&["store", "restore", &backup, "--store", &other])), 0);
+    let again = run(&["store", "restore", &backup, "--store", &other]);
+    assert_eq!(code(&again), 2, "{}", text(&again.stderr));
+}
+
+#[test]
+fn a_backup_that_fails_leaves_no_file() {
+    let folder = folder();
+    let (store, target) = (at(&folder, "one.db"), folder.path().join("target"));
+    imported(&store, &fixtures().join("opencode"));
+    std::fs::create_dir(&target).unwrap();
+    // What is read is not what its name says.
+    let database = rusqlite::Connection::open(&store).unwrap();
+    database.execute("UPDATE packs SET data = zeroblob(length(data))", []).unwrap();
+    let backup = target.join("backup").display().to_string();
+    let failed = run(&["store", "backup", &backup, "--store", &store]);
+    assert_eq!(code(&failed), 3, "{}", text(&failed.stderr));
+    assert_eq!(std::fs::read_dir(&target).unwrap().count(), 0);
 }
 
 #[test]

@@ -7,7 +7,7 @@ mod model;
 mod postgres;
 mod revising;
 mod room;
-mod sqlite;
+pub(crate) mod sqlite;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};

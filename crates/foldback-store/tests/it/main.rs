@@ -6,6 +6,7 @@
     reason = "a failed test says where; figures are printed"
 )]
 
+mod archive;
 mod compacting;
 mod conformance;
 mod encrypted;

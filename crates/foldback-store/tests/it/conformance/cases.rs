@@ -1,5 +1,6 @@
 //! One promise each.
 
+use std::io::Cursor;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,8 +13,9 @@ use foldback_engine::store::{
     redo, undo,
 };
 use foldback_engine::{Store, StoreError};
-use foldback_store::archive;
+use foldback_store::archive::{self, ArchiveError};
 
+use crate::archive::backed_up;
 use crate::conformance::HandClock;
 pub(crate) use crate::conformance::finding::{
     a_search_that_stopped_early_goes_on_where_it_stopped,
@@ -168,7 +170,6 @@ pub(crate) async fn a_compaction_of_several_blocks_is_undone_in_one_step(store: 
         origin: Origin::Branch { parent: loop_id.clone(), item_count: 18 },
         metadata: Metadata::new(),
     };
-    let mut archived = Vec::new();
     let version = store.begin_loop(&session, version, &early).await.unwrap();
     let branched = store.head(&session, &"early".into()).await.unwrap();
     assert_eq!(branched.stack.top.map(|top| top.0), Some(1), "half a compaction is not in force");
@@ -176,9 +177,9 @@ pub(crate) async fn a_compaction_of_several_blocks_is_undone_in_one_step(store: 
     assert_eq!(store.head(&session, &loop_id).await.unwrap().context(), before, "in one step");
     redo(store, &at(version)).await.unwrap();
     assert_eq!(store.head(&session, &loop_id).await.unwrap().context(), after, "in one step");
-    archive::backup(store, &mut archived).await.unwrap();
+    let archived = backed_up(store).await;
     store.delete(&session).await.unwrap();
-    archive::restore(store, archived.as_slice()).await.unwrap();
+    archive::restore(store, Cursor::new(archived)).await.unwrap();
     let version = store.session(&session).await.unwrap().version;
     undo(store, &at(version), &Transcript::default()).await.unwrap();
     assert_eq!(store.head(&session, &loop_id).await.unwrap().context(), before, "after a restore too");
@@ -435,15 +436,15 @@ pub(crate) async fn a_store_restored_from_a_backup_is_the_same(store: &dyn Store
     let version = store.begin_loop(&session, version, &begun).await.unwrap();
     let branch: LoopId = "branch".into();
     store.append(&At { session: &session, loop_id: &branch, version }, &rounds(1)).await.unwrap();
-    let mut archived = Vec::new();
-    assert_eq!(archive::backup(store, &mut archived).await, Ok(1));
+    let archived = backed_up(store).await;
     let mut before = Vec::new();
     for id in [&loop_id, &branch] {
         before.push((store.head(&session, id).await.unwrap(), store.blocks(&session, id).await.unwrap()));
     }
     let loops = store.loops(&session).await.unwrap();
     store.delete(&session).await.unwrap();
-    assert_eq!(archive::restore(store, archived.as_slice()).await, Ok(1));
+    let contents = archive::restore(store, Cursor::new(&archived)).await.unwrap();
+    assert_eq!((contents.session_count, contents.loop_count, contents.item_count), (1, 2, 28));
     for (id, (head, blocks)) in [&loop_id, &branch].into_iter().zip(before) {
         let restored = store.head(&session, id).await.unwrap();
         assert_eq!((restored.context(), restored.stack), (head.context(), head.stack));
@@ -460,8 +461,8 @@ pub(crate) async fn a_store_restored_from_a_backup_is_the_same(store: &dyn Store
     };
     assert_eq!(origins(&store.loops(&session).await.unwrap()), origins(&loops));
     assert_eq!(store.original(&session, &loop_id, 0).await.unwrap(), b"\x00\xff bytes \n");
-    let again = archive::restore(store, archived.as_slice()).await;
-    assert!(matches!(again, Err(StoreError::Exists { .. })), "{again:?}");
-    let cut_off = archive::restore(store, &archived[..archived.len() / 2]).await;
-    assert!(matches!(cut_off, Err(StoreError::Corrupt { .. } | StoreError::Exists { .. })), "{cut_off:?}");
+    let again = archive::restore(store, Cursor::new(&archived)).await;
+    assert!(matches!(again, Err(ArchiveError::Exists { .. })), "{again:?}");
+    let cut_off = archive::restore(store, Cursor::new(&archived[..archived.len() / 2])).await;
+    assert!(matches!(cut_off, Err(ArchiveError::Damaged { .. })), "{cut_off:?}");
 }

@@ -5,7 +5,7 @@ use foldback::agent::{
 use foldback::engine::{
     BackendError, CancellationToken, StrategyCompactor, async_trait, session::StoredSession,
 };
-use foldback::serde_json::{Value, json};
+use foldback::serde_json::json;
 use foldback::{Part, Policy, Room, Tokens, store::SqliteStore};
 use std::{error::Error, path::Path, sync::Arc};
 
@@ -33,7 +33,7 @@ impl Model for MyModel {
 /// One run of the program: opens the session and asks. Returns the tokens that are recorded, and seen.
 async fn run(store: &Path, question_count: usize) -> Result<(Tokens, Tokens), Box<dyn Error>> {
     let schema = json!({"type": "object", "properties": {"path": {"type": "string"}}, "required": ["path"]});
-    let read_file = FnTool::new("read_file", "Reads a file.", schema, async |input: Value, _| {
+    let read_file = FnTool::new("read_file", "Reads a file.", schema, async |input, _| {
         let path = input["path"].as_str().ok_or_else(|| ToolError::new("give `path`"))?;
         Ok(format!("// {path}\n{}", "fn main() { start(); }\n".repeat(80)).into())
     });

@@ -14,7 +14,7 @@ use foldback::engine::session::{
     StoredSessionError,
 };
 use foldback::engine::{BackendError, CancellationToken, CompactionError, CompactionHooks, async_trait};
-use foldback::serde_json::{Value, json};
+use foldback::serde_json::json;
 use foldback::store::SqliteStore;
 use foldback::{
     CompactionReason, Dialect, Handle, Item, ItemKind, KeepRecentStrategy, Part, Tokens, ToolResult,
@@ -98,7 +98,7 @@ fn tokens(items: &[Arc<Item>]) -> Tokens {
 
 fn builder(model: &Script) -> AgentBuilder {
     let schema = json!({"type": "object", "properties": {"path": {"type": "string"}}});
-    let read = FnTool::new("read", "Reads a file.", schema, async |_: Value, _: ToolContext| {
+    let read = FnTool::new("read", "Reads a file.", schema, async |_, _| {
         Ok("pub fn parse(input: &str) -> Tree {}\n".repeat(30).into())
     });
     Agent::builder()

@@ -175,7 +175,12 @@ fn fix_repairs_for_every_dialect_that_check_complains_about_in_one_step() {
     let folder = folder();
     let (path, out) = (at(&folder, "broken.jsonl"), at(&folder, "fixed.jsonl"));
     std::fs::write(&path, rejected_everywhere()).unwrap();
-    let checked = json(&run(&["check", &path, "--json"]));
+    let check = |path: &str| -> Value {
+        let checked = run(&["check", path, "--json"]);
+        assert_eq!(code(&checked), 1);
+        serde_json::from_slice(&checked.stdout).unwrap()
+    };
+    let checked = check(&path);
     for verdict in checked["checks"].as_array().unwrap() {
         let found = verdict["violations"].as_array().unwrap();
         assert!(found.iter().any(|one| one["rule"] == "unanswered-call" && one["line"] == 11), "{verdict}");
@@ -189,8 +194,7 @@ fn fix_repairs_for_every_dialect_that_check_complains_about_in_one_step() {
     assert_eq!(text(&again.stdout).matches(": valid").count(), 4);
     let undone = at(&folder, "undone.jsonl");
     assert_eq!(code(&run(&["undo", &out, "-o", &undone])), 0);
-    let undone = json(&run(&["check", &undone, "--json"]));
-    assert_eq!(undone["checks"], checked["checks"], "one undo takes all of the repair off");
+    assert_eq!(check(&undone)["checks"], checked["checks"], "one undo takes all of the repair off");
 }
 
 #[test]

@@ -42,7 +42,6 @@ pub(super) struct Answer {
 /// Consecutive assistant items, which are sent as one message.
 #[derive(Debug)]
 struct Message {
-    item_first: usize,
     item_last: usize,
     calls_start: usize,
     answers_start: usize,
@@ -84,6 +83,8 @@ struct Running {
     /// They stand in this item or behind it.
     item_start: usize,
     has_results: bool,
+    /// The last of it is an answer that makes no call: the model went on without the results.
+    is_abandoned: bool,
 }
 
 /// Calls and results of a list of items.
@@ -149,7 +150,7 @@ impl<'a> Pairing<'a> {
 
     /// Something other than a result follows: what has none by now is not running.
     fn stop_waiting(&mut self, item_start: usize) {
-        self.running = Running { item_start, has_results: false };
+        self.running = Running { item_start, ..Running::default() };
     }
 
     fn push_answer(&mut self, item_index: usize, item: &'a Item) {
@@ -161,10 +162,7 @@ impl<'a> Pairing<'a> {
         for (part_index, call) in item.calls() {
             self.open_call(CallPlace { item_index, part_index }, &call.id);
         }
-        // The model went on without the results.
-        if self.calls.len() == call_count {
-            self.stop_waiting(item_index + 1);
-        }
+        self.running.is_abandoned = self.calls.len() == call_count;
     }
 
     fn push_results(&mut self, item_index: usize, item: &'a Item) {
@@ -177,7 +175,7 @@ impl<'a> Pairing<'a> {
         }
         let is_answering = item.results().next().is_some() && self.strays.len() == stray_count;
         match is_answering {
-            true => self.running = Running { has_results: true, ..self.running },
+            true => self.running = Running { has_results: true, is_abandoned: false, ..self.running },
             false => self.stop_waiting(item_index + 1),
         }
     }
@@ -186,7 +184,6 @@ impl<'a> Pairing<'a> {
         match self.messages.last_mut() {
             Some(message) if self.phase == Phase::Calling => message.item_last = item_index,
             _ => self.messages.push(Message {
-                item_first: item_index,
                 item_last: item_index,
                 calls_start: self.calls.len(),
                 answers_start: self.answers.len(),
@@ -233,29 +230,14 @@ impl<'a> Pairing<'a> {
     /// Whether the call waits for its result at the end of the conversation: nothing
     /// wrong yet.
     pub(super) fn is_pending(&self, call: &Call<'_>) -> bool {
-        call.answer.is_none() && call.place.item_index >= self.running.item_start
-    }
-
-    /// The first item of the message whose calls wait; behind it nothing but results may be put.
-    pub(super) fn waiting_message(&self) -> Option<usize> {
-        let waiting = self.calls.iter().rev().find(|call| self.is_pending(call))?;
-        Some(self.messages[waiting.message_index].item_first)
+        let Running { item_start, is_abandoned, .. } = self.running;
+        call.answer.is_none() && call.place.item_index >= item_start && !is_abandoned
     }
 
     /// Whether the call needs another id. A pending call keeps its own, because its result is
     /// under way by that name.
     pub(super) fn needs_other_id(&self, call: &Call<'_>) -> bool {
-        !self.is_pending(call) && (call.is_repeat || self.is_shadowed(call))
-    }
-
-    /// Whether a result made up for the call would be taken for one of a call in the same message that
-    /// still waits.
-    fn is_shadowed(&self, call: &Call<'_>) -> bool {
-        let newest =
-            self.open.get(call.id.as_str()).copied().flatten().and_then(|index| self.calls.get(index));
-        call.answer.is_none()
-            && newest
-                .is_some_and(|newest| newest.message_index == call.message_index && self.is_pending(newest))
+        call.is_repeat && !self.is_pending(call)
     }
 
     /// Calls whose result is missing or not adjacent, and where it belongs: behind the results of

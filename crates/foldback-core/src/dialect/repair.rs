@@ -114,8 +114,6 @@ fn omit_media(bench: &mut Bench) {
 /// else's mouth it is not the model's.
 fn replace_misplaced(bench: &mut Bench, named: &[Violation]) {
     let positions = bench.quote_positions();
-    // A quote behind calls that wait would be the end of their waiting.
-    let position_max = bench.with_pairing(|pairing| pairing.waiting_message()).unwrap_or(usize::MAX);
     for of_item in named.chunk_by(|a, b| a.item_index == b.item_index) {
         let item_index = of_item[0].item_index;
         let item = Arc::clone(bench.item(item_index));
@@ -133,7 +131,7 @@ fn replace_misplaced(bench: &mut Bench, named: &[Violation]) {
         bench.rewrite(item_index, Rule::MisplacedPart, detail).parts = parts;
         if !quoted.is_empty() {
             let detail = format!("quoted what {} held", item.id);
-            let position = positions[item_index].min(position_max);
+            let position = positions[item_index];
             bench.insert(position, &item, ItemKind::Context, quoted, Rule::MisplacedPart, detail);
         }
     }

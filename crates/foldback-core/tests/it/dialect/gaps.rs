@@ -52,8 +52,8 @@ fn gaps() -> impl Strategy<Value = String> {
     (rounds, fillings).prop_map(|(rounds, fillings)| filled(&rounds, fillings.into_iter()))
 }
 
-/// Calls without a result, and whether they wait at the very end: nothing follows but other calls of
-/// their message and results.
+/// Calls without a result, and whether they wait at the very end: nothing follows but the rest of their
+/// message and results, and the last of that is a call or a result.
 fn unanswered(items: &[Arc<Item>]) -> Vec<(CallId, bool)> {
     let sent: Vec<&Item> = items.iter().map(Arc::as_ref).filter(|item| !item.parts.is_empty()).collect();
     let answered: HashSet<&CallId> =
@@ -61,8 +61,9 @@ fn unanswered(items: &[Arc<Item>]) -> Vec<(CallId, bool)> {
     let has_results = |item: &&Item| item.results().next().is_some();
     let mut found = Vec::new();
     for (index, item) in sent.iter().enumerate() {
-        let has_calls = |item: &&&Item| item.calls().next().is_some();
-        let waits = sent[index + 1..].iter().skip_while(has_calls).all(has_results);
+        let mut behind = sent[index + 1..].iter().skip_while(|item| item.kind == ItemKind::Assistant);
+        let ends_open = sent.last().is_some_and(|last| has_results(last) || last.calls().next().is_some());
+        let waits = ends_open && behind.all(has_results);
         let open = item.calls().filter(|(_, call)| !answered.contains(&call.id));
         found.extend(open.map(|(_, call)| (call.id.clone(), waits)));
     }

@@ -122,7 +122,6 @@ fn calls_at_the_very_end_are_not_answered() {
         assert_eq!(repaired("u a:+x,+y t:=x", dialect), "u a:+x,+y t:=x");
         assert_eq!(repaired("u a:+x u a:+y", dialect), "u a:+x t:=x u a:+y");
     }
-    assert_eq!(repaired("u a:+x s:=z a:+y", ANTHROPIC), "u c:.,. a:+x s: a:+y");
 }
 
 #[test]

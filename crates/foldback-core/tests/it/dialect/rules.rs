@@ -33,7 +33,8 @@ fn a_call_is_never_left_unanswered_once_the_conversation_went_on() {
 
 #[test]
 fn calls_at_the_very_end_may_wait_until_the_request_is_sent() {
-    for shape in ["u a:+x", "u a:+x,+y t:=x", "u a:+y a:+x", "u a:+x u:"] {
+    for shape in ["u a:+x", "u a:+x,+y t:=x", "u a:+y a:+x", "u a:+x u:", "u a:+x a a:+y", "u a:+y,+x a t:=y"]
+    {
         accepts(&EVERY, shape);
     }
     rejects_request(&EVERY, "u a:+x", &[(1, UnansweredCall)]);

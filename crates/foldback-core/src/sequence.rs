@@ -402,14 +402,12 @@ impl Sequence {
         None
     }
 
-    /// Calls of the unit in flight that wait for their results. Where something other than results arrived
-    /// since, [`check`](crate::check) wants them answered.
+    /// Calls at the end that wait for their results: a round in flight, nothing wrong.
     pub fn pending_calls(&self) -> impl Iterator<Item = (usize, &CallId)> {
         self.unanswered_from(self.unit_in_flight().map_or(self.len(), |unit| unit.start))
     }
 
-    /// What is wrong with calls and results whatever the dialect; calls of the unit in flight may wait. O(n);
-    /// pushes stay O(1).
+    /// Everything about calls and results that a provider would reject. O(n); pushes stay O(1).
     pub fn anomalies(&self) -> Vec<Anomaly> {
         let in_flight = self.unit_in_flight().map_or(self.len(), |unit| unit.start);
         let unanswered = self

@@ -3,7 +3,7 @@
 
 use serde_json::Value;
 
-use super::{SESSION, at, code, files_below, fixtures, folder, json, run, text};
+use super::{SESSION, at, code, fixtures, folder, json, run, text};
 
 /// So many words, and some more tokens.
 fn words(words: usize) -> String {
@@ -141,90 +141,6 @@ fn check_and_fix_name_the_same_places_and_fix_says_what_it_wrote() {
     assert!(told.contains(&format!("{path}:4: unanswered-call")) && told.contains("at index 3"), "{told}");
     assert!(told.contains("the repair was added"), "{told}");
     assert_eq!(code(&run(&["check", &out, "--for", "anthropic"])), 0);
-}
-
-/// A session of no dialect that each of the four rejects: calls that what happened meanwhile follows, an id
-/// used twice, results out of order and far from their calls, an assistant first.
-fn rejected_everywhere() -> String {
-    let item = |id: &str, kind: &str, parts: Value| {
-        format!("{}\n", serde_json::json!({"id": id, "kind": kind, "parts": parts}))
-    };
-    let call =
-        |call: &str| serde_json::json!({"tool_call": {"id": call, "name": "ls", "input": {"json": {}}}});
-    let result =
-        |call: &str| serde_json::json!({"tool_result": {"call_id": call, "content": [{"text": "done"}]}});
-    [
-        line("a0", "assistant", "Hello."),
-        line("u1", "user", "Look around."),
-        item("a1", "assistant", serde_json::json!([call("c1"), call("c2")])),
-        line("n1", "notification", "a job has ended"),
-        item("t2", "tool", serde_json::json!([result("c2")])),
-        item("t1", "tool", serde_json::json!([result("c1")])),
-        item("a2", "assistant", serde_json::json!([call("c1")])),
-        line("n2", "notification", "another job has ended"),
-        line("u2", "user", "And there?"),
-        item("t3", "tool", serde_json::json!([result("c1")])),
-        item("a3", "assistant", serde_json::json!([call("c3")])),
-        line("x1", "context", "a file of the project"),
-    ]
-    .concat()
-}
-
-#[test]
-fn fix_repairs_for_every_dialect_that_check_complains_about_in_one_step() {
-    let folder = folder();
-    let (path, out) = (at(&folder, "broken.jsonl"), at(&folder, "fixed.jsonl"));
-    std::fs::write(&path, rejected_everywhere()).unwrap();
-    let check = |path: &str| -> Value {
-        let checked = run(&["check", path, "--json"]);
-        assert_eq!(code(&checked), 1);
-        serde_json::from_slice(&checked.stdout).unwrap()
-    };
-    let checked = check(&path);
-    for verdict in checked["checks"].as_array().unwrap() {
-        let found = verdict["violations"].as_array().unwrap();
-        assert!(found.iter().any(|one| one["rule"] == "unanswered-call" && one["line"] == 11), "{verdict}");
-    }
-    let fixed = run(&["check", &path, "--fix", "-o", &out]);
-    let told = text(&fixed.stderr);
-    assert_eq!(code(&fixed), 0, "{told}");
-    assert!(told.contains("; valid for anthropic, openai-chat, openai-responses, gemini"), "{told}");
-    let again = run(&["check", &out]);
-    assert_eq!(code(&again), 0, "{}", text(&again.stdout));
-    assert_eq!(text(&again.stdout).matches(": valid").count(), 4);
-    let undone = at(&folder, "undone.jsonl");
-    assert_eq!(code(&run(&["undo", &out, "-o", &undone])), 0);
-    assert_eq!(check(&undone)["checks"], checked["checks"], "one undo takes all of the repair off");
-}
-
-#[test]
-fn what_fix_says_is_left_is_what_check_finds_in_the_written_file() {
-    let folder = folder();
-    for (number, path) in files_below(&fixtures()).iter().enumerate() {
-        let path = path.display().to_string();
-        for dialect in ["anthropic", "openai-chat", "openai-responses", "gemini"] {
-            let out = at(&folder, &format!("{number}-{dialect}"));
-            let fixed = run(&["check", &path, "--for", dialect, "--fix", "--json", "-o", &out]);
-            let checked = run(&["check", &out, "--for", dialect, "--json"]);
-            let (told, found) = (json(&fixed), json(&checked));
-            assert_eq!(told["left"], found["checks"], "{path}");
-            assert_eq!(code(&fixed), code(&checked), "{path}");
-            assert_eq!(code(&fixed), 0, "{path}: {}", told["left"]);
-        }
-    }
-}
-
-#[test]
-fn a_converted_session_has_no_call_that_only_context_follows() {
-    let folder = folder();
-    let path = at(&folder, "broken.jsonl");
-    std::fs::write(&path, rejected_everywhere()).unwrap();
-    for dialect in ["anthropic", "openai-chat", "openai-responses", "gemini"] {
-        let out = at(&folder, &format!("{dialect}.json"));
-        assert_eq!(code(&run(&["convert", &path, "--to", dialect, "-o", &out])), 0);
-        let checked = run(&["check", &out]);
-        assert_eq!(code(&checked), 0, "{}", text(&checked.stdout));
-    }
 }
 
 #[test]

@@ -42,6 +42,7 @@ pub(super) struct Answer {
 /// Consecutive assistant items, which are sent as one message.
 #[derive(Debug)]
 struct Message {
+    item_first: usize,
     item_last: usize,
     calls_start: usize,
     answers_start: usize,
@@ -77,14 +78,14 @@ enum Phase {
     Answering,
 }
 
-/// The calls that may still be running, because nothing but their results follows them.
-#[derive(Clone, Copy, Debug, Default)]
-struct Running {
-    /// They stand in this item or behind it.
+/// The newest run of assistant items, asides and instructions, whose calls may still be running.
+/// It starts and ends between messages, never inside one.
+#[derive(Clone, Copy, Debug)]
+struct Round {
     item_start: usize,
     has_results: bool,
-    /// The last of it is an answer that makes no call: the model went on without the results.
-    is_abandoned: bool,
+    /// The user spoke: the round is over unless one of its results follows.
+    is_interrupted: bool,
 }
 
 /// Calls and results of a list of items.
@@ -99,7 +100,7 @@ pub(super) struct Pairing<'a> {
     /// The newest open call of each id ever called. Never iterated, and hashed the same each time (T6).
     open: HashMap<&'a str, Option<usize>, FixedState>,
     phase: Phase,
-    running: Running,
+    round: Option<Round>,
 }
 
 impl<'a> Pairing<'a> {
@@ -115,7 +116,7 @@ impl<'a> Pairing<'a> {
             answers: Vec::with_capacity(call_count),
             open: HashMap::with_capacity_and_hasher(call_count, FixedState::default()),
             phase: Phase::Closed,
-            running: Running::default(),
+            round: None,
         }
     }
 
@@ -129,54 +130,48 @@ impl<'a> Pairing<'a> {
 
     /// Takes the next item.
     pub(super) fn push(&mut self, item_index: usize, item: &'a Item, lowered: Lowered) {
+        self.advance(item_index, lowered);
         match lowered {
-            Lowered::Nothing => {}
-            Lowered::Apart => self.stop_waiting(item_index + 1),
-            Lowered::Instruction | Lowered::User => {
+            Lowered::Assistant => {
+                for (part_index, call) in item.calls() {
+                    self.open_call(CallPlace { item_index, part_index }, &call.id);
+                }
+            }
+            Lowered::Results => {
+                for (part_index, result) in item.results() {
+                    self.answer_call(CallPlace { item_index, part_index }, &result.call_id);
+                }
+            }
+            Lowered::Nothing | Lowered::Apart | Lowered::Instruction | Lowered::User | Lowered::Aside => {}
+        }
+    }
+
+    fn advance(&mut self, item_index: usize, lowered: Lowered) {
+        match lowered {
+            Lowered::Nothing | Lowered::Apart => {}
+            Lowered::Instruction => self.phase = Phase::Closed,
+            Lowered::User => {
                 self.phase = Phase::Closed;
-                self.stop_waiting(item_index + 1);
+                if let Some(round) = &mut self.round {
+                    round.is_interrupted = true;
+                }
             }
-            Lowered::Aside => {
-                self.phase = match (self.demands.adjacency, self.phase) {
-                    (Adjacency::WithinRound, Phase::Calling | Phase::Answering) => Phase::Answering,
-                    _ => Phase::Closed,
-                };
-                self.stop_waiting(item_index + 1);
+            Lowered::Assistant => {
+                self.continue_message(item_index);
+                self.continue_round(item_index);
             }
-            Lowered::Assistant => self.push_answer(item_index, item),
-            Lowered::Results => self.push_results(item_index, item),
-        }
-    }
-
-    /// Something other than a result follows: what has none by now is not running.
-    fn stop_waiting(&mut self, item_start: usize) {
-        self.running = Running { item_start, ..Running::default() };
-    }
-
-    fn push_answer(&mut self, item_index: usize, item: &'a Item) {
-        self.continue_message(item_index);
-        if self.running.has_results {
-            self.stop_waiting(item_index);
-        }
-        let call_count = self.calls.len();
-        for (part_index, call) in item.calls() {
-            self.open_call(CallPlace { item_index, part_index }, &call.id);
-        }
-        self.running.is_abandoned = self.calls.len() == call_count;
-    }
-
-    fn push_results(&mut self, item_index: usize, item: &'a Item) {
-        if self.phase == Phase::Calling {
-            self.phase = Phase::Answering;
-        }
-        let stray_count = self.strays.len();
-        for (part_index, result) in item.results() {
-            self.answer_call(CallPlace { item_index, part_index }, &result.call_id);
-        }
-        let is_answering = item.results().next().is_some() && self.strays.len() == stray_count;
-        match is_answering {
-            true => self.running = Running { has_results: true, is_abandoned: false, ..self.running },
-            false => self.stop_waiting(item_index + 1),
+            Lowered::Results => {
+                if self.phase == Phase::Calling {
+                    self.phase = Phase::Answering;
+                }
+                if let Some(round) = &mut self.round {
+                    round.has_results = true;
+                }
+            }
+            Lowered::Aside => match (self.demands.adjacency, self.phase) {
+                (Adjacency::WithinRound, Phase::Calling | Phase::Answering) => self.phase = Phase::Answering,
+                _ => self.phase = Phase::Closed,
+            },
         }
     }
 
@@ -184,12 +179,19 @@ impl<'a> Pairing<'a> {
         match self.messages.last_mut() {
             Some(message) if self.phase == Phase::Calling => message.item_last = item_index,
             _ => self.messages.push(Message {
+                item_first: item_index,
                 item_last: item_index,
                 calls_start: self.calls.len(),
                 answers_start: self.answers.len(),
             }),
         }
         self.phase = Phase::Calling;
+    }
+
+    fn continue_round(&mut self, item_index: usize) {
+        if self.round.is_none_or(|round| round.has_results || round.is_interrupted) {
+            self.round = Some(Round { item_start: item_index, has_results: false, is_interrupted: false });
+        }
     }
 
     fn open_call(&mut self, place: CallPlace, id: &'a CallId) {
@@ -222,16 +224,31 @@ impl<'a> Pairing<'a> {
             }
         };
         call.answer = Some(Answer { place, is_adjacent });
+        let message_index = call.message_index;
         if is_adjacent && self.demands.adjacency != Adjacency::Anywhere {
             self.answers.push(call_index);
         }
+        self.answer_round(message_index, is_adjacent);
     }
 
-    /// Whether the call waits for its result at the end of the conversation: nothing
-    /// wrong yet.
+    /// A result in place keeps its round going. One that has to move up to an earlier message
+    /// completes that message: it will no longer stand in the newest run of assistant items.
+    fn answer_round(&mut self, message_index: usize, is_adjacent: bool) {
+        let Some(round) = &mut self.round else { return };
+        if self.messages[message_index].item_last < round.item_start {
+            return;
+        }
+        if is_adjacent {
+            round.is_interrupted = false;
+        } else if let Some(next) = self.messages.get(message_index + 1) {
+            round.item_start = next.item_first;
+        }
+    }
+
+    /// Whether the call waits for its result in the round in flight: nothing wrong yet.
     pub(super) fn is_pending(&self, call: &Call<'_>) -> bool {
-        let Running { item_start, is_abandoned, .. } = self.running;
-        call.answer.is_none() && call.place.item_index >= item_start && !is_abandoned
+        let is_in_flight = |round: Round| !round.is_interrupted && call.place.item_index >= round.item_start;
+        call.answer.is_none() && self.round.is_some_and(is_in_flight)
     }
 
     /// Whether the call needs another id. A pending call keeps its own, because its result is

@@ -28,7 +28,7 @@ const NOT_SHOWN: &str = "Earlier conversation is not shown.";
 ///
 /// Items that no violation names stay the same `Arc`s in the same order, and a valid list comes
 /// back as it is. Nothing is lost silently: what cannot stay where it is becomes quoted text or a
-/// placeholder, and whatever is removed is recorded. Calls at the very end keep waiting.
+/// placeholder, and whatever is removed is recorded. Calls of the round in flight keep waiting.
 pub fn repair<'a>(items: impl IntoIterator<Item = &'a Arc<Item>>, dialect: Option<Dialect>) -> Repaired {
     let mut bench = Bench::new(items.into_iter().cloned(), Demands::of(dialect));
     for _ in 0..PASS_COUNT_MAX {

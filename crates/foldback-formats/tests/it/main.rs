@@ -8,4 +8,3 @@
 
 mod conformance;
 mod conversions;
-mod gaps;

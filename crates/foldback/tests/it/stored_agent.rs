@@ -6,7 +6,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use foldback::agent::{
-    Agent, AgentBuilder, AgentEvent, FnTool, LoopError, Model, ModelAnswer, ModelRequest, OnDelta, RecallTool,
+    Agent, AgentBuilder, AgentEvent, FnTool, LoopError, Model, ModelAnswer, ModelRequest, OnDelta,
+    RecallTool, ToolContext,
 };
 use foldback::engine::session::{
     BlockCompactionStrategy, CompactedSection, CompactionConfig, LoopPlace, LoopTurns, StoredSession,

@@ -35,7 +35,7 @@ pub(super) fn arrange(items: Vec<Sent>) -> Vec<Sent> {
     let (mut arranged, said): (Vec<_>, Vec<_>) = items.into_iter().partition(is_instruction);
     for run in said.chunk_by(|one, next| Role::of(one.kind) == Role::of(next.kind)) {
         let (results, others): (Vec<_>, Vec<_>) =
-            run.iter().cloned().partition(|item| item.results().next().is_some());
+            run.iter().cloned().partition(|item| item.kind == ItemKind::Tool);
         arranged.extend(results);
         arranged.extend(others);
     }

@@ -6,8 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use foldback::agent::{
-    Agent, AgentBuilder, AgentEvent, FnTool, LoopError, Model, ModelAnswer, ModelRequest, OnDelta,
-    RecallTool, ToolContext,
+    Agent, AgentBuilder, AgentEvent, FnTool, LoopError, Model, ModelAnswer, ModelRequest, OnDelta, RecallTool,
 };
 use foldback::engine::session::{
     BlockCompactionStrategy, CompactedSection, CompactionConfig, LoopPlace, LoopTurns, StoredSession,

@@ -39,17 +39,19 @@ impl Fitting<'_> {
     /// Plans the strategy and, in the same draft, the ladder where the strategy leaves more than there
     /// is room for. With the plan comes the size that it worked towards, if it did.
     pub(crate) fn plan(&self, view: &View) -> Result<(Plan, Option<Tokens>), PlanError> {
-        let alone = plan_draft(self.draft(view), self.strategy, self.budget)?;
+        let alone = plan_draft(self.draft(view, self.writer), self.strategy, self.budget)?;
         let target = self.budget.map(Budget::target);
         if self.room.is_none_or(|room| alone.tokens_after() <= room) {
             return Ok((alone, target.filter(|_| self.strategy.needs_budget())));
         }
         let further = Further { strategy: self.strategy, room: self.room };
-        Ok((plan_draft(self.draft(view), &further, self.budget)?, target))
+        // Where room is short, no summary may take more of it than what it stands for.
+        let draft = self.draft(view, SummaryWriter::Digest);
+        Ok((plan_draft(draft, &further, self.budget)?, target))
     }
 
-    fn draft<'v>(&self, view: &'v View) -> Draft<'v> {
-        Draft::new(view).with_summary_size(self.summary_size).written_by(self.writer)
+    fn draft<'v>(&self, view: &'v View, writer: SummaryWriter) -> Draft<'v> {
+        Draft::new(view).with_summary_size(self.summary_size).written_by(writer)
     }
 }
 

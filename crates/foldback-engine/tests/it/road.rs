@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use foldback_core::{
-    Budget, Change, CompactionReason, Dialect, Item, Part, Policy, Strategy, Tokens, ToolResult, Transcript,
-    View, check,
+    Budget, Change, CompactionReason, Dialect, Item, ItemKind, Part, Policy, Strategy, Tokens, ToolResult,
+    Transcript, View, check,
 };
 use foldback_engine::{
     Asked, BackendError, CompactionBackend, CompactionContext, CompactionError, CompactionRequest, Compactor,
@@ -115,13 +115,18 @@ fn a_backend_that_always_fails_gives_the_items_that_no_backend_gives() {
 /// A summary that was asked for may be larger than what it replaces, but not where that is what does not fit.
 #[test]
 fn what_cannot_shrink_is_the_same_whoever_writes_the_summary() {
-    let calls = ["c0", "c1"].map(|call| Part::call(call, "run", &json!({}))).to_vec();
-    let items = [Item::assistant("a", calls), Item::user("u", "and now? ".repeat(300)).pinned()];
+    let items = [
+        Item::assistant("a", vec![Part::call("c", "run", &json!({}))]).pinned(),
+        Item::text("n", ItemKind::Notification, "a job has finished"),
+        Item::tool("t", ToolResult::text("c", "done")),
+        Item::user("u", "and now? ".repeat(300)),
+    ];
     let view = View::of(&items.into_iter().collect());
     let strategy = Policy::named("codex").unwrap().strategy();
     let budget = Budget::for_target(Tokens(22)).unwrap();
-    let alone = digested(&view, &strategy, budget, None).unwrap_err();
-    assert_eq!(alone.to_string(), asked(&view, &strategy, budget, None).unwrap_err().to_string());
+    let chat = Some(Dialect::OpenaiChat);
+    let alone = digested(&view, &strategy, budget, chat).unwrap_err();
+    assert_eq!(format!("{alone:?}"), format!("{:?}", asked(&view, &strategy, budget, chat).unwrap_err()));
 }
 
 proptest! {

@@ -126,8 +126,7 @@ impl Compactor for Failing {
         &self,
         _session_id: &SessionId,
         _turn_id: Option<&TurnId>,
-        _view: &View,
-        _context: &TriggerContext<'_>,
+        _context: &TriggerContext<'_, View>,
     ) -> Option<CompactionReason> {
         Some(CompactionReason::Manual)
     }

@@ -102,10 +102,11 @@ impl fmt::Debug for StrategyCompactorBuilder {
 
 impl StrategyCompactorBuilder {
     /// Compacts when the closure says so: one of the host's own, [`item_count_trigger`], or
-    /// [`context_window_trigger`]. It takes a boxed closure and nothing else, so that the closure's parameters
-    /// need no types; a trigger goes to [`compaction_trigger`](Self::compaction_trigger). After a compaction that saved next to nothing, the view must grow before
-    /// the closure is heard again; a request that the provider rejected for its length is always answered
-    /// with a compaction.
+    /// [`context_window_trigger`]. It takes a boxed closure and nothing else, so that the closure's
+    /// parameters need no types; a trigger goes to [`compaction_trigger`](Self::compaction_trigger).
+    ///
+    /// After a compaction that saved next to nothing, the view must grow before the closure is heard again.
+    /// A request that the provider rejected for its length is always answered with a compaction.
     ///
     /// ```
     /// use foldback_core::{CompactionReason, KeepRecentStrategy, MutationPoint};

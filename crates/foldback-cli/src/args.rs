@@ -36,8 +36,9 @@ pub(crate) struct Arguments {
 
 pub(crate) const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " (", env!("FOLDBACK_COMMIT"), ")");
 
-/// What every command understands.
+/// What every command understands. Its own heading puts it behind a command's own options in the help.
 #[derive(Clone, Debug, Default, Args)]
+#[command(next_help_heading = "Options of every command")]
 pub(crate) struct Shared {
     /// Print JSON for scripts
     #[arg(long, global = true)]
@@ -91,6 +92,9 @@ pub(crate) enum Command {
         /// The policy to explain in full: a name, or a TOML file
         #[arg(value_name = "NAME|FILE")]
         policy: Option<String>,
+        /// Print the policy as a file for --policy FILE.toml, and nothing else
+        #[arg(long, requires = "policy", conflicts_with = "json")]
+        toml: bool,
     },
     /// Run recorded sessions again under policies: tokens, cost, and what is remembered
     Replay(lab::Replay),

@@ -4,6 +4,7 @@
 pub(crate) mod cuts;
 pub(crate) mod page;
 pub(crate) mod policies;
+pub(crate) mod pricing;
 pub(crate) mod probe;
 pub(crate) mod runs;
 

@@ -34,6 +34,7 @@ use std::process::ExitCode;
 use clap::Parser;
 
 use crate::args::{Arguments, Command, Shared};
+use crate::commands::policies::Shape;
 use crate::commands::undo::Way;
 use crate::config::Config;
 use crate::failure::{Exit, Failure};
@@ -83,7 +84,10 @@ fn run(arguments: Arguments) -> Result<Exit, Failure> {
         Command::Undo(undo) => commands::undo::run(&settings(shared)?.1, &undo, Way::Undo),
         Command::Redo(redo) => commands::undo::run(&settings(shared)?.1, &redo, Way::Redo),
         Command::Log(log) => commands::log::run(&settings(shared)?.1, &log),
-        Command::Policies { policy } => commands::policies::run(&shared, policy.as_deref()),
+        Command::Policies { policy, toml } => {
+            let shape = if toml { Shape::File } else { Shape::Explained };
+            commands::policies::run(&shared, policy.as_deref(), shape)
+        }
         Command::Replay(replay) => {
             let (config, shared) = settings(shared)?;
             commands::replay::run(&shared, &config.replay_under(replay)?)

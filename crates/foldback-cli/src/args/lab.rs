@@ -25,9 +25,10 @@ pub(crate) struct Replay {
     /// Who set it.
     #[arg(skip)]
     pub(crate) policy_from: Origin,
-    /// The prices that calls are counted at: the name of a model
-    #[arg(long, value_name = "NAME", default_value = "claude-sonnet-4.5")]
-    pub(crate) prices: String,
+    /// The prices that calls are counted at: the name of a model [default: those of the session's model, or
+    /// of claude-sonnet-4.5 where they are not known]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) prices: Option<String>,
     /// Write the comparison as a page into this file
     #[arg(long, value_name = "FILE", conflicts_with = "cuts")]
     pub(crate) html: Option<PathBuf>,

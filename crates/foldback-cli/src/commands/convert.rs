@@ -1,5 +1,7 @@
 //! `foldback convert`: a session in another format.
 
+use std::collections::HashMap;
+
 use foldback_core::{Dialect, Repair, Rule};
 use foldback_engine::mend;
 use foldback_formats::{Format, Loss, Sent, Written, write};
@@ -13,8 +15,8 @@ use crate::places::Places;
 use crate::scene::Scene;
 use crate::terminal::{counted, note, warning};
 
-/// Losses that are told one by one; the rest are counted.
-const LOSSES_TOLD_MAX: usize = 10;
+/// Kinds of losses that are told; the rest are counted.
+const KINDS_TOLD_MAX: usize = 10;
 
 pub(crate) fn run(shared: &Shared, arguments: &Convert) -> Result<Exit, Failure> {
     let is_single = input::is_single(&arguments.inputs);
@@ -72,6 +74,9 @@ struct Converted {
 /// What the format cannot hold, and where it stands in the session.
 struct Lost {
     at: String,
+    /// The same for every item that loses the same thing.
+    kind: String,
+    /// With the item.
     what: String,
 }
 
@@ -92,7 +97,10 @@ fn convert(opened: &Opened, arguments: &Convert) -> Result<Converted, Failure> {
     let scene = Scene::estimated(conversation, session.dialect());
     let view = scene.view(arguments.from);
     let places = Places::new(&opened.path, conversation, &view);
-    let lost = |loss: &Loss| Lost { at: places.of(&loss.item_id), what: places.loss(loss) };
+    let lost = |loss: &Loss| {
+        let (at, what) = (places.of(&loss.item_id), places.loss(loss));
+        Lost { at, kind: loss.what.clone(), what }
+    };
     let mut losses = Vec::new();
     let items = match arguments.to {
         Format::Native => Sent::of(&view, conversation),
@@ -129,18 +137,35 @@ fn spoken(format: Format) -> Option<Dialect> {
 
 fn tell(opened: &Opened, to: Format, losses: &[Lost], left_out: usize) {
     let path = opened.path.display();
-    for Lost { at, what } in losses.iter().take(LOSSES_TOLD_MAX) {
-        warning(&format!("{at}: not the same in {to}: {what}"));
+    let kinds = by_kind(losses);
+    for (first, count) in kinds.iter().take(KINDS_TOLD_MAX) {
+        let Lost { at, kind, what } = first;
+        warning(&match count {
+            1 => format!("{at}: not the same in {to}: {what}"),
+            _ => format!("{path}: not the same in {to}, {count} times: {kind}; first at {at}"),
+        });
     }
-    if losses.len() > LOSSES_TOLD_MAX {
-        let more = losses.len() - LOSSES_TOLD_MAX;
-        warning(&format!(
-            "{path}: {more} more in {to} {} not the same",
-            if more == 1 { "is" } else { "are" }
-        ));
+    if kinds.len() > KINDS_TOLD_MAX {
+        let rest = &kinds[KINDS_TOLD_MAX..];
+        let kinds = counted(rest.len(), "more kind");
+        warning(&format!("{path}: {kinds} of losses in {to}; --json lists all"));
     }
     if left_out > 0 {
         let others = counted(left_out, "other conversation");
         note(&format!("{path}: without {others} of the file; native holds them all"));
     }
+}
+
+/// The first loss of each kind and how many there are, in the order of the session.
+fn by_kind(losses: &[Lost]) -> Vec<(&Lost, usize)> {
+    let mut places: HashMap<&str, usize> = HashMap::new();
+    let mut kinds: Vec<(&Lost, usize)> = Vec::new();
+    for lost in losses {
+        let place = *places.entry(&lost.kind).or_insert(kinds.len());
+        match kinds.get_mut(place) {
+            Some((_, count)) => *count += 1,
+            None => kinds.push((lost, 1)),
+        }
+    }
+    kinds
 }

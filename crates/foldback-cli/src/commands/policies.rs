@@ -15,7 +15,16 @@ use crate::terminal::{FAINT, STRONG, styled, width};
 /// Columns for the names.
 const NAME_COLUMNS: usize = 16;
 
-pub(crate) fn run(shared: &Shared, asked: Option<&str>) -> Result<Exit, Failure> {
+/// How a policy is printed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Shape {
+    /// In words.
+    Explained,
+    /// As a file that `--policy` reads.
+    File,
+}
+
+pub(crate) fn run(shared: &Shared, asked: Option<&str>, shape: Shape) -> Result<Exit, Failure> {
     match asked {
         None => {
             let policies: Vec<Policy> = Policy::all().collect();
@@ -26,9 +35,10 @@ pub(crate) fn run(shared: &Shared, asked: Option<&str>) -> Result<Exit, Failure>
         }
         Some(asked) => {
             let policy = chosen(Some(asked), &Origin::CommandLine)?;
-            match shared.json {
-                true => output::print_json(&Told::new(&policy))?,
-                false => output::print(&explained(&policy))?,
+            match shape {
+                Shape::File => output::to_stdout(&[to_toml(&policy).as_bytes()])?,
+                Shape::Explained if shared.json => output::print_json(&Told::new(&policy))?,
+                Shape::Explained => output::print(&explained(&policy))?,
             }
         }
     }
@@ -61,7 +71,7 @@ fn listed(policies: &[Policy]) -> String {
         let _ = writeln!(text, "{}{}", styled(STRONG, name), about.trim_start());
         let _ = writeln!(text, "{}\n", styled(FAINT, wrapped(policy.choose_when(), NAME_COLUMNS)));
     }
-    text.push_str("`foldback policies NAME` explains one and prints it as a file to start from;\n");
+    text.push_str("`foldback policies NAME` explains one, `--toml` prints it as a file to start from;\n");
     text.push_str("`foldback compact --policy NAME` uses it, `--policy FILE.toml` one of your own.\n");
     text
 }
@@ -93,8 +103,11 @@ fn explained(policy: &Policy) -> String {
         false => "it aims at no size: what is left depends on what it keeps",
     };
     let _ = writeln!(text, "{} {size}\n", styled(STRONG, "size"));
-    let _ = writeln!(text, "{}", styled(FAINT, "# as a file for --policy FILE.toml"));
-    text.push_str(&to_toml(policy));
+    let _ = writeln!(
+        text,
+        "`foldback policies {} --toml > mine.toml` writes it as a file to start your own from",
+        policy.name()
+    );
     text
 }
 

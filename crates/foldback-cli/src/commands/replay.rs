@@ -9,6 +9,7 @@ use crate::args::lab::Replay;
 use crate::failure::{Exit, Failure};
 use crate::lab::cuts::{self, Asked, Cut, Mean};
 use crate::lab::policies::{ALL, Chosen};
+use crate::lab::pricing::Pricing;
 use crate::lab::runs::{self, ReplayedSession, Total};
 use crate::lab::{page, recordings, room, window};
 use crate::values::no_such;
@@ -64,46 +65,40 @@ fn run_cuts(shared: &Shared, arguments: &Replay) -> Result<Exit, Failure> {
 #[derive(Serialize)]
 struct ReplayReport<'a> {
     counter: &'a str,
-    prices: PricesReport,
     totals: Vec<Total>,
     sessions: Vec<ReplayedSession>,
 }
 
-#[derive(Serialize)]
-struct PricesReport {
-    name: &'static str,
-    dated: &'static str,
-    source: &'static str,
+/// The price list that was asked for by name.
+fn prices_named(name: &str) -> Result<&'static Prices, Failure> {
+    Prices::named(name).ok_or_else(|| {
+        let what = format!("{name}: {}", no_such("price list", name, Prices::ALL.iter().map(|one| one.name)));
+        Failure::usage(what, "give one of these to --prices")
+    })
 }
 
 /// Every session call by call under every policy.
 fn run_calls(shared: &Shared, arguments: &Replay) -> Result<Exit, Failure> {
-    let Some(prices) = Prices::named(&arguments.prices) else {
-        let names = Prices::ALL.iter().map(|prices| prices.name);
-        let what = format!("{}: {}", arguments.prices, no_such("price list", &arguments.prices, names));
-        return Err(Failure::usage(what, "give one of these to --prices"));
-    };
+    let named = arguments.prices.as_deref().map(prices_named).transpose()?;
     let chosen = chosen(arguments)?;
     let counter = counting::counter(shared);
     let (sessions, exit) = input::in_parallel(shared, &arguments.inputs, |opened| {
         let window = window(shared, arguments.window, opened);
-        let policies = chosen.at(room(shared, window, opened).prices(prices))?;
+        let pricing = Pricing::of(named, shared, opened);
+        let policies = chosen.at(room(shared, window, opened).prices(pricing.prices))?;
         let all = recordings(opened, &counter);
         Ok(all
-            .map(|recording| ReplayedSession::of(&recording, &policies, prices, window))
+            .map(|recording| ReplayedSession::of(&recording, &policies, pricing, window))
             .collect::<Vec<_>>())
     })?;
     let sessions: Vec<ReplayedSession> = sessions.into_iter().flatten().collect();
     let totals = runs::totals(&sessions);
     if let Some(path) = &arguments.html {
-        output::to_file(path, page::draw(&sessions, &totals, prices).as_bytes())?;
+        output::to_file(path, page::draw(&sessions, &totals).as_bytes())?;
     }
-    let priced = PricesReport { name: prices.name, dated: prices.dated, source: prices.source };
     match shared.json {
-        true => {
-            output::print_json(&ReplayReport { counter: counter.name(), prices: priced, totals, sessions })?
-        }
-        false => output::print(&runs::table(&sessions, &totals, prices))?,
+        true => output::print_json(&ReplayReport { counter: counter.name(), totals, sessions })?,
+        false => output::print(&runs::table(&sessions, &totals))?,
     }
     Ok(exit)
 }

@@ -5,8 +5,7 @@ pub(super) mod style;
 
 use std::fmt::Write;
 
-use foldback_core::Prices;
-
+use super::pricing;
 use super::runs::{Compaction, Fate, Policy, ReplayedSession, Total, dollars, share};
 use crate::terminal::{counted, number};
 
@@ -26,10 +25,10 @@ const ROW: f64 = 26.0;
 const NAMES: f64 = 130.0;
 
 /// The page.
-pub(crate) fn draw(sessions: &[ReplayedSession], totals: &[Total], prices: &Prices) -> String {
+pub(crate) fn draw(sessions: &[ReplayedSession], totals: &[Total]) -> String {
     let names: Vec<&str> = totals.iter().map(|total| total.policy.as_str()).collect();
     let mut page = style::head("replay");
-    heading(&mut page, sessions, prices);
+    heading(&mut page, sessions);
     overview(&mut page, totals);
     costs(&mut page, totals);
     kinds(&mut page, totals);
@@ -46,24 +45,34 @@ pub(crate) fn draw(sessions: &[ReplayedSession], totals: &[Total], prices: &Pric
     page
 }
 
-fn heading(page: &mut String, sessions: &[ReplayedSession], prices: &Prices) {
+fn heading(page: &mut String, sessions: &[ReplayedSession]) {
     let tokens = sessions.iter().map(|session| session.tokens).sum();
     let _ = writeln!(
         page,
         "<h1>Replay</h1>\n<p>{}, {} tokens, run again call by call under each policy. \
-         Prices of {} per million tokens, read {} from <a href=\"{}\">{}</a>.</p>",
+         {}</p>",
         counted(sessions.len(), "conversation"),
         number(tokens),
-        escaped(prices.name),
-        prices.dated,
-        escaped(prices.source),
-        escaped(prices.source)
+        prices(sessions)
     );
     page.push_str(
         "<p>Retention is the share of what the agent wrote after a compaction, had known before it and was \
          not told again, that is still in its context. In context counts only what stands in 40 \
          characters of a line that held it. A dash means that there was nothing to measure.</p>\n",
     );
+}
+
+/// What calls are counted at, and where the prices were read.
+fn prices(sessions: &[ReplayedSession]) -> String {
+    let mut sources: Vec<&str> = pricing::used(sessions).iter().map(|used| used.prices.source).collect();
+    if sources.is_empty() {
+        return String::new();
+    }
+    sources.sort_unstable();
+    sources.dedup();
+    let link = |source: &&str| format!("<a href=\"{0}\">{0}</a>", escaped(source));
+    let links = sources.iter().map(link).collect::<Vec<_>>().join(", ");
+    format!("Prices of {}, read from {links}.", escaped(&pricing::told(sessions)))
 }
 
 fn overview(page: &mut String, totals: &[Total]) {
@@ -273,6 +282,10 @@ mod tests {
     use super::super::runs::Items;
     use super::*;
 
+    fn example() -> pricing::Pricing {
+        pricing::Pricing { prices: &foldback_core::Prices::ALL[0], from: pricing::PricesFrom::Assumed }
+    }
+
     #[test]
     fn nothing_in_a_name_becomes_markup() {
         let session = ReplayedSession {
@@ -281,6 +294,7 @@ mod tests {
             window: 1,
             tokens: 0,
             items: 0,
+            prices: example(),
             policies: Vec::new(),
         };
         let mut page = String::new();
@@ -346,6 +360,7 @@ mod tests {
             window: 950,
             tokens: 0,
             items: 0,
+            prices: example(),
             policies: vec![policy],
         };
         let drawn = |session: &ReplayedSession| {
@@ -361,7 +376,7 @@ mod tests {
 
     #[test]
     fn a_page_without_sessions_is_a_page() {
-        let page = draw(&[], &[], &Prices::ALL[0]);
+        let page = draw(&[], &[]);
         assert!(page.starts_with("<!doctype html>") && page.ends_with("</html>\n"));
         assert!(page.contains("Not measurable") && !page.contains("NaN"));
     }

@@ -3,13 +3,14 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-use foldback_core::{FactKind, Prices, Tokens};
+use foldback_core::{FactKind, Tokens};
 use foldback_engine::replay::retention::{HORIZON_ITEMS, Retention};
 use foldback_engine::replay::run::{CompactionRecord, ItemFates};
 use foldback_engine::replay::{Losses, Replay, ReplayPolicy, Run, Tally, replay};
 use serde::Serialize;
 
 use super::Recording;
+use super::pricing::{self, Pricing};
 use crate::terminal::{FAINT, STRONG, counted, number, styled};
 
 /// One conversation under every policy.
@@ -20,6 +21,7 @@ pub(crate) struct ReplayedSession {
     pub(crate) window: u64,
     pub(crate) tokens: u64,
     pub(crate) items: usize,
+    pub(crate) prices: Pricing,
     pub(crate) policies: Vec<Policy>,
 }
 
@@ -99,14 +101,14 @@ impl ReplayedSession {
     pub(crate) fn of(
         recording: &Recording,
         policies: &[ReplayPolicy],
-        prices: &Prices,
+        prices: Pricing,
         window: Tokens,
     ) -> Self {
         let session = Replay {
             history: &recording.history,
             reading: &recording.reading,
             dialect: recording.dialect,
-            prices,
+            prices: prices.prices,
             horizon: HORIZON_ITEMS,
             constraints: &[],
         };
@@ -116,6 +118,7 @@ impl ReplayedSession {
             window: window.0,
             tokens: recording.history.tokens().0,
             items: recording.history.len(),
+            prices,
             policies: policies.iter().map(|policy| Policy::new(&replay(&session, policy))).collect(),
         }
     }
@@ -273,16 +276,15 @@ impl Total {
 }
 
 /// What came of every policy, over all sessions.
-pub(crate) fn table(sessions: &[ReplayedSession], totals: &[Total], prices: &Prices) -> String {
+pub(crate) fn table(sessions: &[ReplayedSession], totals: &[Total]) -> String {
     let mut text = String::new();
     let tokens = sessions.iter().map(|session| session.tokens).sum();
     let _ = writeln!(
         text,
-        "{}, {} tokens; prices of {} ({})",
+        "{}, {} tokens; prices of {}",
         counted(sessions.len(), "conversation"),
         number(tokens),
-        prices.name,
-        prices.dated
+        pricing::told(sessions)
     );
     let columns = "policy              cost  of it summaries  compactions       peak  cached  retention";
     let _ = writeln!(text, "  {}", styled(FAINT, columns));

@@ -157,3 +157,14 @@ fn the_smallest_fixture_of_every_format_is_explained() {
     }
     assert!(2 * explained_count > paths.len(), "{explained_count} of {} were explained", paths.len());
 }
+
+#[test]
+fn a_commands_own_options_come_before_those_of_every_command() {
+    for command in ["compact", "stats", "replay", "search"] {
+        let help = text(&run(&[command, "--help"]).stdout);
+        let own = help.find("\nOptions:").unwrap_or_else(|| panic!("{help}"));
+        let shared = help.find("\nOptions of every command:").unwrap_or_else(|| panic!("{help}"));
+        assert!(own < shared, "{help}");
+        assert!(help[shared..].contains("--counter") && !help[own..shared].contains("--counter"), "{help}");
+    }
+}

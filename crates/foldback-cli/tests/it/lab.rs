@@ -49,6 +49,26 @@ fn every_preset_and_a_file_of_ones_own_can_be_replayed() {
 }
 
 #[test]
+fn a_session_is_priced_as_its_model_unless_prices_are_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let prices = |model: &str, flags: &[&str]| {
+        let path = folder.path().join("request.json");
+        let said = r#"{"role": "user", "content": "Hello."}, {"role": "assistant", "content": "Hello."}"#;
+        std::fs::write(&path, format!(r#"{{"model": "{model}", "messages": [{said}]}}"#)).unwrap();
+        let file = path.display().to_string();
+        let replay = ["replay", &file, "--format", "anthropic", "--policy", "ladder", "--json"];
+        let told = &json(&run(&[&replay, flags].concat()))["sessions"][0]["prices"];
+        [told["name"].as_str().unwrap().to_owned(), told["from"].as_str().unwrap().to_owned()]
+    };
+    assert_eq!(prices("claude-opus-5-20260101", &[]), ["claude-opus-5", "model"]);
+    assert_eq!(prices("claude-haiku-4-5", &[]), ["claude-haiku-4.5", "model"]);
+    assert_eq!(prices("nobody-knows", &[]), ["claude-sonnet-4.5", "assumed"]);
+    assert_eq!(prices("claude-opus-5", &["--prices", "gpt-5"]), ["gpt-5", "flag"]);
+    let table = text(&run(&["replay", SESSION, "--policy", "ladder"]).stdout);
+    assert!(table.contains("assumed where the model's are not known"), "{table}");
+}
+
+#[test]
 fn replay_prints_a_table_and_writes_a_page_that_needs_nothing_else() {
     let folder = tempfile::tempdir().unwrap();
     let page = folder.path().join("page.html").display().to_string();

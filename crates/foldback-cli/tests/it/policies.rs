@@ -35,10 +35,16 @@ fn every_policy_is_listed_with_when_to_choose_it() {
 fn a_printed_policy_is_a_file_that_compacts_the_same() {
     let folder = tempfile::tempdir().unwrap();
     for name in NAMES {
-        let explained = run(&["policies", name]);
-        assert_eq!(explained.status.code(), Some(0));
-        let explained = text(&explained.stdout);
-        let (_, toml) = explained.split_once("# as a file for --policy FILE.toml\n").unwrap();
+        let explained = text(&run(&["policies", name]).stdout);
+        assert!(explained.contains(&format!("foldback policies {name} --toml")), "{explained}");
+        let printed = run(&["policies", name, "--toml"]);
+        assert_eq!(code(&printed), 0);
+        let toml = text(&printed.stdout);
+        assert_eq!(
+            toml.parse::<toml::Table>().unwrap()["name"].as_str(),
+            Some(name),
+            "only the file is printed"
+        );
         // One that aims at a size, and one that does not: a unit test reads every preset again.
         if !["ladder", "goose"].contains(&name) {
             continue;

@@ -61,14 +61,14 @@ pub(super) fn draw(page: &mut String, index: usize, session: &ReplayedSession, n
         );
     }
     for policy in &session.policies {
-        curve(page, policy, colour_of(policy, names), &scale);
+        curve(page, policy, &colour_of(policy, names), &scale);
     }
     page.push_str("</svg></div>\n");
     legend(page, session, names);
 }
 
-fn colour_of(policy: &Policy, names: &[&str]) -> &'static str {
-    names.iter().position(|name| *name == policy.policy).map_or("c0", style::colour)
+fn colour_of(policy: &Policy, names: &[&str]) -> String {
+    style::colour(names.iter().position(|name| *name == policy.policy).unwrap_or(0))
 }
 
 /// Which colour is which policy; those that never compact are in no list below.

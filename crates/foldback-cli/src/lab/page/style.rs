@@ -1,16 +1,48 @@
 //! How the page looks, on light and on dark.
 
-/// Colours that policies take in turn.
-const COLOURS: [&str; 10] = ["c0", "c1", "c2", "c3", "c4", "c5", "c6", "c7", "c8", "c9"];
+use std::fmt::Write;
 
-pub(in crate::lab) fn colour(index: usize) -> &'static str {
-    COLOURS[index % COLOURS.len()]
+/// Policies that have a colour of their own. More than there are presets; after that they repeat.
+const COLOUR_COUNT: usize = 48;
+
+/// Degrees on the colour wheel from one policy to the next. Every sixteenth has the same hue.
+const HUE_STEP: f64 = 67.5;
+const HUE_FIRST: f64 = 215.0;
+
+/// Lightness in percent that colours take in turn, on light and on dark: neighbours on the wheel differ in it.
+const LIGHTNESS: [u32; 3] = [34, 60, 46];
+const LIGHTNESS_ON_DARK: [u32; 3] = [80, 62, 71];
+
+/// The class of the colour of a policy.
+pub(in crate::lab) fn colour(index: usize) -> String {
+    format!("c{}", index % COLOUR_COUNT)
 }
 
 /// Everything before the content of a page on `what`.
 pub(in crate::lab) fn head(what: &str) -> String {
-    HEAD.replacen(SUBJECT, what, 1)
+    HEAD.replacen(SUBJECT, what, 1).replacen(COLOURS, &colours(), 1)
 }
+
+/// A rule for each colour, on light and on dark.
+fn colours() -> String {
+    let mut rules = String::new();
+    let mut on_dark = String::new();
+    for index in 0..COLOUR_COUNT {
+        let hue = (HUE_FIRST + HUE_STEP * index as f64) % 360.0;
+        // Writing into a string cannot fail.
+        let _ = write!(rules, ".c{index} {{ --c: {} }}\n", hsl(hue, LIGHTNESS[index % LIGHTNESS.len()]));
+        let light = LIGHTNESS_ON_DARK[index % LIGHTNESS_ON_DARK.len()];
+        let _ = write!(on_dark, "  .c{index} {{ --c: {} }}\n", hsl(hue, light));
+    }
+    format!("{rules}@media (prefers-color-scheme: dark) {{\n{on_dark}}}")
+}
+
+fn hsl(hue: f64, lightness: u32) -> String {
+    format!("hsl({hue} 85% {lightness}%)")
+}
+
+/// Stands for the rules of the colours.
+const COLOURS: &str = "{colours}";
 
 /// Stands for what a page is on.
 const SUBJECT: &str = "{subject}";
@@ -23,13 +55,9 @@ const HEAD: &str = "<!doctype html>
 <meta name=\"color-scheme\" content=\"light dark\">
 <title>foldback {subject}</title>
 <style>
-:root { --ground: #ffffff; --ink: #1e293b; --faint: #64748b; --rule: #e2e8f0; --over: #dc2626;
-  --c0: #2563eb; --c1: #d97706; --c2: #16a34a; --c3: #9333ea; --c4: #db2777;
-  --c5: #0891b2; --c6: #65a30d; --c7: #78716c; --c8: #dc2626; --c9: #4f46e5; }
+:root { --ground: #ffffff; --ink: #1e293b; --faint: #64748b; --rule: #e2e8f0; --over: #dc2626; }
 @media (prefers-color-scheme: dark) {
-  :root { --ground: #0f172a; --ink: #e2e8f0; --faint: #94a3b8; --rule: #334155; --over: #f87171;
-    --c0: #60a5fa; --c1: #fbbf24; --c2: #4ade80; --c3: #c084fc; --c4: #f472b6;
-    --c5: #22d3ee; --c6: #a3e635; --c7: #a8a29e; --c8: #f87171; --c9: #a5b4fc; } }
+  :root { --ground: #0f172a; --ink: #e2e8f0; --faint: #94a3b8; --rule: #334155; --over: #f87171; } }
 body { margin: 0; background: var(--ground); color: var(--ink);
   font: 15px/1.5 system-ui, sans-serif; }
 main { max-width: 1040px; margin: 0 auto; padding: 24px 20px 64px; }
@@ -50,9 +78,7 @@ details { margin: 8px 0; } summary { cursor: pointer; }
 .label { fill: var(--ink); } .axis { fill: var(--faint); } .grid { stroke: var(--rule); }
 text.over { fill: var(--over); } .window { stroke: var(--over); stroke-dasharray: 6 4; }
 .line { stroke-width: 1.6; } .pale { opacity: 0.55; }
-.c0 { --c: var(--c0); } .c1 { --c: var(--c1); } .c2 { --c: var(--c2); } .c3 { --c: var(--c3); }
-.c4 { --c: var(--c4); } .c5 { --c: var(--c5); } .c6 { --c: var(--c6); } .c7 { --c: var(--c7); }
-.c8 { --c: var(--c8); } .c9 { --c: var(--c9); }
+{colours}
 rect[class^=c], circle[class^=c] { fill: var(--c); }
 path.line { fill: none; stroke: var(--c); }
 span[class^=c], span.swatch { background: var(--c); }
@@ -61,3 +87,27 @@ span[class^=c], span.swatch { background: var(--c); }
 <body>
 <main>
 ";
+
+#[cfg(test)]
+mod tests {
+    use foldback_core::Policy;
+
+    use super::*;
+
+    #[test]
+    fn every_preset_has_a_colour_of_its_own() {
+        let rules = colours();
+        let (light, dark) = rules.split_once("@media").unwrap();
+        for rules in [light, dark] {
+            let shown = |index: usize| {
+                let rule = rules.split_once(&format!(".{} {{ --c: ", colour(index))).unwrap().1;
+                rule.split_once(" }").unwrap().0
+            };
+            // One more for the run without a policy.
+            let mut colours: Vec<&str> = (0..=Policy::all().count()).map(shown).collect();
+            colours.sort_unstable();
+            colours.dedup();
+            assert_eq!(colours.len(), Policy::all().count() + 1, "{rules}");
+        }
+    }
+}

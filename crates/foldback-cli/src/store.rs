@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use foldback_core::{SessionId, Timestamp};
 use foldback_engine::session::{SessionError, StoredSession, StoredSessionError};
+use foldback_engine::store::{Page, SessionInfo};
 use foldback_engine::{CompactionError, Refusal, Store, StoreError};
 use foldback_store::{Access, PostgresStore, SqliteOptions, SqliteStore};
 use tokio::runtime::Runtime;
@@ -111,9 +112,36 @@ pub(crate) fn data_folder(hint: &str) -> Result<PathBuf, Failure> {
     found.ok_or_else(|| Failure::usage("there is no folder for data", hint))
 }
 
+/// Sessions whose ids are compared with a short one.
+pub(crate) const SESSIONS_MAX: usize = 10_000;
+
+/// Ids that are named where a short one fits several.
+const NAMED_MAX: usize = 5;
+
 /// Opens a session of the store.
 pub(crate) async fn session(store: &Arc<dyn Store>, id: &str) -> Result<StoredSession, Failure> {
-    Ok(StoredSession::open(Arc::clone(store), &SessionId::from(id)).await?)
+    Ok(StoredSession::open(Arc::clone(store), &find(store, id).await?).await?)
+}
+
+/// The session with this id, or the only one whose id begins with it.
+pub(crate) async fn find(store: &Arc<dyn Store>, id: &str) -> Result<SessionId, Failure> {
+    let whole = SessionId::from(id);
+    let missing = match store.session(&whole).await {
+        Ok(_) => return Ok(whole),
+        Err(error @ StoreError::NotFound { .. }) => error,
+        Err(error) => return Err(error.into()),
+    };
+    let all = store.sessions(&Page::first(SESSIONS_MAX)).await?;
+    let begins = |info: &SessionInfo| !id.is_empty() && info.id.as_str().starts_with(id);
+    let mut fitting: Vec<SessionId> = all.into_iter().filter(begins).map(|info| info.id).collect();
+    if fitting.len() > 1 {
+        let names: Vec<&str> = fitting.iter().take(NAMED_MAX).map(SessionId::as_str).collect();
+        let more = if fitting.len() > NAMED_MAX { ", …" } else { "" };
+        let what =
+            format!("{id} is the beginning of {} session ids: {}{more}", fitting.len(), names.join(", "));
+        return Err(Failure::usage(what, "give more of the id"));
+    }
+    fitting.pop().ok_or_else(|| missing.into())
 }
 
 impl From<StoreError> for Failure {

@@ -2,6 +2,7 @@
 //!
 //! Everyone who shows the past uses this: the agent loop's tool, the server's tools, stores and commands.
 
+mod passages;
 mod search;
 
 use std::fmt::Write;
@@ -10,6 +11,7 @@ use std::ops::Range;
 use foldback_core::reading::text_of;
 use foldback_core::{Handle, Item, Part, Recalled, ResultPart, Text};
 
+pub use passages::passages;
 pub use search::{ViewHit, relevance, search_view};
 
 /// Bytes on either side of a place, in an excerpt.

@@ -233,6 +233,8 @@ pub(crate) struct Reading {
     pub(crate) model: Option<Text>,
     /// The session's own id.
     pub(crate) session_id: Option<Text>,
+    /// What the agent or its user called the session.
+    pub(crate) title: Option<Text>,
     /// Set where the file is a sub-agent's.
     pub(crate) sub_agent_of: Option<SubAgentOf>,
     /// Other branches of a file that is a tree; the active one is the main conversation.
@@ -350,6 +352,11 @@ impl Contents {
     /// The session's own id.
     pub fn session_id(&self) -> Option<&str> {
         self.reading.session_id.as_deref()
+    }
+
+    /// What the agent or its user called the session, in formats that record a title.
+    pub fn title(&self) -> Option<&str> {
+        self.reading.title.as_deref()
     }
 
     /// Whose sub-agent it is.

@@ -183,6 +183,9 @@ pub(crate) struct Recall {
     /// Session files to look into instead of the store
     #[arg(value_name = "FILE")]
     pub(crate) files: Vec<PathBuf>,
+    /// Print only the passages with these words, and the lines around them
+    #[arg(long, value_name = "WORDS", conflicts_with = "json")]
+    pub(crate) query: Option<String>,
     /// The session of the store it belongs to [default: all, the one that changed last first]
     #[arg(long, value_name = "ID", conflicts_with = "files")]
     pub(crate) session: Option<String>,

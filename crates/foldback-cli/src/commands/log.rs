@@ -147,7 +147,7 @@ pub(crate) fn run(shared: &Shared, arguments: &Log) -> Result<Exit, Failure> {
 
 /// The compactions of a session in the store.
 pub(crate) async fn of_session(shared: &Shared, store: &Arc<dyn Store>, id: &str) -> Result<(), Failure> {
-    let id = SessionId::from(id);
+    let id = store::find(store, id).await?;
     let info = store.session(&id).await?;
     let blocks = store.blocks(&id, &info.current_loop).await?;
     let entries = blocks.iter().map(|stored| Entry {

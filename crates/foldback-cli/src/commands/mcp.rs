@@ -1,6 +1,5 @@
 //! `foldback mcp`: recall and search for agents, over stdin and stdout.
 
-use foldback_core::SessionId;
 use foldback_engine::session::Secrets;
 use foldback_server::mcp::McpServer;
 
@@ -12,7 +11,10 @@ pub(crate) fn run(arguments: &Mcp) -> Result<Exit, Failure> {
     let secrets = if arguments.show_secrets { Secrets::Shown } else { Secrets::Replaced };
     store::block_on(async {
         let store = store::open_existing(&arguments.at).await?;
-        let session = arguments.session.as_deref().map(SessionId::from);
+        let session = match &arguments.session {
+            Some(id) => Some(store::find(&store, id).await?),
+            None => None,
+        };
         let failed = |error: foldback_server::mcp::ServeError| Failure::Usage {
             what: error.to_string(),
             hint: Some(

@@ -1,6 +1,7 @@
 //! `foldback recall`: what a handle hides, in session files or in the store.
 
-use foldback_core::{Handle, Recalled, SessionId};
+use foldback_core::{Handle, Recalled};
+use foldback_engine::recall::passages;
 use foldback_engine::session::{Recollection, Secrets, recollect};
 
 use crate::args::sessions::Recall;
@@ -9,7 +10,10 @@ use crate::failure::{Exit, Failure};
 use crate::input::{self, Opened};
 use crate::output;
 use crate::scene::Scene;
-use crate::store;
+use crate::{store, terminal};
+
+/// About so many bytes of passages answer a query: a few screens.
+const PASSAGES_BYTES_MAX: usize = 8 * 1024;
 
 /// Compactions of a file that are looked through, the newest first; a session has a few.
 const STEPS_MAX: usize = 1_000;
@@ -25,11 +29,22 @@ pub(crate) fn run(shared: &Shared, arguments: &Recall) -> Result<Exit, Failure> 
     let recalled = match arguments.files.is_empty() {
         true => store::block_on(async {
             let store = store::open_existing(&arguments.at).await?;
-            let session = arguments.session.as_deref().map(SessionId::from);
+            let session = match &arguments.session {
+                Some(id) => Some(store::find(&store, id).await?),
+                None => None,
+            };
             Ok(recollect(&store, session.as_ref(), &handle).await?)
         })?,
         false => in_files(shared, arguments, &handle)?,
     };
+    if let Some(query) = &arguments.query {
+        let Some(found) = passages(&recalled.text(secrets), query, PASSAGES_BYTES_MAX) else {
+            terminal::note(&format!("nothing behind {handle} mentions {query}"));
+            return Ok(Exit::Negative);
+        };
+        output::print(&found)?;
+        return Ok(Exit::Success);
+    }
     match shared.json {
         true => output::print_json(&recalled.json(secrets))?,
         false => output::print(&(recalled.text(secrets).trim_end().to_owned() + "\n"))?,

@@ -37,10 +37,13 @@ struct Found<'a> {
 }
 
 pub(crate) fn run(shared: &Shared, arguments: &Search) -> Result<Exit, Failure> {
-    let query = query(arguments)?;
+    let mut query = query(arguments)?;
     let secrets = if arguments.show_secrets { Secrets::Shown } else { Secrets::Replaced };
     let (answer, ended) = store::block_on(async {
         let store = store::open_existing(&arguments.at).await?;
+        if let Some(id) = &arguments.session {
+            query.session = Some(store::find(&store, id).await?);
+        }
         catch_up(shared, &*store).await?;
         search_on(shared, &*store, query, secrets).await
     })?;
@@ -166,7 +169,7 @@ fn query(arguments: &Search) -> Result<SearchQuery, Failure> {
         file: arguments.file.clone(),
         since: arguments.since,
         until: arguments.until,
-        session: arguments.session.as_deref().map(SessionId::from),
+        session: None,
         before: arguments.before,
         limit: arguments.limit,
     })

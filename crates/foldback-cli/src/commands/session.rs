@@ -3,13 +3,14 @@
 mod compact;
 mod export;
 pub(crate) mod import;
+mod list;
 
 use std::sync::Arc;
 
-use foldback_core::{Item, LoopId, Metadata, Repair, SessionId, Transcript};
+use foldback_core::{Item, LoopId, Metadata, Repair, Transcript};
 use foldback_engine::Store;
 use foldback_engine::session::{CompactionConfig, SessionContext, StoredSession};
-use foldback_engine::store::{LoopInfo, Origin, Page, SessionInfo};
+use foldback_engine::store::{LoopInfo, Origin, SessionInfo};
 use foldback_formats::{Format, Sent, write};
 use serde::Serialize;
 
@@ -21,7 +22,7 @@ use crate::counting;
 use crate::failure::{Exit, Failure};
 use crate::output;
 use crate::store::{self, time};
-use crate::terminal::{FAINT, STRONG, counted, note, styled};
+use crate::terminal::{STRONG, counted, note, styled};
 
 pub(crate) fn run(config: &Config, shared: &Shared, arguments: SessionArgs) -> Result<Exit, Failure> {
     let command = match arguments.command {
@@ -48,7 +49,7 @@ async fn dispatch(
 ) -> Result<Exit, Failure> {
     match command {
         SessionCommand::Import(import) => return import::run(shared, store, import).await,
-        SessionCommand::List { limit } => list(shared, store, *limit).await?,
+        SessionCommand::List { limit } => list::run(shared, store, *limit).await?,
         SessionCommand::Show { id } => show(shared, store, id).await?,
         SessionCommand::Log { id } => log::of_session(shared, store, id).await?,
         SessionCommand::Context { id, dialect, window } => {
@@ -90,7 +91,8 @@ async fn dispatch(
             }
         }
         SessionCommand::Delete { id } => {
-            store.delete(&SessionId::from(id.as_str())).await?;
+            let id = store::find(store, id).await?;
+            store.delete(&id).await?;
             if !shared.quiet {
                 note(&format!("{id} is gone, and its handles with it"));
             }
@@ -116,38 +118,6 @@ async fn counting_session(
 }
 
 #[derive(Serialize)]
-struct Listed {
-    id: String,
-    items: usize,
-    loops: usize,
-    updated_at: String,
-    metadata: Metadata,
-}
-
-async fn list(shared: &Shared, store: &Arc<dyn Store>, limit: usize) -> Result<(), Failure> {
-    let mut lines = String::new();
-    for info in store.sessions(&Page::first(limit)).await? {
-        let loops = store.loops(&info.id).await?;
-        let items = loops.iter().find(|each| each.id == info.current_loop).map_or(0, |each| each.item_count);
-        if shared.json {
-            let updated_at = time(info.updated_at);
-            let (id, metadata) = (info.id.to_string(), info.metadata);
-            output::print_json(&Listed { id, items, loops: loops.len(), updated_at, metadata })?;
-            continue;
-        }
-        let about = format!("{}, {}", counted(items, "item"), counted(loops.len(), "loop"));
-        let source = info.metadata.get(import::SOURCE_NOTE).and_then(|source| source.as_str()).unwrap_or("");
-        lines.push_str(&format!(
-            "{}  {}  {about}  {}\n",
-            styled(STRONG, &info.id),
-            time(info.updated_at),
-            styled(FAINT, source)
-        ));
-    }
-    output::print(&lines)
-}
-
-#[derive(Serialize)]
 struct Shown<'a> {
     id: &'a str,
     version: u64,
@@ -168,7 +138,8 @@ struct ShownLoop<'a> {
 }
 
 async fn show(shared: &Shared, store: &Arc<dyn Store>, id: &str) -> Result<(), Failure> {
-    let session_id = SessionId::from(id);
+    let session_id = store::find(store, id).await?;
+    let id = session_id.as_str();
     let info: SessionInfo = store.session(&session_id).await?;
     let loops: Vec<LoopInfo> = store.loops(&session_id).await?;
     if shared.json {

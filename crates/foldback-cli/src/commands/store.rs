@@ -37,7 +37,7 @@ pub(crate) fn run(shared: &Shared, arguments: &StoreArgs) -> Result<Exit, Failur
                     (false, true) => Consent::Given,
                     (false, false) => Consent::Asked,
                 };
-                gc(shared, &store, &retention(*older_than, keep), consent).await
+                gc(shared, &store, &retention(&store, *older_than, keep).await?, consent).await
             }
             StoreCommand::Backup { file } => {
                 let contents = backup(&*store, file).await?;
@@ -126,12 +126,18 @@ enum Consent {
     DryRun,
 }
 
-fn retention(older_than: Option<u32>, keep: &[String]) -> Retention {
+/// Refused where a session is to be kept that is not there: a mistyped id would let it go.
+async fn retention(
+    store: &Arc<dyn Store>,
+    older_than: Option<u32>,
+    keep: &[String],
+) -> Result<Retention, Failure> {
     let before = |days: u32| Timestamp(SystemClock.now().0.saturating_sub(i64::from(days) * DAY_MILLIS));
-    Retention {
-        changed_before: older_than.map(before),
-        keep: keep.iter().map(|id| SessionId::from(id.as_str())).collect(),
+    let mut retention = Retention { changed_before: older_than.map(before), keep: Vec::new() };
+    for id in keep {
+        retention.keep.push(store::find(store, id).await?);
     }
+    Ok(retention)
 }
 
 /// The sessions that this lets go.

@@ -435,3 +435,43 @@ fn an_agent_finds_and_recalls_its_folded_past_over_mcp() {
     assert_eq!(answered[4]["result"]["isError"], true);
     assert!(said(4).contains("no handle"), "{}", said(4));
 }
+
+#[test]
+fn a_list_says_which_session_is_which_and_its_short_ids_are_understood() {
+    let folder = folder();
+    for id in ["aaaaaaaa-one", "aaaaaaaa-two", "bbbbbbbb-three"] {
+        let file = session_file(&folder, "own.jsonl", 2);
+        assert_eq!(code(&in_store(&folder, &["session", "import", "--id", id, &file])), 0);
+    }
+    let listed = lines(&in_store(&folder, &["session", "list", "--json"]));
+    assert!(listed.iter().all(|one| one["tokens"].as_u64().unwrap() > 100), "{listed:?}");
+    assert!(listed[0]["first_prompt"].as_str().unwrap().starts_with("request 0: please look"), "{listed:?}");
+    let told = text(&in_store(&folder, &["session", "list"]).stdout);
+    assert!(told.contains("bbbbbbbb  ") && told.contains("aaaaaaaa-t  "), "{told}");
+    assert!(told.contains("request 0: please look") && told.contains(" tokens in 4 items"), "{told}");
+    let shown = json(&in_store(&folder, &["session", "show", "bb", "--json"]));
+    assert_eq!(shown["id"], "bbbbbbbb-three");
+    for (short, says) in [("aaaa", "2 session ids"), ("cc", "no session")] {
+        for arguments in [&["session", "show", short][..], &["store", "gc", "--dry-run", "--keep", short]] {
+            let refused = in_store(&folder, arguments);
+            let told = text(&refused.stderr);
+            assert!(code(&refused) != 0 && told.contains(says), "{arguments:?}: {told}");
+        }
+    }
+}
+
+#[test]
+fn a_title_that_the_agent_gave_is_kept_and_followed() {
+    let folder = folder();
+    let path = at(&folder, "session.jsonl");
+    let said = serde_json::json!({"type": "user", "uuid": "u1", "parentUuid": null, "sessionId": "s1",
+        "timestamp": "2026-11-01T10:00:00.000Z", "message": {"role": "user", "content": "Make it blue."}});
+    let titled = |title: &str| serde_json::json!({"type": "custom-title", "customTitle": title, "sessionId": "s1"});
+    for title in ["Colours", "Colours of the page"] {
+        std::fs::write(&path, format!("{said}\n{}\n", titled(title))).unwrap();
+        assert_eq!(code(&in_store(&folder, &["import", &path])), 0);
+        let listed = lines(&in_store(&folder, &["session", "list", "--json"]));
+        let one = listed.iter().find(|one| one["title"] == title);
+        assert!(one.is_some_and(|one| one["began_at"] == "2026-11-01T10:00:00Z"), "{listed:?}");
+    }
+}

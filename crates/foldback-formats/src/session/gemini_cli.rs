@@ -33,6 +33,9 @@ pub(crate) struct GeminiCli;
 #[serde(rename_all = "camelCase")]
 struct File<'a> {
     session_id: Option<Text>,
+    /// A title in a few words, despite its name.
+    #[serde(default)]
+    summary: Option<Text>,
     #[serde(borrow)]
     messages: &'a RawValue,
     #[serde(borrow, default)]
@@ -142,7 +145,7 @@ impl Codec for GeminiCli {
 
 fn read_file(bytes: &[u8]) -> Result<Reading, FormatError> {
     let document = Document::new(bytes, Format::GeminiCli)?;
-    let File { session_id, messages, foldback } = document.parse()?;
+    let File { session_id, summary, messages, foldback } = document.parse()?;
     let elements: Vec<&RawValue> = document.parse_piece(messages)?;
     let (mut problems, mut model) = (Vec::new(), None);
     let own: Option<Own> = foldback.and_then(|own| serde_json::from_str(own.get()).ok());
@@ -166,7 +169,7 @@ fn read_file(bytes: &[u8]) -> Result<Reading, FormatError> {
             Err(problem) => problems.push(problem),
         }
     }
-    Ok(reading(conversation, problems, model, session_id))
+    Ok(Reading { title: summary, ..reading(conversation, problems, model, session_id) })
 }
 
 fn reading(

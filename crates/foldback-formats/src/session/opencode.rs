@@ -33,6 +33,9 @@ use crate::lowering::found_summary;
 
 pub(crate) struct Opencode;
 
+/// How the title of a session begins that has none yet.
+const UNTITLED: &str = "New session - ";
+
 #[derive(Deserialize)]
 struct Export<'a> {
     #[serde(borrow, default)]
@@ -389,7 +392,8 @@ impl Codec for Opencode {
         let export: Export<'_> = document.parse()?;
         let pieces: Vec<&RawValue> = document.parse_piece(export.messages)?;
         let info: Value = lenient(export.info).unwrap_or_default();
-        let mut reading = Reading { session_id: text_field(&info, "id"), ..Reading::default() };
+        let title = text_field(&info, "title").filter(|title| !title.starts_with(UNTITLED));
+        let mut reading = Reading { session_id: text_field(&info, "id"), title, ..Reading::default() };
         let (mut line, mut counted) = (1, 0);
         let mut messages = VecDeque::with_capacity(pieces.len());
         for piece in pieces {

@@ -4,7 +4,7 @@ use std::fmt::Write;
 use std::sync::Arc;
 
 use foldback_core::{FactKind, SessionId, Timestamp};
-use foldback_engine::recall::{handles_in, page};
+use foldback_engine::recall::{handles_in, page, passages};
 use foldback_engine::session::{recollect, search};
 use foldback_engine::store::{SearchCursor, SearchHit, SearchQuery};
 use rmcp::model::{Tool, ToolAnnotations};
@@ -32,6 +32,8 @@ struct Recall {
     handle: String,
     #[serde(default)]
     session: Option<String>,
+    #[serde(default)]
+    query: Option<String>,
     #[serde(default)]
     offset: usize,
 }
@@ -76,6 +78,7 @@ pub(super) fn all() -> Vec<Tool> {
         "properties": {
             "handle": text("The handle as printed in a summary or placeholder, such as @6hjhb91nxq"),
             "session": text("The session it belongs to; all are looked into without it"),
+            "query": text("Words to find inside of what the handle stands for; without them all of it is read"),
             "offset": {"type": "integer", "minimum": 0, "description": "Go on at this byte of a long answer"},
         },
         "required": ["handle"],
@@ -133,6 +136,15 @@ impl McpServer {
         let session = self.served(asked.session.as_deref())?;
         let recalled = recollect(&self.store, session.as_ref(), &handle).await;
         let text = recalled.map_err(|error| error.to_string())?.text(self.secrets);
+        if let Some(query) = asked.query.filter(|query| !query.trim().is_empty()) {
+            let nothing = || {
+                format!(
+                    "nothing behind {handle} mentions {query:?}; without a query its {} bytes are read in pages",
+                    text.len()
+                )
+            };
+            return Ok(passages(&text, &query, ANSWER_BYTES_MAX).unwrap_or_else(nothing));
+        }
         page(&text, asked.offset, ANSWER_BYTES_MAX).map_err(|error| error.to_string())
     }
 

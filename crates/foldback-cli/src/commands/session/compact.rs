@@ -39,7 +39,7 @@ pub(super) async fn later(
     store: &Arc<dyn Store>,
     arguments: &SessionCompact,
 ) -> Result<(), Failure> {
-    let session = SessionId::from(arguments.id.as_str());
+    let session = store::find(store, &arguments.id).await?;
     let loop_id = store.session(&session).await?.current_loop;
     store.enqueue(&Job { session, loop_id, reason: CompactionReason::Manual }).await?;
     match shared.json {

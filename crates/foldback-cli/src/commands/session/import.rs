@@ -26,6 +26,9 @@ use crate::terminal::{counted, note};
 /// Where a session's notes hold the file it came from.
 pub(crate) const SOURCE_NOTE: &str = "source";
 
+/// Where a session's notes hold its title.
+pub(crate) const TITLE_NOTE: &str = "title";
+
 /// Items that are stored in one step.
 const BATCH_ITEMS: usize = 1_000;
 
@@ -198,6 +201,7 @@ async fn take_in(
     let new_blocks = commit(&mut stored, overlay.blocks()).await?;
     if keeping == Keeping::File {
         keep_original(&mut stored, bytes).await?;
+        keep_title(&mut stored, session.title()).await?;
     }
     Ok(Imported { id, item_count: items.len(), new_items, new_blocks, branch })
 }
@@ -344,6 +348,20 @@ async fn keep_original(stored: &mut StoredSession, bytes: &[u8]) -> Result<(), F
         version = store.append_original(&at, offset as u64, piece).await?;
         offset += piece.len();
     }
+    stored.refresh().await?;
+    Ok(())
+}
+
+/// Agents give a session its title after a while, and people change it.
+async fn keep_title(stored: &mut StoredSession, title: Option<&str>) -> Result<(), Failure> {
+    let Some(title) = title else { return Ok(()) };
+    let info = stored.store().session(stored.id()).await?;
+    if info.metadata.get(TITLE_NOTE).and_then(|known| known.as_str()) == Some(title) {
+        return Ok(());
+    }
+    let mut metadata = info.metadata;
+    metadata.insert(TITLE_NOTE.to_owned(), json!(title));
+    stored.store().annotate(stored.id(), info.version, &metadata).await?;
     stored.refresh().await?;
     Ok(())
 }

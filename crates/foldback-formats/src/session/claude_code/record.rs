@@ -64,6 +64,8 @@ pub(super) struct Record {
     /// The id that all records of one message share.
     pub(super) message_id: Option<Box<str>>,
     pub(super) model: Option<Box<str>>,
+    /// The title that it gives the session.
+    pub(super) title: Option<Box<str>>,
     /// The calls that it answers, in order.
     answered: Vec<CallId>,
     /// What it says.
@@ -134,6 +136,10 @@ struct RecordLine<'a, C> {
     source_tool_use_id: Option<Str<'a>>,
     foldback_kind: Option<ItemKind>,
     foldback_summary: Option<bool>,
+    #[serde(borrow)]
+    custom_title: Option<Str<'a>>,
+    #[serde(borrow)]
+    ai_title: Option<Str<'a>>,
     #[serde(borrow)]
     message: Option<MessageLine<'a, C>>,
     #[serde(borrow)]
@@ -258,6 +264,7 @@ impl Record {
             is_later_summary: line.foldback_summary.unwrap_or(false),
             message_id: message.id.take(),
             model: message.model.take(),
+            title: line.custom_title.or(line.ai_title).map(text),
             answered: answered.collect(),
             items: Vec::new(),
             compact,

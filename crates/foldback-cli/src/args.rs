@@ -21,8 +21,9 @@ or something is below its threshold (eval), 2 the command line or the configurat
 written. Of several sessions or conversations those that fail are named on stderr and left as they
 were, the others are done, and the highest code is the answer.
 
-Configuration: foldback.toml in the working folder or one above it, else foldback/config.toml in
-the user's configuration folder. Flags win over the environment, the environment over the file.";
+Configuration: foldback.toml in the working folder or one above it, then foldback/config.toml in the
+user's configuration folder. Flags win over the environment, the environment over the files, a project's
+file over the user's. A project's file says where conversations go only after `foldback trust`.";
 
 /// Folds the past of agent sessions so that the next request fits its context window.
 #[derive(Debug, Parser)]
@@ -128,6 +129,11 @@ pub(crate) enum Command {
     Search(sessions::Search),
     /// Look after the store: verify, gc, backup, restore
     Store(sessions::StoreArgs),
+    /// Let a project's foldback.toml say where conversations go
+    ///
+    /// Such a file may name a server and the variable that holds its key (model, backend, backend_*). It
+    /// is followed in that only once you have looked at it and allowed it, and no longer when it changes.
+    Trust(Trust),
     /// Serve recall and search over the Model Context Protocol, on stdin and stdout
     ///
     /// For agents that look into their own folded past. Secrets are replaced in everything that is
@@ -146,6 +152,20 @@ pub(crate) enum Command {
         #[arg(long, short, visible_alias = "out", value_name = "FOLDER")]
         output: Option<PathBuf>,
     },
+}
+
+/// Which configuration files are trusted.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct Trust {
+    /// The file [default: the foldback.toml of this folder or one above it]
+    #[arg(value_name = "FILE", conflicts_with = "list")]
+    pub(crate) file: Option<PathBuf>,
+    /// List the files that were allowed, and whether they have changed since
+    #[arg(long)]
+    pub(crate) list: bool,
+    /// Trust the file no more
+    #[arg(long, conflicts_with = "list")]
+    pub(crate) revoke: bool,
 }
 
 /// Where sessions come from.

@@ -3,13 +3,18 @@
 
 mod environment;
 
+use std::collections::BTreeSet;
+use std::fmt;
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use foldback_backends::{Endpoint, ModelBackend, ModelClient, Protocol};
+use foldback_backends::{Endpoint, Key, ModelBackend, ModelClient, Protocol};
 use foldback_core::{Dialect, Model, Tokens};
 
-use self::environment::{key, proxy};
+use self::environment::{key_variable, proxy, set};
+use crate::config::Origin;
 use crate::failure::Failure;
+use crate::terminal::{harmless, say};
 use crate::values::no_such;
 
 /// What the summaries are written with where nothing else is said.
@@ -63,6 +68,12 @@ pub(crate) fn spec(text: &str) -> Result<Spec, String> {
         return Ok(Spec::Digest);
     }
     served(text).map(Spec::Served)
+}
+
+/// Whether a model's name says more than its name: a protocol or a server.
+pub(crate) fn names_server(model: &str) -> bool {
+    let name = model.split([':', '#']).next().unwrap_or_default().trim();
+    model.contains("://") || PROTOCOLS.iter().any(|(known, _)| *known == name)
 }
 
 /// As [`spec`], for whoever must be a model.
@@ -120,6 +131,50 @@ fn model_default(protocol: Protocol) -> &'static str {
     }
 }
 
+impl fmt::Display for Spec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Digest => f.write_str(DIGEST),
+            Self::Served(served) => write!(f, "{} (model {})", served.address(), served.model),
+        }
+    }
+}
+
+/// Where a conversation goes, with which key, and who said so: told before anything is sent.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Route {
+    pub(crate) address: String,
+    pub(crate) model: String,
+    /// The variable that holds the key.
+    pub(crate) key_variable: Option<String>,
+    pub(crate) chosen_by: String,
+    /// A project's file chose it.
+    is_projects: bool,
+}
+
+impl fmt::Display for Route {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { address, model, key_variable, chosen_by, .. } = self;
+        let key =
+            key_variable.as_ref().map_or_else(|| "no key".to_owned(), |name| format!("key from {name}"));
+        write!(f, "sends to {address} (model {model}), {key}, chosen by {chosen_by}")
+    }
+}
+
+/// What was told already.
+static TOLD: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
+
+impl Route {
+    /// Tells it on stderr, once in a run. Whoever wants to hear little hears what a project chose.
+    pub(crate) fn tell(&self, is_quiet: bool) {
+        let line = harmless(&self.to_string());
+        let is_wanted = !is_quiet || self.is_projects;
+        if is_wanted && TOLD.lock().unwrap_or_else(PoisonError::into_inner).insert(line.clone()) {
+            say(&line);
+        }
+    }
+}
+
 impl Served {
     /// The address, the provider's own where none was named.
     fn address(&self) -> &str {
@@ -141,14 +196,37 @@ impl Served {
         &self.model
     }
 
+    /// The variable that holds the key: the one that is named, or the provider's own, which goes to the
+    /// provider's own servers only. Whoever runs another server must not be sent it by accident.
+    fn key_variable<'r>(&self, reach: &Reach<'r>) -> Option<&'r str> {
+        let of_provider = self.base_url.is_none().then(|| key_variable(self.protocol));
+        reach.key_variable.or(of_provider)
+    }
+
+    /// Where a conversation with it goes. `flag` or another `origin` named it.
+    pub(crate) fn route(&self, flag: &str, reach: &Reach<'_>, origin: &Origin) -> Route {
+        Route {
+            // What stands behind a question mark may be a secret.
+            address: self.address().split('?').next().unwrap_or_default().to_owned(),
+            model: self.model.clone(),
+            key_variable: self.key_variable(reach).map(ToOwned::to_owned),
+            chosen_by: origin.who(flag),
+            is_projects: matches!(origin, Origin::Project(_)),
+        }
+    }
+
     /// A client for it. `flag` is what named it, for messages.
     pub(crate) fn client(&self, flag: &str, reach: &Reach<'_>) -> Result<ModelClient, Failure> {
         let hint = "give it as openai:http://127.0.0.1:8080/v1#MODEL";
         let wrong =
             |error: foldback_backends::EndpointError| Failure::usage(format!("{flag}: {error}"), hint);
         let mut endpoint = Endpoint::new(self.address()).map_err(wrong)?;
-        if let Some(key) = key(self.protocol, self.base_url.is_none(), reach.key_variable)? {
-            endpoint = endpoint.key(key);
+        if let Some(name) = self.key_variable(reach) {
+            let secret = set(name).ok_or_else(|| Failure::usage(
+                format!("the environment variable {name} holds no key"),
+                format!("set {name}, name another variable with --backend-key-env, or use a server of your own"),
+            ))?;
+            endpoint = endpoint.key(Key::new(secret));
         }
         if let Some(proxy) = proxy(self.address()) {
             endpoint = endpoint.proxy(proxy);

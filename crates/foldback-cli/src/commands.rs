@@ -21,4 +21,5 @@ pub(crate) mod session;
 pub(crate) mod show;
 pub(crate) mod stats;
 pub(crate) mod store;
+pub(crate) mod trust;
 pub(crate) mod undo;

@@ -1,24 +1,23 @@
-//! Where settings come from beside the command line: the environment, then the configuration file.
+//! Where settings come from beside the command line: the environment, then the project's configuration file,
+//! then the user's. A project's file says where conversations go only if the person trusts it (`trust`).
 //! What is wrong with one of them is told with its name and its place.
 
+mod file;
+pub(crate) mod trust;
+
 use std::ffi::OsString;
-use std::fmt;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use foldback_core::{Level, Tokens};
-use regex::Regex;
-use serde::de::Error as _;
-use serde::{Deserialize, Deserializer};
-use toml::Spanned;
 
+use self::file::{CompactSettings, Settings};
 use crate::args::chat::{Backend, Chat};
 use crate::args::lab::{Eval, Explain, Probe, Replay};
 use crate::args::sessions::HowToCompact;
-use crate::args::{Aim, Compact, CounterName, Shared};
+use crate::args::{Aim, Compact, Shared};
 use crate::backend::Spec;
 use crate::failure::Failure;
-use crate::{backend, policy, values};
+use crate::{backend, policy, terminal, values};
 
 /// The name of the file in a project.
 const FILE_NAME: &str = "foldback.toml";
@@ -30,6 +29,8 @@ const CONFIG_VARIABLE: &str = "FOLDBACK_CONFIG";
 const WINDOW_VARIABLE: &str = "FOLDBACK_WINDOW";
 const TARGET_VARIABLE: &str = "FOLDBACK_TARGET";
 const POLICY_VARIABLE: &str = "FOLDBACK_POLICY";
+const MODEL_VARIABLE: &str = "FOLDBACK_MODEL";
+const BACKEND_VARIABLE: &str = "FOLDBACK_BACKEND";
 
 /// Who set something.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -38,7 +39,10 @@ pub(crate) enum Origin {
     #[default]
     CommandLine,
     Variable(&'static str),
+    /// The user's own file, or one that was named.
     File(PathBuf),
+    /// A file that was found in the working folder or above it.
+    Project(PathBuf),
 }
 
 impl Origin {
@@ -47,141 +51,145 @@ impl Origin {
         match self {
             Self::CommandLine => format!("--{flag}"),
             Self::Variable(name) => (*name).to_owned(),
-            Self::File(path) => format!("{flag} in {}", path.display()),
+            Self::File(path) | Self::Project(path) => format!("{flag} in {}", path.display()),
+        }
+    }
+
+    /// The file, or nothing.
+    fn path(&self) -> &Path {
+        match self {
+            Self::File(path) | Self::Project(path) => path,
+            Self::CommandLine | Self::Variable(_) => Path::new(""),
+        }
+    }
+
+    /// Who it was; `flag` is its name with dashes.
+    pub(crate) fn who(&self, flag: &str) -> String {
+        match self {
+            Self::CommandLine => flag.to_owned(),
+            Self::Variable(name) => (*name).to_owned(),
+            Self::File(path) => path.display().to_string(),
+            Self::Project(path) => format!("{}, a project's file that you trust", path.display()),
         }
     }
 }
 
-/// `foldback.toml`. Every field is the default of the flag with its name.
-///
-/// ```toml
-/// counter = "o200k"          # or "cl100k", "estimate"
-/// model = "claude-sonnet-4-5"
-///
-/// [compact]
-/// window = 200000            # or "200k"
-/// target = "40%"             # of what is usable, or a number of tokens
-/// policy = "ladder"          # or another of `foldback policies`, or a TOML file
-/// keep = ["(?i)never edit"]
-/// backend = "digest"         # or a model, such as "openai:http://127.0.0.1:8080/v1#qwen3"
-/// backend_key_env = "MY_KEY" # the variable that holds its key
-/// backend_window = "32k"
-/// backend_timeout = 60       # seconds
-/// ```
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default, deny_unknown_fields)]
+/// All configuration files that count here, the one that comes first first.
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Config {
-    #[serde(skip)]
-    path: PathBuf,
-    #[serde(deserialize_with = "counter")]
-    counter: Option<CounterName>,
-    model: Option<String>,
-    compact: CompactConfig,
+    layers: Vec<Layer>,
 }
 
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-struct CompactConfig {
-    #[serde(deserialize_with = "window")]
-    window: Option<Tokens>,
-    #[serde(deserialize_with = "target")]
-    target: Option<Level>,
-    #[serde(deserialize_with = "policy")]
-    policy: Option<String>,
-    focus: Option<String>,
-    keep: Vec<Spanned<String>>,
-    #[serde(deserialize_with = "backend_spec")]
-    backend: Option<Spec>,
-    backend_key_env: Option<String>,
-    #[serde(deserialize_with = "backend_window")]
-    backend_window: Option<Tokens>,
-    #[serde(deserialize_with = "backend_timeout")]
-    backend_timeout: Option<Duration>,
-    backend_candidates: Option<u8>,
+/// One file.
+#[derive(Clone, Debug)]
+struct Layer {
+    settings: Settings,
+    origin: Origin,
+    /// Whether it may say where conversations go.
+    is_trusted: bool,
 }
 
-impl CompactConfig {
-    /// The flags for who writes summaries, with the environment's value and then this file's. The key,
-    /// the window and the time belong to the server that the file names, and to no other.
-    fn backend_under(&self, flags: Backend) -> Result<Backend, Failure> {
-        let set = or_variable(flags.backend, "FOLDBACK_BACKEND", backend::spec)?;
-        let Some((backend, _)) = set else {
-            return Ok(Backend {
-                backend: self.backend.clone(),
-                backend_key_env: flags.backend_key_env.or_else(|| self.backend_key_env.clone()),
-                backend_window: flags.backend_window.or(self.backend_window),
-                backend_timeout: flags.backend_timeout.or(self.backend_timeout),
-                backend_candidates: flags.backend_candidates.or(self.backend_candidates),
-            });
+impl Layer {
+    /// Reads a file that the person chose, or that a project has.
+    fn read(origin: Origin, hint: Option<String>) -> Result<Self, Failure> {
+        let path = origin.path().to_owned();
+        let text = std::fs::read_to_string(&path);
+        let text = text.map_err(|error| Failure::Read { path: path.clone(), error, hint })?;
+        let settings = Settings::parse(&text, &path)?;
+        let is_trusted = match &origin {
+            Origin::Project(path) => trust::Trusted::load().is_ok_and(|trusted| trusted.holds(path, &text)),
+            _ => true,
         };
-        Ok(Backend { backend: Some(backend), ..flags })
+        Ok(Self { settings, origin, is_trusted })
+    }
+
+    /// Says which of its settings are not followed, where it is not trusted.
+    fn tell_ignored(&self, is_followed: impl Fn(&str) -> bool) {
+        let needing_trust = self.settings.needing_trust();
+        let names = needing_trust.iter().map(|(name, _)| *name).filter(|name| !is_followed(name));
+        let names: Vec<&str> = names.collect();
+        if self.is_trusted || names.is_empty() {
+            return;
+        }
+        let path = terminal::harmless(&self.origin.path().display().to_string());
+        let names = names.join(", ");
+        terminal::note(&format!("{path} is not trusted to say where conversations go; ignored: {names}"));
+        // No path: a folder's name may be made to be copied into a shell.
+        terminal::hint("look at the file, then allow it with `foldback trust`");
     }
 }
 
 impl Config {
-    /// The file that is named, or the one that is found, or nothing.
+    /// The file that is named, or those that are found, or nothing.
     pub(crate) fn load(shared: &Shared) -> Result<Self, Failure> {
         let by_variable = || variable_os(CONFIG_VARIABLE).map(PathBuf::from);
         let hint = match (&shared.config, by_variable()) {
             (None, Some(_)) => Some(format!("{CONFIG_VARIABLE} names it: name a file, or unset it")),
             _ => None,
         };
-        let named = shared.config.clone().or_else(by_variable);
-        let Some(path) = named.or_else(discover) else { return Ok(Self::default()) };
-        let text = std::fs::read_to_string(&path);
-        let text = text.map_err(|error| Failure::Read { path: path.clone(), error, hint })?;
-        Self::parse(&text, &path)
-    }
-
-    fn parse(text: &str, path: &Path) -> Result<Self, Failure> {
-        let wrong = |at: usize, what: &str| {
-            let line = text[..at.min(text.len())].matches('\n').count() + 1;
-            let settings = "counter and model, and in [compact] window, target, policy, focus, keep, \
-                            backend, backend_key_env, backend_window and backend_timeout";
-            let hint = format!("the configuration file may set {settings}");
-            Failure::usage(format!("{}:{line}: {what}", path.display()), hint)
-        };
-        let read: Result<Self, toml::de::Error> = toml::from_str(text);
-        let config =
-            read.map_err(|error| wrong(error.span().map_or(0, |span| span.start), error.message()))?;
-        for pattern in &config.compact.keep {
-            if let Err(error) = Regex::new(pattern.get_ref()) {
-                return Err(wrong(pattern.span().start, &format!("keep: {error}")));
+        let layers = match shared.config.clone().or_else(by_variable) {
+            Some(path) => vec![Layer::read(Origin::File(path), hint)?],
+            None => {
+                let project = project_file().map(Origin::Project);
+                let found = project.into_iter().chain(user_file().map(Origin::File));
+                found.map(|origin| Layer::read(origin, None)).collect::<Result<_, _>>()?
             }
-        }
-        Ok(Self { path: path.to_owned(), ..config })
+        };
+        Ok(Self { layers })
     }
 
-    /// The flags, with the environment's values where they say nothing, and then this file's.
+    /// The first file's value for a setting, and that file.
+    fn first<'c, T>(&'c self, setting: impl Fn(&'c Settings) -> Option<T>) -> Option<(T, Origin)> {
+        self.layers.iter().find_map(|layer| Some((setting(&layer.settings)?, layer.origin.clone())))
+    }
+
+    fn trusted(&self) -> impl Iterator<Item = &Layer> + Clone {
+        self.layers.iter().filter(|layer| layer.is_trusted)
+    }
+
+    /// The flags, with the environment's values where they say nothing, and then the files'.
     pub(crate) fn under(&self, shared: Shared) -> Result<Shared, Failure> {
         let counter =
             or_variable(shared.counter, "FOLDBACK_COUNTER", |name| values::one_of("counter", name))?;
-        let model = or_variable(shared.model, "FOLDBACK_MODEL", |name| Ok(name.to_owned()))?;
+        let model = or_variable(shared.model, MODEL_VARIABLE, |name| Ok(name.to_owned()))?;
+        let follows = |layer: &&Layer, model: &str| layer.is_trusted || !backend::names_server(model);
+        let of_files = || {
+            self.layers
+                .iter()
+                .find_map(|layer| layer.settings.model.clone().filter(|model| follows(&layer, model)))
+        };
         Ok(Shared {
-            counter: counter.map(|(counter, _)| counter).or(self.counter),
-            model: model.map(|(model, _)| model).or_else(|| self.model.clone()),
+            counter: counter.or_else(|| self.first(|file| file.counter)).map(|(counter, _)| counter),
+            model: model.map(|(model, _)| model).or_else(of_files),
             ..shared
         })
     }
 
     /// As [`under`](Self::under), for `compact`.
     pub(crate) fn compact_under(&self, compact: Compact) -> Result<Compact, Failure> {
-        let CompactConfig { focus, keep, .. } = self.compact.clone();
         Ok(Compact {
             aim: self.aim_under(compact.aim)?,
-            backend: self.compact.backend_under(compact.backend)?,
-            focus: compact.focus.or(focus),
-            keep: compact.keep.into_iter().chain(keep.into_iter().map(Spanned::into_inner)).collect(),
+            backend: self.backend_under(compact.backend)?,
+            focus: compact.focus.or_else(|| self.focus()),
+            keep: compact.keep.into_iter().chain(self.keep()).collect(),
             ..compact
         })
     }
 
-    /// As [`under`](Self::under), for `chat`, which compacts as `compact` does.
-    pub(crate) fn chat_under(&self, chat: Chat) -> Result<Chat, Failure> {
+    /// As [`under`](Self::under), for `chat`, which compacts as `compact` does. `model` is the flag. Even a
+    /// model's plain name says whose server is talked to, so no file that is not trusted chooses it.
+    pub(crate) fn chat_under(&self, chat: Chat, model: Option<String>) -> Result<Chat, Failure> {
         let (window, _) = self.window_under(chat.window)?;
         let (policy, policy_from) = self.policy_under(chat.policy)?;
-        let backend = self.compact.backend_under(chat.backend)?;
-        Ok(Chat { window, policy, policy_from, backend, ..chat })
+        let backend = self.backend_under(chat.backend)?;
+        let of_files =
+            || self.trusted().find_map(|layer| Some((layer.settings.model.clone()?, layer.origin.clone())));
+        let model = or_variable(model, MODEL_VARIABLE, |name| Ok(name.to_owned()))?.or_else(of_files);
+        let plain = self.layers.iter().filter(|layer| layer.settings.model_on_server().is_none());
+        if model.is_none() {
+            plain.for_each(|layer| layer.tell_ignored(|setting| setting != "model"));
+        }
+        Ok(Chat { window, policy, policy_from, backend, model, ..chat })
     }
 
     /// As [`under`](Self::under), for `replay`: the policy of the file is replayed instead of all.
@@ -204,7 +212,7 @@ impl Config {
     /// As [`under`](Self::under), for `probe`: the policy of the file takes the default's place.
     pub(crate) fn probe_under(&self, probe: Probe) -> Result<Probe, Failure> {
         let (window, _) = self.window_under(probe.window)?;
-        let backend = self.compact.backend_under(probe.backend)?;
+        let backend = self.backend_under(probe.backend)?;
         if !probe.policy.is_empty() {
             return Ok(Probe { window, backend, ..probe });
         }
@@ -216,15 +224,15 @@ impl Config {
     pub(crate) fn explain_under(&self, explain: Explain) -> Result<Explain, Failure> {
         Ok(Explain {
             aim: self.aim_under(explain.aim)?,
-            focus: self.compact.focus.clone(),
-            keep: self.compact.keep.iter().map(|pattern| pattern.get_ref().clone()).collect(),
+            focus: self.focus(),
+            keep: self.keep().collect(),
             ..explain
         })
     }
 
     /// As [`under`](Self::under), for `session compact`.
     pub(crate) fn session_under(&self, compact: HowToCompact) -> Result<HowToCompact, Failure> {
-        let (aim, backend) = (self.aim_under(compact.aim)?, self.compact.backend_under(compact.backend)?);
+        let (aim, backend) = (self.aim_under(compact.aim)?, self.backend_under(compact.backend)?);
         Ok(HowToCompact { aim, backend, ..compact })
     }
 
@@ -236,24 +244,74 @@ impl Config {
     }
 
     fn window_under(&self, flag: Option<Tokens>) -> Result<(Option<Tokens>, Origin), Failure> {
-        Ok(self.or_here(or_variable(flag, WINDOW_VARIABLE, values::tokens)?, self.compact.window))
+        Ok(self.chosen(or_variable(flag, WINDOW_VARIABLE, values::tokens)?, |file| file.compact.window))
     }
 
     fn target_under(&self, flag: Option<Level>) -> Result<(Option<Level>, Origin), Failure> {
-        Ok(self.or_here(or_variable(flag, TARGET_VARIABLE, values::level)?, self.compact.target))
+        Ok(self.chosen(or_variable(flag, TARGET_VARIABLE, values::level)?, |file| file.compact.target))
     }
 
     fn policy_under(&self, flag: Option<String>) -> Result<(Option<String>, Origin), Failure> {
         let set = or_variable(flag, POLICY_VARIABLE, policy::asked_for)?;
-        Ok(self.or_here(set, self.compact.policy.clone()))
+        Ok(self.chosen(set, |file| file.compact.policy.clone()))
     }
 
-    fn or_here<T>(&self, set: Option<(T, Origin)>, here: Option<T>) -> (Option<T>, Origin) {
-        match (set, here) {
-            (Some((value, origin)), _) => (Some(value), origin),
-            (None, Some(value)) => (Some(value), Origin::File(self.path.clone())),
-            (None, None) => (None, Origin::CommandLine),
+    fn chosen<T>(
+        &self,
+        set: Option<(T, Origin)>,
+        of_file: impl Fn(&Settings) -> Option<T>,
+    ) -> (Option<T>, Origin) {
+        match set.or_else(|| self.first(of_file)) {
+            Some((value, origin)) => (Some(value), origin),
+            None => (None, Origin::CommandLine),
         }
+    }
+
+    fn focus(&self) -> Option<String> {
+        self.first(|file| file.compact.focus.clone()).map(|(focus, _)| focus)
+    }
+
+    /// The patterns of all files: what the user keeps everywhere is kept in a project, too.
+    fn keep(&self) -> impl Iterator<Item = String> {
+        let patterns = self.layers.iter().flat_map(|layer| &layer.settings.compact.keep);
+        patterns.map(|pattern| pattern.get_ref().clone())
+    }
+
+    /// The flags for who writes summaries, with the environment's value and then that of the first trusted
+    /// file that names a backend. The key, the window and the time belong to the server that is named with
+    /// them, and to no other.
+    fn backend_under(&self, flags: Backend) -> Result<Backend, Failure> {
+        if let Some((backend, from)) = or_variable(flags.backend.clone(), BACKEND_VARIABLE, backend::spec)? {
+            return Ok(Backend { backend: Some(backend), backend_from: from, ..flags });
+        }
+        for layer in &self.layers {
+            let is_name = layer.settings.model_on_server().is_none();
+            layer.tell_ignored(|setting| setting == "model" && is_name);
+        }
+        // The digest is nobody that anything is sent to.
+        let may_name = |layer: &Layer, spec: &Spec| layer.is_trusted || *spec == Spec::Digest;
+        let names = |layer: &&Layer| {
+            layer.settings.compact.backend.as_ref().is_some_and(|spec| may_name(layer, spec))
+        };
+        let naming = self.layers.iter().find(names);
+        let says = |layer: &&Layer| !layer.settings.needing_trust().is_empty();
+        let Some(layer) = naming.or_else(|| self.trusted().find(says)) else { return Ok(flags) };
+        let CompactSettings {
+            backend,
+            backend_key_env,
+            backend_window,
+            backend_timeout,
+            backend_candidates,
+            ..
+        } = layer.settings.compact.clone();
+        Ok(Backend {
+            backend,
+            backend_key_env: flags.backend_key_env.or(backend_key_env),
+            backend_window: flags.backend_window.or(backend_window),
+            backend_timeout: flags.backend_timeout.or(backend_timeout),
+            backend_candidates: flags.backend_candidates.or(backend_candidates),
+            backend_from: layer.origin.clone(),
+        })
     }
 }
 
@@ -280,90 +338,41 @@ fn variable_os(name: &str) -> Option<OsString> {
     std::env::var_os(name).filter(|value| !value.is_empty())
 }
 
-fn discover() -> Option<PathBuf> {
+/// The nearest `foldback.toml`, in the working folder or above it.
+fn project_file() -> Option<PathBuf> {
     let here = std::env::current_dir().ok()?;
-    let in_project = here.ancestors().take(ANCESTORS_MAX).map(|folder| folder.join(FILE_NAME));
+    here.ancestors().take(ANCESTORS_MAX).map(|folder| folder.join(FILE_NAME)).find(|path| path.is_file())
+}
+
+/// The user's own configuration.
+fn user_file() -> Option<PathBuf> {
     let folder = |name| variable_os(name).map(PathBuf::from);
     let user_folder = folder("XDG_CONFIG_HOME")
         .or_else(|| folder("APPDATA"))
         .or_else(|| folder("HOME").map(|home| home.join(".config")));
-    let of_user = user_folder.map(|folder| folder.join("foldback").join("config.toml"));
-    in_project.chain(of_user).find(|path| path.is_file())
-}
-
-/// A number or a text: both are read as the flag reads them.
-#[derive(Deserialize)]
-#[serde(untagged)]
-enum Scalar {
-    Whole(i64),
-    Fraction(f64),
-    Text(String),
-}
-
-impl fmt::Display for Scalar {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Whole(number) => number.fmt(f),
-            Self::Fraction(number) => number.fmt(f),
-            Self::Text(text) => f.write_str(text),
-        }
-    }
-}
-
-fn read<'de, D: Deserializer<'de>, T>(
-    deserializer: D,
-    setting: &str,
-    parse: impl Fn(&str) -> Result<T, String>,
-) -> Result<Option<T>, D::Error> {
-    let wrong = |why: String| D::Error::custom(format!("{setting}: {why}"));
-    let Ok(written) = Scalar::deserialize(deserializer) else {
-        return Err(wrong("this is neither a number nor a text".to_owned()));
-    };
-    parse(&written.to_string()).map(Some).map_err(|why| wrong(format!("{written}: {why}")))
-}
-
-fn counter<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<CounterName>, D::Error> {
-    read(deserializer, "counter", |name| values::one_of("counter", name))
-}
-
-fn window<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Tokens>, D::Error> {
-    read(deserializer, "window", values::tokens)
-}
-
-fn target<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Level>, D::Error> {
-    read(deserializer, "target", values::level)
-}
-
-fn policy<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
-    read(deserializer, "policy", policy::asked_for)
-}
-
-fn backend_spec<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Spec>, D::Error> {
-    read(deserializer, "backend", backend::spec)
-}
-
-fn backend_window<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Tokens>, D::Error> {
-    read(deserializer, "backend_window", values::tokens)
-}
-
-fn backend_timeout<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Duration>, D::Error> {
-    read(deserializer, "backend_timeout", backend::seconds)
+    user_folder.map(|folder| folder.join("foldback").join("config.toml")).filter(|path| path.is_file())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn mistake(text: &str) -> String {
-        let failure = Config::parse(text, Path::new("foldback.toml")).unwrap_err();
-        let Failure::Usage { what, .. } = failure else { panic!("{failure:?}") };
-        what
+    use std::time::Duration;
+
+    use crate::args::CounterName;
+
+    fn layer(text: &str, origin: Origin, is_trusted: bool) -> Layer {
+        Layer { settings: Settings::parse(text, origin.path()).unwrap(), origin, is_trusted }
+    }
+
+    fn config(text: &str) -> Config {
+        Config { layers: vec![layer(text, Origin::File("foldback.toml".into()), true)] }
     }
 
     #[test]
     fn flags_win_over_the_file() {
         let text = "counter = \"estimate\"\n[compact]\ntarget = \"40%\"\nwindow = \"100k\"\nkeep = [\"a\"]\n";
-        let config = Config::parse(text, Path::new("foldback.toml")).unwrap();
+        let config = config(text);
         let aim = Aim { window: Some(Tokens(5)), ..Aim::default() };
         let flags = Compact { aim, keep: vec!["b".to_owned()], ..Compact::default() };
         let merged = config.compact_under(flags).unwrap();
@@ -379,7 +388,7 @@ mod tests {
     fn the_key_in_the_file_is_for_the_server_in_the_file() {
         let text =
             "[compact]\nbackend = \"openai:http://h/v1\"\nbackend_key_env = \"K\"\nbackend_timeout = 9\n";
-        let config = Config::parse(text, Path::new("foldback.toml")).unwrap();
+        let config = config(text);
         let of_file = config.compact_under(Compact::default()).unwrap().backend;
         assert_eq!(of_file.backend, Some(backend::spec("openai:http://h/v1").unwrap()));
         assert_eq!(of_file.backend_key_env.as_deref(), Some("K"));
@@ -390,21 +399,41 @@ mod tests {
     }
 
     #[test]
-    fn a_mistake_in_the_file_is_named_with_its_line_and_what_is_allowed() {
-        let unknown = mistake("counter = \"o200k\"\ntarget = 5\n");
-        assert!(unknown.starts_with("foldback.toml:2: unknown field `target`"), "{unknown}");
-        let counter = mistake("model = \"m\"\ncounter = \"word\"\n");
-        assert!(counter.starts_with("foldback.toml:2: counter: word: no such counter"), "{counter}");
-        assert!(counter.contains("o200k, cl100k, estimate"), "{counter}");
-        let window = mistake("\n[compact]\nwindow = \"wide\"\n");
-        assert!(window.starts_with("foldback.toml:3: window: wide: give a whole number"), "{window}");
-        let target = mistake("[compact]\ntarget = 0\n");
-        assert!(target.starts_with("foldback.toml:2: target: 0: give a whole number"), "{target}");
-        let typed = mistake("[compact]\npolicy = [1]\n");
-        assert!(typed.starts_with("foldback.toml:2: policy: this is neither"), "{typed}");
-        let backend = mistake("[compact]\nbackend = \"opnai\"\n");
-        assert!(backend.starts_with("foldback.toml:2: backend: opnai: no such server"), "{backend}");
-        let keep = mistake("[compact]\nkeep = [\n  \"fine\",\n  \"(\",\n]\n");
-        assert!(keep.starts_with("foldback.toml:4: keep: regex parse error"), "{keep}");
+    fn a_project_says_how_and_only_if_trusted_where() {
+        let project = "model = \"openai:http://p/v1#m\"\n[compact]\ntarget = 7000\nkeep = [\"a\"]\n\
+                       backend = \"openai:http://p/v1\"\nbackend_key_env = \"P\"\n";
+        let own = "model = \"claude-sonnet-4-5\"\n[compact]\ntarget = 9000\nwindow = 50000\nkeep = [\"b\"]\n\
+                   backend = \"openai:http://own/v1\"\n";
+        for is_trusted in [false, true] {
+            let (project_at, own_at) = (Origin::Project("p".into()), Origin::File("own".into()));
+            let layers =
+                vec![layer(project, project_at.clone(), is_trusted), layer(own, own_at.clone(), true)];
+            let config = Config { layers };
+            let compact = config.compact_under(Compact::default()).unwrap();
+            assert_eq!(compact.aim.target, Some(Level::Tokens(Tokens(7_000))));
+            assert_eq!(compact.aim.window, Some(Tokens(50_000)));
+            assert_eq!(compact.keep, ["a", "b"]);
+            let chat = config.chat_under(Chat::default(), None).unwrap();
+            let shared = config.under(Shared::default()).unwrap();
+            let (url, key, model, from) = match is_trusted {
+                true => ("http://p/v1", Some("P"), "openai:http://p/v1#m", project_at),
+                false => ("http://own/v1", None, "claude-sonnet-4-5", own_at),
+            };
+            for backend in [compact.backend, chat.backend] {
+                assert_eq!(backend.backend, backend::spec(url).ok());
+                assert_eq!(backend.backend_key_env.as_deref(), key);
+                assert_eq!(backend.backend_from, from);
+            }
+            assert_eq!(chat.model, Some((model.to_owned(), from)));
+            assert_eq!(shared.model.as_deref(), Some(model));
+        }
+    }
+
+    #[test]
+    fn a_plain_name_of_an_untrusted_project_is_a_model_and_nobody_to_talk_to() {
+        let project = layer("model = \"gpt-5\"\n", Origin::Project("p".into()), false);
+        let config = Config { layers: vec![project] };
+        assert_eq!(config.under(Shared::default()).unwrap().model.as_deref(), Some("gpt-5"));
+        assert_eq!(config.chat_under(Chat::default(), None).unwrap().model, None);
     }
 }

@@ -57,7 +57,7 @@ pub(crate) fn for_each(
     let mut passed_over = Vec::new();
     for source in sources {
         if let Some(bar) = &bar {
-            bar.set_message(source.path.display().to_string());
+            bar.set_message(terminal::for_bar(&source.path.display().to_string()));
         }
         let done = match open(shared, &source) {
             Ok(mut opened) => {

@@ -2,7 +2,6 @@
 //!
 //! The only place that reads the environment and the configuration, opens files and prints (A4).
 //! Data goes to stdout, everything else to stderr.
-#![allow(clippy::print_stderr, reason = "a program on a command line reports there")]
 
 mod aim;
 mod args;
@@ -31,7 +30,8 @@ mod written;
 
 use std::process::ExitCode;
 
-use clap::Parser;
+use clap::builder::Styles;
+use clap::{CommandFactory, Parser};
 
 use crate::args::{Arguments, Command, Shared};
 use crate::commands::policies::Shape;
@@ -43,15 +43,15 @@ use crate::failure::{Exit, Failure};
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
+    terminal::tell_panics();
     let done = match Arguments::try_parse() {
         Ok(arguments) => run(arguments),
         Err(answer) if answer.use_stderr() => {
-            // Whoever closed stderr does not want to know.
-            let _closed = answer.print();
+            tell_mistake(&answer);
             Ok(Exit::Usage)
         }
         // Help and version are data: a disk that is full must not go unnoticed.
-        Err(answer) => output::print(&answer.render().ansi().to_string()).map(|()| Exit::Success),
+        Err(answer) => output::print(&own_words(&answer)).map(|()| Exit::Success),
     };
     match done {
         Ok(exit) => exit.into(),
@@ -61,6 +61,25 @@ fn main() -> ExitCode {
             failure.report();
             failure.exit().into()
         }
+    }
+}
+
+/// An answer of the command line that repeats nothing of what was typed.
+fn own_words(answer: &clap::Error) -> String {
+    terminal::of_our_own(&answer.render().ansi().to_string())
+}
+
+/// Says what is wrong with the command line. What was typed may have been a file's name, with anything in it:
+/// it is read again without styles, so that every style in the message is somebody else's.
+fn tell_mistake(answer: &clap::Error) {
+    let plain = Arguments::command().styles(Styles::plain()).try_get_matches();
+    let told = plain.err().map(|plain| plain.render().ansi().to_string()).unwrap_or_default();
+    match told.strip_prefix("error: ") {
+        Some(what) => {
+            terminal::whisper(&format!("{} {what}", terminal::styled(terminal::ERROR, "error:")));
+        }
+        // The help, for whoever named no command.
+        None => terminal::whisper(&own_words(answer)),
     }
 }
 
@@ -105,8 +124,9 @@ fn run(arguments: Arguments) -> Result<Exit, Failure> {
             commands::explain::run(&shared, &config.explain_under(explain)?)
         }
         Command::Chat(chat) => {
-            let (config, shared) = settings(shared)?;
-            commands::chat::run(&shared, &config.chat_under(chat)?)
+            let config = Config::load(&shared)?;
+            let chat = config.chat_under(chat, shared.model.clone())?;
+            commands::chat::run(&config.under(shared)?, &chat)
         }
         Command::Session(session) => {
             let (config, shared) = settings(shared)?;
@@ -116,6 +136,7 @@ fn run(arguments: Arguments) -> Result<Exit, Failure> {
         Command::Recall(recall) => commands::recall::run(&settings(shared)?.1, &recall),
         Command::Search(search) => commands::search::run(&settings(shared)?.1, &search),
         Command::Store(store) => commands::store::run(&settings(shared)?.1, &store),
+        Command::Trust(trust) => commands::trust::run(&shared, &trust),
         Command::Mcp(mcp) => commands::mcp::run(&mcp),
         Command::Completions { shell } => commands::completions::run(shell),
         Command::Man { command, output } => commands::man::run(command.as_deref(), output.as_deref()),

@@ -124,7 +124,7 @@ impl Destination {
             Self::Stdout => {
                 // Nothing is printed of a file that turns out to have changed.
                 content.hold()?;
-                let mut stdout = io::stdout().lock();
+                let mut stdout = terminal::data();
                 content.write_to(&mut stdout).and_then(|()| stdout.flush()).map_err(Failure::stdout)?;
                 PathBuf::from("stdout")
             }
@@ -190,17 +190,16 @@ fn refuse_input(opened: &Opened, file: &Path) -> Result<(), Failure> {
     }
 }
 
-/// Writes to stdout.
+/// Writes data to stdout.
 pub(crate) fn to_stdout(pieces: &[&[u8]]) -> Result<(), Failure> {
-    let mut stdout = io::stdout().lock();
+    let mut stdout = terminal::data();
     let written = pieces.iter().try_for_each(|piece| stdout.write_all(piece));
     written.and_then(|()| stdout.flush()).map_err(Failure::stdout)
 }
 
-/// Prints to stdout, in colour on a terminal.
+/// Prints a document for people to stdout, in colour on a terminal.
 pub(crate) fn print(text: &str) -> Result<(), Failure> {
-    let mut stdout = anstream::stdout().lock();
-    stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()).map_err(Failure::stdout)
+    terminal::show(text).map_err(Failure::stdout)
 }
 
 /// Prints a value as JSON on one line.

@@ -15,7 +15,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::args::Shared;
 use crate::args::chat::Backend;
-use crate::backend::{Reach, Spec};
+use crate::backend::{Route, Spec};
 use crate::failure::Failure;
 use crate::terminal::{self, FAINT, say, styled};
 
@@ -54,14 +54,11 @@ impl Summarizer {
     /// The model that was named; none for the digest, which needs nobody.
     pub(crate) fn new(shared: &Shared, flags: &Backend) -> Result<Option<Self>, Failure> {
         let Some(Spec::Served(served)) = &flags.backend else { return Ok(None) };
-        let reach = Reach {
-            key_variable: flags.backend_key_env.as_deref(),
-            timeout: flags.backend_timeout,
-            window: flags.backend_window,
-        };
+        let reach = flags.reach();
         let backend = served.backend("--backend", &reach)?;
         let notes = Notes { is_shown: !shared.quiet && terminal::stderr_is_terminal(), ..Notes::default() };
-        let backend = Metered { backend, notes: notes.clone() }.into();
+        let route = served.route("--backend", &reach, &flags.backend_from);
+        let backend = Metered { backend, notes: notes.clone(), route, is_quiet: shared.quiet }.into();
         Ok(Some(Self { backend, notes, limits: flags.limits() }))
     }
 
@@ -144,11 +141,13 @@ impl CompactionObserver for Notes {
     }
 }
 
-/// A backend whose calls are counted.
+/// A backend whose calls are counted, and told before the first of them.
 #[derive(Debug)]
 struct Metered<B> {
     backend: B,
     notes: Notes,
+    route: Route,
+    is_quiet: bool,
 }
 
 #[async_trait]
@@ -158,6 +157,7 @@ impl<B: CompactionBackend> CompactionBackend for Metered<B> {
         request: SummaryRequest,
         cancellation: CancellationToken,
     ) -> Result<SummaryResult, BackendError> {
+        self.route.tell(self.is_quiet);
         let result = self.backend.summarize(request, cancellation).await?;
         if let Some(usage) = &result.usage {
             self.notes.add(usage);
@@ -223,7 +223,8 @@ mod tests {
 
     #[test]
     fn a_backend_whose_calls_are_counted_is_fitted_to_as_itself() {
-        let metered = Metered { backend: Particular, notes: Notes::default() };
+        let (notes, route) = (Notes::default(), Route::default());
+        let metered = Metered { backend: Particular, notes, route, is_quiet: true };
         assert_eq!((metered.name(), metered.window()), ("particular", Some(Tokens(12_345))));
         assert_eq!((metered.prompt_tokens(), metered.reads_items()), (Tokens(6_789), false));
     }

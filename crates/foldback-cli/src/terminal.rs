@@ -1,8 +1,17 @@
-//! What the terminal is, and plain words on stderr in its colours.
+//! What the terminal is, and the only way to it: everything on stdout and stderr goes through here, so that
+//! nothing from a session, a server or a file name gives the terminal an order (`visible`). `clippy.toml`
+//! keeps other modules from opening these streams.
+#![allow(clippy::disallowed_methods, reason = "this is the place that has the streams")]
 
-use std::io::{IsTerminal, Write, stderr, stdout};
+mod visible;
 
+use std::borrow::Cow;
+use std::io::{self, IsTerminal, StdoutLock, Write, stderr, stdout};
+
+use anstream::{AutoStream, ColorChoice};
 use anstyle::{AnsiColor, Style};
+
+pub(crate) use visible::harmless;
 
 /// Columns where the width is unknown.
 const WIDTH_DEFAULT: usize = 80;
@@ -21,30 +30,139 @@ pub(crate) const RED: Style = AnsiColor::Red.on_default();
 pub(crate) const MAGENTA: Style = AnsiColor::Magenta.on_default();
 pub(crate) const CYAN: Style = AnsiColor::Cyan.on_default();
 
-/// The text in a style; the stream takes the colour out where it is not wanted.
+/// The text in a style of foldback's own; the stream takes the colour out where it is not wanted. In the
+/// text, nothing else is a style.
 pub(crate) fn styled(style: Style, text: impl std::fmt::Display) -> String {
-    format!("{style}{text}{style:#}")
+    visible::sealed(style, text)
 }
 
-/// A line on stderr. Whoever closed stderr does not want to know.
+/// Text that this program's libraries wrote for a terminal, from nothing that came from elsewhere.
+pub(crate) fn of_our_own(text: &str) -> String {
+    visible::adopted(text)
+}
+
+/// A document for people on stdout: escaped wherever it goes.
+pub(crate) fn show(text: &str) -> io::Result<()> {
+    show_behind(None, text)
+}
+
+/// As [`show`], behind a character that is shown already.
+pub(crate) fn show_behind(previous: Option<char>, text: &str) -> io::Result<()> {
+    let mut stdout = anstream::stdout().lock();
+    stdout.write_all(visible::shown(previous, text).as_bytes()).and_then(|()| stdout.flush())
+}
+
+/// A document as a program has it that shows it on this terminal.
+pub(crate) fn for_pager(text: &str) -> Cow<'_, str> {
+    let shown = visible::shown(None, text);
+    match AutoStream::choice(&stdout()) {
+        ColorChoice::Never => anstream::adapter::strip_str(&shown).to_string().into(),
+        _ => shown,
+    }
+}
+
+/// What a progress bar says, on one line. The bar draws on stderr itself.
+pub(crate) fn for_bar(text: &str) -> String {
+    visible::shown(None, &harmless(text)).into_owned()
+}
+
+/// Data on stdout: the bytes, but for a terminal.
+pub(crate) fn data() -> Data {
+    match stdout_is_terminal() {
+        true => Data::Shown { stdout: anstream::stdout().lock(), incomplete: Vec::new() },
+        false => Data::Bytes(stdout().lock()),
+    }
+}
+
+/// Where data goes.
+pub(crate) enum Data {
+    Bytes(StdoutLock<'static>),
+    Shown {
+        stdout: AutoStream<StdoutLock<'static>>,
+        /// The beginning of a character.
+        incomplete: Vec<u8>,
+    },
+}
+
+impl Write for Data {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let (stdout, incomplete) = match self {
+            Self::Bytes(stdout) => return stdout.write(bytes),
+            Self::Shown { stdout, incomplete } => (stdout, incomplete),
+        };
+        incomplete.extend_from_slice(bytes);
+        let rest = incomplete.split_off(complete_bytes(incomplete));
+        let whole = std::mem::replace(incomplete, rest);
+        let text = String::from_utf8_lossy(&whole);
+        stdout.write_all(visible::shown(None, &text).as_bytes()).map(|()| bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        match self {
+            Self::Bytes(stdout) => stdout.flush(),
+            Self::Shown { stdout, incomplete } => {
+                let rest = std::mem::take(incomplete);
+                stdout.write_all(String::from_utf8_lossy(&rest).as_bytes())?;
+                stdout.flush()
+            }
+        }
+    }
+}
+
+/// How many of the bytes are whole characters, or no characters at all.
+fn complete_bytes(bytes: &[u8]) -> usize {
+    match bytes.utf8_chunks().last() {
+        // A character's beginning is wrong only if something else follows.
+        Some(last) if std::str::from_utf8(last.invalid()).is_err_and(|error| error.error_len().is_none()) => {
+            bytes.len() - last.invalid().len()
+        }
+        _ => bytes.len(),
+    }
+}
+
+/// Text on stderr. Whoever closed stderr does not want to know.
+pub(crate) fn whisper(text: &str) {
+    let mut stderr = anstream::stderr().lock();
+    let written = stderr.write_all(visible::shown(None, text).as_bytes());
+    let _closed = written.and_then(|()| stderr.flush());
+}
+
+/// A line on stderr.
 pub(crate) fn say(line: &str) {
-    let _closed = writeln!(anstream::stderr(), "{line}");
+    whisper(&format!("{line}\n"));
+}
+
+/// A line on stderr that begins with `label`. Text from elsewhere may have more lines: those are indented, so
+/// that none of them passes for another message.
+fn labelled(style: Style, label: &str, what: &str) {
+    say(&format!("{} {}", styled(style, label), what.replace('\n', "\n  ")));
+}
+
+/// Makes panics tell what happened in the same way as everything else does.
+pub(crate) fn tell_panics() {
+    std::panic::set_hook(Box::new(|panic| {
+        let trace = std::backtrace::Backtrace::capture();
+        error(&format!("this is a mistake in foldback: {panic}"));
+        if trace.status() == std::backtrace::BacktraceStatus::Captured {
+            say(&trace.to_string());
+        }
+    }));
 }
 
 pub(crate) fn error(what: &str) {
-    say(&format!("{} {what}", styled(ERROR, "error:")));
+    labelled(ERROR, "error:", what);
 }
 
 pub(crate) fn warning(what: &str) {
-    say(&format!("{} {what}", styled(WARNING, "warning:")));
+    labelled(WARNING, "warning:", what);
 }
 
 pub(crate) fn note(what: &str) {
-    say(&format!("{} {what}", styled(STRONG, "note:")));
+    labelled(STRONG, "note:", what);
 }
 
 pub(crate) fn hint(what: &str) {
-    say(&format!("{} {what}", styled(HINT, "hint:")));
+    labelled(HINT, "hint:", what);
 }
 
 pub(crate) fn stdout_is_terminal() -> bool {
@@ -64,18 +182,6 @@ pub(crate) fn width() -> usize {
 /// Rows of the terminal, if there is one.
 pub(crate) fn height() -> Option<usize> {
     terminal_size::terminal_size().map(|(_, height)| usize::from(height.0))
-}
-
-/// Text from elsewhere on one line, with nothing in it that a terminal would take for an order or that would
-/// turn the line around.
-pub(crate) fn harmless(text: &str) -> String {
-    let turns =
-        |c: char| matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
-    let of_char = |c: char| match c.is_control() || turns(c) {
-        true => c.escape_default().to_string(),
-        false => c.to_string(),
-    };
-    text.chars().map(of_char).collect()
 }
 
 /// A number with separators: `12,345`.
@@ -101,8 +207,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_from_elsewhere_gives_a_terminal_an_order() {
-        assert_eq!(harmless("é\u{1b}[2J\n\u{9b}1m\u{202e}x"), "é\\u{1b}[2J\\n\\u{9b}1m\\u{202e}x");
+    fn a_character_in_two_pieces_is_waited_for_and_bytes_that_are_none_are_not() {
+        let pieces: [(&[u8], usize); 6] =
+            [(b"ab", 2), (b"a\xc3", 1), (b"a\xe2\x82", 1), (b"\xff\xf0\x9f\x98", 1), (b"\xff", 1), (b"", 0)];
+        for (bytes, complete) in pieces {
+            assert_eq!(complete_bytes(bytes), complete, "{bytes:?}");
+        }
     }
 
     #[test]

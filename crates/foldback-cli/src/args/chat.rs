@@ -7,7 +7,7 @@ use clap::Args;
 use foldback_core::Tokens;
 use foldback_engine::SummaryLimits;
 
-use crate::backend::{Spec, seconds, spec};
+use crate::backend::{Reach, Spec, seconds, spec};
 use crate::config::Origin;
 use crate::values::tokens;
 
@@ -41,9 +41,21 @@ pub(crate) struct Backend {
     /// Ask the model for so many summaries at once and take the one that tells most [default: 1]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=CANDIDATES_MAX))]
     pub(crate) backend_candidates: Option<u8>,
+    /// Who named the backend
+    #[arg(skip)]
+    pub(crate) backend_from: Origin,
 }
 
 impl Backend {
+    /// How the server is reached.
+    pub(crate) fn reach(&self) -> Reach<'_> {
+        Reach {
+            key_variable: self.backend_key_env.as_deref(),
+            timeout: self.backend_timeout,
+            window: self.backend_window,
+        }
+    }
+
     /// How summaries are asked for.
     pub(crate) fn limits(&self) -> SummaryLimits {
         let mut limits = SummaryLimits::default();
@@ -85,6 +97,9 @@ pub(crate) struct Chat {
     /// Keep the conversation in this file, after every turn, as foldback's own JSONL
     #[arg(long, value_name = "FILE")]
     pub(crate) save: Option<PathBuf>,
+    /// The model, and who chose it
+    #[arg(skip)]
+    pub(crate) model: Option<(String, Origin)>,
     /// Who chose the policy
     #[arg(skip)]
     pub(crate) policy_from: Origin,

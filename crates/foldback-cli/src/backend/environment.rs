@@ -1,28 +1,12 @@
 //! Keys and proxies as the environment has them.
 
-use foldback_backends::{Key, Protocol};
+use foldback_backends::Protocol;
 
-use crate::failure::Failure;
-
-/// The key for a server. The variable that is named, or the provider's own, which goes to the
-/// provider's own servers only: whoever runs another server must not be sent it by accident.
-pub(super) fn key(
-    protocol: Protocol,
-    is_provider: bool,
-    variable: Option<&str>,
-) -> Result<Option<Key>, Failure> {
-    let name = match (variable, protocol) {
-        (Some(name), _) => name,
-        (None, _) if !is_provider => return Ok(None),
-        (None, Protocol::OpenAiChat | Protocol::OpenAiResponses) => "OPENAI_API_KEY",
-        (None, Protocol::Anthropic) => "ANTHROPIC_API_KEY",
-    };
-    match set(name) {
-        Some(secret) => Ok(Some(Key::new(secret))),
-        None => Err(Failure::usage(
-            format!("the environment variable {name} holds no key"),
-            format!("set {name}, name another variable with --backend-key-env, or use a server of your own"),
-        )),
+/// The variable that holds the key for a provider's own servers.
+pub(super) fn key_variable(protocol: Protocol) -> &'static str {
+    match protocol {
+        Protocol::OpenAiChat | Protocol::OpenAiResponses => "OPENAI_API_KEY",
+        Protocol::Anthropic => "ANTHROPIC_API_KEY",
     }
 }
 
@@ -79,7 +63,7 @@ fn is_excepted(host: &str, exception: &str) -> bool {
 }
 
 /// A variable that is set; to nothing is not set.
-fn set(name: &str) -> Option<String> {
+pub(super) fn set(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|value| !value.trim().is_empty())
 }
 

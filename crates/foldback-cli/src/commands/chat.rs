@@ -28,6 +28,7 @@ use self::words::{Order, Words};
 use crate::args::Shared;
 use crate::args::chat::Chat;
 use crate::backend::{self, Reach, Served, Spec};
+use crate::config::Origin;
 use crate::failure::{Exit, Failure};
 use crate::interrupt::Interrupts;
 use crate::{counting, policy, terminal};
@@ -79,10 +80,13 @@ struct Setup<'a> {
 impl<'a> Setup<'a> {
     fn new(shared: &'a Shared, arguments: &'a Chat) -> Result<Self, Failure> {
         let wanted = "such as --model openai:http://127.0.0.1:8080/v1#qwen3, or --model claude-sonnet-4-5";
-        let model = shared.model.as_deref();
-        let model = model.ok_or_else(|| Failure::usage("which model?", format!("name it, {wanted}")))?;
-        let served = backend::served(model)
-            .map_err(|why| Failure::usage(format!("--model {model}: {why}"), format!("name it, {wanted}")))?;
+        let model = arguments.model.as_ref();
+        let (model, from) =
+            model.ok_or_else(|| Failure::usage("which model?", format!("name it, {wanted}")))?;
+        let served = backend::served(model).map_err(|why| {
+            let what = format!("{} {model}: {why}", from.name("model"));
+            Failure::usage(what, format!("name it, {wanted}"))
+        })?;
         let known = Model::named(served.model());
         let window = arguments.window.or(known.map(|known| known.window)).unwrap_or(WINDOW_DEFAULT);
         let policy = policy::chosen(arguments.policy.as_deref(), &arguments.policy_from)?;
@@ -119,8 +123,9 @@ impl<'a> Setup<'a> {
 
     fn agent(&self, screen: &Screen, consent: &Consent) -> Result<Agent, Failure> {
         let timeout = self.arguments.backend.backend_timeout;
-        let reach = Reach { key_variable: self.arguments.key_env.as_deref(), timeout: None, window: None };
+        let reach = self.reach();
         let client = self.served.client("--model", &reach)?;
+        screen.sends_to(&self.served.route("--model", &reach, self.chosen_by()));
         let answer = Tokens((self.window.0 / ANSWER_DIVISOR).clamp(ANSWER_TOKENS_MIN, ANSWER_TOKENS_MAX));
         let (builder, tools) = self.with_tools(Agent::builder(), consent)?;
         let overhead = tools.iter().map(|tool| self.cost(tool)).sum();
@@ -128,7 +133,7 @@ impl<'a> Setup<'a> {
         let budget = self.budget(room)?;
         let mut compactor = StrategyCompactor::builder()
             .policy(&self.policy, room)
-            .backend(self.summarizer(timeout, tools)?)
+            .backend(self.summarizer(screen, timeout, tools)?)
             .limits(self.arguments.backend.limits())
             .observer(screen.clone());
         if self.arguments.background {
@@ -190,22 +195,35 @@ impl<'a> Setup<'a> {
         })
     }
 
-    /// Who writes the summaries: the model itself unless another was named.
-    /// Who writes summaries. The model that holds the conversation reads it from the provider's cache.
+    /// How the model is reached.
+    fn reach(&self) -> Reach<'_> {
+        Reach { key_variable: self.arguments.key_env.as_deref(), ..Reach::default() }
+    }
+
+    fn chosen_by(&self) -> &Origin {
+        self.arguments.model.as_ref().map_or(&Origin::CommandLine, |(_, origin)| origin)
+    }
+
+    /// Who writes summaries: the model itself unless another was named. The model that holds the conversation reads it from the provider's cache.
     fn summarizer(
         &self,
+        screen: &Screen,
         timeout: Option<std::time::Duration>,
         tools: Vec<ToolSpec>,
     ) -> Result<GuardedBackend, Failure> {
         let flags = &self.arguments.backend;
-        let (served, flag, key_variable, window) = match &flags.backend {
+        let backend = match &flags.backend {
             Some(Spec::Digest) => return Ok(DigestBackend.into()),
             Some(Spec::Served(served)) => {
-                (served, "--backend", flags.backend_key_env.as_deref(), flags.backend_window)
+                let reach = flags.reach();
+                screen.sends_to(&served.route("--backend", &reach, &flags.backend_from));
+                served.backend("--backend", &reach)?
             }
-            None => (&self.served, "--model", self.arguments.key_env.as_deref(), Some(self.window)),
+            None => {
+                let reach = Reach { timeout, window: Some(self.window), ..self.reach() };
+                self.served.backend("--model", &reach)?
+            }
         };
-        let backend = served.backend(flag, &Reach { key_variable, timeout, window })?;
         Ok(match flags.backend {
             None => backend.rides_on_prefix().tools(tools).into(),
             Some(_) => backend.into(),

@@ -47,7 +47,7 @@ pub(crate) fn run(shared: &Shared, arguments: &Recall) -> Result<Exit, Failure> 
     }
     match shared.json {
         true => output::print_json(&recalled.json(secrets))?,
-        false => output::print(&(recalled.text(secrets).trim_end().to_owned() + "\n"))?,
+        false => output::to_stdout(&[recalled.text(secrets).trim_end().as_bytes(), b"\n"])?,
     }
     Ok(Exit::Success)
 }

@@ -260,7 +260,7 @@ fn page(text: &str) -> Result<(), Failure> {
     };
     if let Some(mut stdin) = child.stdin.take() {
         // Whoever leaves the pager early has seen enough.
-        let _left_early = stdin.write_all(text.as_bytes());
+        let _left_early = stdin.write_all(terminal::for_pager(text).as_bytes());
     }
     child.wait().map(|_| ()).map_err(|error| Failure::Read { path: program.into(), error, hint: None })
 }

@@ -145,7 +145,8 @@ fn window_policy_and_backend_of_a_chat_come_from_the_configuration_file() {
         std::fs::write(folder.path().join("foldback.toml"), config).unwrap();
     };
     configure("window = 5000\nbackend = \"digest\"");
-    let (events, exit) = chat(&folder, &[], &long_lines(TURNS));
+    let named = ["--config", "foldback.toml"];
+    let (events, exit) = chat(&folder, &named, &long_lines(TURNS));
     assert_eq!(exit, 0, "{events:?}");
     assert_eq!(of(&events, "context")[0]["window"], 5_000);
     assert!(
@@ -156,7 +157,7 @@ fn window_policy_and_backend_of_a_chat_come_from_the_configuration_file() {
 
     configure("window = 5000\npolicy = \"codex\"");
     let lines = ["hello", "/compact"].map(ToOwned::to_owned);
-    let (events, _) = chat(&folder, &["--window", "6k"], &lines);
+    let (events, _) = chat(&folder, &[&named[..], &["--window", "6k"]].concat(), &lines);
     assert_eq!(of(&events, "context")[0]["window"], 6_000, "a flag wins over the file");
     let strategy = of(&events, "compacted")[0]["strategy"].as_str().unwrap();
     assert!(strategy.contains("preserve-user-messages"), "{strategy}");

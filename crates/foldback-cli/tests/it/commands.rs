@@ -41,7 +41,7 @@ fn every_fixture_goes_through_every_command() {
             // files:: puts every fixture through them.
             "log" | "undo" | "redo" => {}
             // They read no session.
-            "chat" | "policies" | "completions" | "man" => {}
+            "chat" | "policies" | "trust" | "completions" | "man" => {}
             _ => panic!("which fixtures go through {command}?"),
         }
     }

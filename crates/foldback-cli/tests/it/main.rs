@@ -7,6 +7,8 @@ mod chat;
 mod commands;
 mod files;
 mod history;
+#[cfg(target_os = "linux")]
+mod hostile;
 mod lab;
 mod long;
 mod mistakes;
@@ -20,6 +22,7 @@ mod searching;
 mod sessions;
 #[cfg(target_os = "linux")]
 mod terminal;
+mod trust;
 
 use std::io::Write;
 use std::path::{Path, PathBuf};

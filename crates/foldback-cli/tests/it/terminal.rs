@@ -23,22 +23,24 @@ const CTRL_C: &str = "\u{3}";
 const PROMPT: &str = "\u{1b}[1m>";
 
 /// A program in a terminal.
-struct Terminal {
+pub(super) struct Terminal {
     child: Child,
     keys: ChildStdin,
     screen: Receiver<Vec<u8>>,
     /// What was shown and not waited for yet.
     shown: String,
+    /// All that was shown.
+    all: Vec<u8>,
 }
 
 impl Terminal {
     /// A chat.
-    fn open(folder: &tempfile::TempDir, arguments: &str) -> Self {
+    pub(super) fn open(folder: &tempfile::TempDir, arguments: &str) -> Self {
         Self::run(folder, |program| format!("exec '{program}' chat {arguments}"))
     }
 
     /// What a shell makes of a line.
-    fn run(folder: &tempfile::TempDir, line: impl FnOnce(&str) -> String) -> Self {
+    pub(super) fn run(folder: &tempfile::TempDir, line: impl FnOnce(&str) -> String) -> Self {
         let program = foldback(&[]);
         let line = line(&program.get_program().display().to_string());
         let mut command = Command::new("script");
@@ -61,11 +63,11 @@ impl Terminal {
                 }
             }
         });
-        Self { child, keys, screen, shown: String::new() }
+        Self { child, keys, screen, shown: String::new(), all: Vec::new() }
     }
 
     /// Waits until this is shown, behind what was waited for before.
-    fn sees(&mut self, wanted: &str) {
+    pub(super) fn sees(&mut self, wanted: &str) {
         loop {
             if let Some(at) = self.shown.find(wanted) {
                 self.shown.drain(..at + wanted.len());
@@ -73,17 +75,18 @@ impl Terminal {
             }
             let more = self.screen.recv_timeout(HANG);
             let more = more.unwrap_or_else(|_| panic!("no {wanted:?} in {:?}", self.shown));
+            self.all.extend_from_slice(&more);
             self.shown.push_str(&String::from_utf8_lossy(&more));
         }
     }
 
-    fn types(&mut self, keys: &str) {
+    pub(super) fn types(&mut self, keys: &str) {
         self.keys.write_all(keys.as_bytes()).unwrap();
         self.keys.flush().unwrap();
     }
 
     /// Waits for the prompt, and says this.
-    fn says(&mut self, line: &str) {
+    pub(super) fn says(&mut self, line: &str) {
         self.sees(PROMPT);
         self.types(&format!("{line}\n"));
     }
@@ -94,9 +97,24 @@ impl Terminal {
     }
 
     fn ends(mut self) -> i32 {
-        // The screen is closed when the program has ended.
-        while self.screen.recv_timeout(HANG).map_err(|error| assert_eq!(error, Disconnected)).is_ok() {}
+        self.rest();
         self.child.wait().unwrap().code().unwrap()
+    }
+
+    /// All that was shown, when the program has ended.
+    pub(super) fn all(mut self) -> String {
+        self.rest();
+        String::from_utf8(std::mem::take(&mut self.all)).unwrap()
+    }
+
+    fn rest(&mut self) {
+        // The screen is closed when the program has ended.
+        loop {
+            match self.screen.recv_timeout(HANG) {
+                Ok(more) => self.all.extend(more),
+                Err(error) => return assert_eq!(error, Disconnected),
+            }
+        }
     }
 }
 

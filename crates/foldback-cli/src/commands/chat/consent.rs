@@ -6,6 +6,8 @@ use std::sync::Arc;
 use foldback_loop::ToolError;
 use tokio::sync::{Mutex, mpsc, oneshot};
 
+use crate::terminal::harmless;
+
 /// What a tool wants to do.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Ask<'a> {
@@ -15,20 +17,14 @@ pub(super) enum Ask<'a> {
     Write { path: &'a str, bytes: usize },
 }
 
+/// All of a text on one line, with what is hidden in it as escapes: what is agreed to must be what is seen.
 impl fmt::Display for Ask<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Run { command } => write!(f, "run `{}`", shown(command)),
-            Self::Write { path, bytes } => write!(f, "write {bytes} bytes to {}", shown(path)),
+            Self::Run { command } => write!(f, "run `{}`", harmless(command)),
+            Self::Write { path, bytes } => write!(f, "write {bytes} bytes to {}", harmless(path)),
         }
     }
-}
-
-/// All of a text, with nothing in it that a terminal would take for an order: what is agreed to must be
-/// what is seen.
-fn shown(text: &str) -> String {
-    let of_char = |c: char| if c.is_control() { c.escape_default().to_string() } else { c.to_string() };
-    text.chars().map(of_char).collect()
 }
 
 /// One question to the person.
@@ -84,8 +80,9 @@ mod tests {
 
     #[test]
     fn a_command_cannot_hide_what_it_does_from_whoever_is_asked() {
-        let asked = Ask::Run { command: "rm -rf /\u{1b}[2K\recho hello\n" }.to_string();
-        assert_eq!(asked, "run `rm -rf /\\u{1b}[2K\\recho hello\\n`");
+        let asked = Ask::Run { command: "rm -rf /\u{1b}[2K\r\u{202e}echo\u{200b} hello\n" }.to_string();
+        let asked = anstream::adapter::strip_str(&asked).to_string();
+        assert_eq!(asked, "run `rm -rf /\\u{1b}[2K\\r\\u{202e}echo\\u{200b} hello\\n`");
     }
 
     #[tokio::test]

@@ -1,15 +1,16 @@
 //! What a chat shows: answers on stdout, everything else on stderr, one line for each event; with
 //! `--json`, all of it on stdout as JSON lines.
 
-use std::io::{self, Write};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::io::Write;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use foldback_core::{TokenBounds, Tokens};
 use foldback_engine::{CompactionEvent, CompactionEventKind, CompactionObserver, CompactionReport};
 use foldback_loop::{AgentEvent, LoopError, TurnResult};
 use serde_json::{Value, json};
 
-use crate::terminal::{self, BLUE, CYAN, FAINT, GREEN, RED, STRONG, YELLOW, number, say, styled};
+use crate::backend::Route;
+use crate::terminal::{self, BLUE, CYAN, FAINT, GREEN, RED, STRONG, YELLOW, harmless, number, say, styled};
 
 /// Cells of the bar that shows how full the context is.
 const BAR_CELLS: u64 = 24;
@@ -38,13 +39,13 @@ pub(super) struct Screen {
     reader: Reader,
     window: Tokens,
     is_quiet: bool,
-    /// Whether a line of an answer is being written.
-    is_mid_line: Arc<Mutex<bool>>,
+    /// The newest character of an answer whose line is not at its end.
+    mid_line: Arc<Mutex<Option<char>>>,
 }
 
 impl Screen {
     pub(super) fn new(reader: Reader, window: Tokens, is_quiet: bool) -> Self {
-        Self { reader, window, is_quiet, is_mid_line: Arc::default() }
+        Self { reader, window, is_quiet, mid_line: Arc::default() }
     }
 
     /// A line about what happens, or the same for a script.
@@ -62,13 +63,16 @@ impl Screen {
     /// Whoever closed stdout does not want to know; the next turn is not for them either, but what
     /// they typed is.
     fn print(&self, text: &str) {
-        let mut stdout = io::stdout().lock();
+        let mut stdout = terminal::data();
         let _closed = stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush());
     }
 
+    fn mid_line(&self) -> MutexGuard<'_, Option<char>> {
+        self.mid_line.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn end_line(&self) {
-        let mut is_mid_line = self.is_mid_line.lock().unwrap_or_else(PoisonError::into_inner);
-        if std::mem::take(&mut *is_mid_line) {
+        if self.mid_line().take().is_some() {
             self.print("\n");
         }
     }
@@ -76,16 +80,30 @@ impl Screen {
     pub(super) fn prompt(&self) {
         if self.reader == Reader::Person {
             self.end_line();
-            let _closed = write!(anstream::stderr(), "{} ", styled(STRONG, ">"));
-            let _closed = io::stderr().flush();
+            terminal::whisper(&format!("{} ", styled(STRONG, ">")));
+        }
+    }
+
+    /// Where everything goes that is said, before anything is.
+    pub(super) fn sends_to(&self, route: &Route) {
+        match self.reader {
+            Reader::Script => self.tell(String::new, || {
+                json!({
+                    "event": "sends_to",
+                    "address": route.address,
+                    "model": route.model,
+                    "key_from": route.key_variable,
+                    "chosen_by": route.chosen_by,
+                })
+            }),
+            Reader::Person | Reader::Pipe => route.tell(self.is_quiet),
         }
     }
 
     /// A question of a tool.
     pub(super) fn ask(&self, question: &str) {
         self.end_line();
-        let _closed = write!(anstream::stderr(), "{} {question}? [y/N] ", styled(YELLOW, "allow:"));
-        let _closed = io::stderr().flush();
+        terminal::whisper(&format!("{} {question}? [y/N] ", styled(YELLOW, "allow:")));
     }
 
     /// Something that a command says.
@@ -96,7 +114,7 @@ impl Screen {
     /// A compaction that failed, whoever asked for it; the view is what it was.
     pub(super) fn not_compacted(&self, why: &str) {
         self.tell(
-            || format!("{} {why}", styled(RED, "not compacted:")),
+            || format!("{} {}", styled(RED, "not compacted:"), harmless(why)),
             || json!({"event": "not_compacted", "why": why}),
         );
     }
@@ -110,15 +128,14 @@ impl Screen {
     pub(super) fn event(&self, event: &AgentEvent) {
         match event {
             AgentEvent::TextDelta { text } if self.reader == Reader::Person => {
-                // What a model says must not move the cursor or change the terminal.
-                let is_plain = |c: &char| !c.is_control() || matches!(c, '\n' | '\t');
-                self.print(&text.chars().filter(is_plain).collect::<String>());
-                *self.is_mid_line.lock().unwrap_or_else(PoisonError::into_inner) = true;
+                let mut mid_line = self.mid_line();
+                let _closed = terminal::show_behind(*mid_line, text);
+                *mid_line = text.chars().next_back().or(*mid_line);
             }
             AgentEvent::ModelRetried { attempt, why, wait } => self.tell(
                 || {
                     let wait = wait.as_secs_f64();
-                    format!("{} {why}; asking again in {wait:.1} s", styled(YELLOW, "retry:"))
+                    format!("{} {}; asking again in {wait:.1} s", styled(YELLOW, "retry:"), harmless(why))
                 },
                 || json!({"event": "retry", "attempt": attempt, "why": why}),
             ),
@@ -133,7 +150,7 @@ impl Screen {
                 || json!({"event": "rejected", "tokens": tokens.estimate.0, "limit": limit.map(|limit| limit.0)}),
             ),
             AgentEvent::ToolStarted { name, input, .. } => self.tell(
-                || format!("{} {name} {}", styled(CYAN, "tool:"), glance(input)),
+                || format!("{} {} {}", styled(CYAN, "tool:"), harmless(name), glance(input)),
                 || json!({"event": "tool", "name": name.as_str(), "input": input.as_str()}),
             ),
             AgentEvent::MutationFinished { failure: Some(why), .. } => self.not_compacted(why),
@@ -154,7 +171,7 @@ impl Screen {
             (Err(error), _) => {
                 let why = with_sources(error);
                 self.tell(
-                    || format!("{} {why}", styled(terminal::ERROR, "error:")),
+                    || format!("{} {}", styled(terminal::ERROR, "error:"), harmless(&why)),
                     || json!({"event": "failed", "why": why}),
                 );
             }
@@ -189,7 +206,8 @@ impl CompactionObserver for Screen {
                         Some(_) => "asking again",
                         None => "the digest answers",
                     };
-                    format!("{} {backend}: {why}; {next}", styled(YELLOW, "no summary:"))
+                    let told = harmless(&format!("{backend}: {why}"));
+                    format!("{} {told}; {next}", styled(YELLOW, "no summary:"))
                 },
                 || json!({"event": "no_summary", "backend": backend, "why": why.to_string()}),
             ),
@@ -249,8 +267,7 @@ fn meter(used: u64, window: u64) -> String {
 
 /// The beginning of a text, on one line.
 fn glance(text: &str) -> String {
-    let line: String =
-        text.chars().take(GLANCE_CHARS).map(|c| if c.is_control() { ' ' } else { c }).collect();
+    let line = harmless(&text.chars().take(GLANCE_CHARS).collect::<String>());
     match text.chars().nth(GLANCE_CHARS) {
         Some(_) => format!("{line}…"),
         None => line,
@@ -260,10 +277,11 @@ fn glance(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use anstream::adapter::strip_str;
 
     #[test]
     fn the_meter_is_full_only_where_the_window_is() {
-        let plain = |used, window| anstream::adapter::strip_str(&meter(used, window)).to_string();
+        let plain = |used, window| strip_str(&meter(used, window)).to_string();
         assert!(plain(0, 16_000).contains(&"░".repeat(24)));
         assert!(plain(8_000, 16_000).contains("████████████░░░░░░░░░░░░ 8,000 of 16,000 tokens, 50%"));
         assert!(plain(20_000, 16_000).contains(&"█".repeat(24)));
@@ -272,7 +290,7 @@ mod tests {
 
     #[test]
     fn what_a_tool_is_given_is_shown_on_one_line() {
-        assert_eq!(glance("a\nb\u{1b}[2J"), "a b [2J");
+        assert_eq!(strip_str(&glance("a\nb\u{1b}[2J")).to_string(), "a\\nb\\u{1b}[2J");
         assert_eq!(glance(&"x".repeat(100)).chars().count(), GLANCE_CHARS + 1);
     }
 }

@@ -21,7 +21,7 @@ use tokio_util::sync::CancellationToken;
 use super::cache::Cache;
 use crate::args::Shared;
 use crate::args::chat::Backend;
-use crate::backend::{Reach, Served};
+use crate::backend::{Route, Served};
 use crate::failure::Failure;
 use crate::interrupt::Interrupts;
 use crate::lab::probe::prompts::{REASKS_MAX, again};
@@ -47,6 +47,8 @@ pub(super) struct Subject<'a> {
 
 /// Whoever asks the model, with all that is known of it.
 pub(super) struct Asker {
+    route: Route,
+    is_quiet: bool,
     line: Line,
     /// Writes summaries.
     backend: ModelBackend,
@@ -64,11 +66,7 @@ impl Asker {
         served: &Served,
         cache: Cache,
     ) -> Result<Self, Failure> {
-        let reach = Reach {
-            key_variable: flags.backend_key_env.as_deref(),
-            timeout: flags.backend_timeout,
-            window: flags.backend_window,
-        };
+        let reach = flags.reach();
         let backend = served.backend("--backend", &reach)?;
         let prices = CompactionBackend::prices(&backend);
         let bill = SharedBill::default();
@@ -76,6 +74,8 @@ impl Asker {
         let timeout = flags.backend_timeout.unwrap_or(TIMEOUT);
         let client = served.client("--backend", &reach)?;
         Ok(Self {
+            route: served.route("--backend", &reach, &flags.backend_from),
+            is_quiet: shared.quiet,
             line: Line { client, guard: BackendGuard::default(), bill, prices, timeout },
             backend,
             // One that is asked for several at once would have them all from the cache.
@@ -101,6 +101,7 @@ impl Asker {
     }
 
     fn tell(&self, subject: Subject<'_>) {
+        self.route.tell(self.is_quiet);
         if self.is_shown {
             let Subject { file, what } = subject;
             say(&styled(FAINT, harmless(&format!("{file}: asking {} for {what}", self.name()))));

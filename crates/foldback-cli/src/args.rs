@@ -245,12 +245,12 @@ pub(crate) struct Compact {
     /// Keep to the rules of this provider [default: the session's own]
     #[arg(long = "for", value_name = "DIALECT", value_parser = dialect_named)]
     pub(crate) dialect: Option<Dialect>,
-    /// Write the result here: a file, - for stdout, or a folder for several sessions. Does not wait
-    /// until it is on the disk
+    /// Write the result here: a file, - for stdout, or a folder for several sessions. A new file is
+    /// readable by its owner alone. Does not wait until it is on the disk
     #[arg(long, short, value_name = "PATH")]
     pub(crate) output: Option<PathBuf>,
-    /// Replace the file, in one step and only once the new one is on the disk, and keep the old one as
-    /// a backup
+    /// Change the session where it is, and keep a backup of what it was. A session that its agent has
+    /// open or writes to meanwhile is left alone
     #[arg(long, conflicts_with = "output")]
     pub(crate) in_place: bool,
     /// Write a fresh file of what the model sees instead of adding to the session
@@ -303,7 +303,7 @@ pub(crate) struct Check {
     /// Write the repaired session here
     #[arg(long, short, value_name = "PATH", requires = "fix")]
     pub(crate) output: Option<PathBuf>,
-    /// Replace the file by the repaired one and keep the old one as a backup
+    /// Repair the session where it is, and keep a backup of what it was
     #[arg(long, requires = "fix", conflicts_with = "output")]
     pub(crate) in_place: bool,
 }
@@ -358,7 +358,7 @@ pub(crate) struct Undo {
     /// Write the result here: a file, - for stdout, or a folder for several sessions
     #[arg(long, short, value_name = "PATH")]
     pub(crate) output: Option<PathBuf>,
-    /// Replace the file, in one step, and keep the old one as a backup
+    /// Change the session where it is, and keep a backup of what it was
     #[arg(long, conflicts_with = "output")]
     pub(crate) in_place: bool,
 }

@@ -1,7 +1,9 @@
 //! Where sessions come from: files, folders, stdin.
 
+mod folder;
 mod opened;
 mod pieces;
+mod stamp;
 
 use std::fs;
 use std::io::{self, IsTerminal, Read};
@@ -15,17 +17,13 @@ use crate::args::{Inputs, Shared};
 use crate::failure::{Exit, Failure, at};
 use crate::terminal;
 use crate::values::{is_typing_error, similar};
+use folder::files_below;
+pub(crate) use opened::Opened;
 use opened::Original;
-pub(crate) use opened::{Opened, Stamp};
+pub(crate) use stamp::{FileId, Stamp};
 
 /// The name of stdin in messages.
 const STDIN: &str = "stdin";
-
-/// Folders below each other that are looked into.
-const DEPTH_MAX: usize = 16;
-
-/// Files that are considered in one folder.
-const FILES_MAX: usize = 100_000;
 
 /// How often a file that is being written to is read again.
 const READS_MAX: usize = 3;
@@ -77,7 +75,7 @@ pub(crate) fn for_each(
             }
             // A folder may hold other files; what was passed over is said at the end.
             Err(Failure::Format { path, error: FormatError::Unknown { .. } | FormatError::Empty })
-                if source.is_found =>
+                if source.found_in.is_some() =>
             {
                 passed_over.push(path);
                 Ok(Exit::Success)
@@ -146,7 +144,7 @@ pub(crate) fn in_parallel<T: Send>(
             Err(failure) if sources.len() == 1 => return Err(failure),
             // A folder may hold other files; what was passed over is said at the end.
             Err(Failure::Format { path, error: FormatError::Unknown { .. } | FormatError::Empty })
-                if sources[index].is_found =>
+                if sources[index].found_in.is_some() =>
             {
                 passed_over.push(path);
             }
@@ -210,14 +208,14 @@ struct Source {
     path: PathBuf,
     /// What it is called below an output folder: as below the folder that was named.
     name: PathBuf,
-    /// In a folder that was named, not by name.
-    is_found: bool,
+    /// The folder that was named, where it was not named itself.
+    found_in: Option<PathBuf>,
 }
 
 impl Source {
     fn named(path: &Path) -> Self {
         let name = path.file_name().map_or_else(|| path.to_owned(), PathBuf::from);
-        Self { path: path.to_owned(), name, is_found: false }
+        Self { path: path.to_owned(), name, found_in: None }
     }
 }
 
@@ -245,34 +243,10 @@ fn sources(inputs: &Inputs) -> Result<Vec<Source>, Failure> {
         sources.extend(found.into_iter().map(|found| Source {
             name: found.strip_prefix(path).unwrap_or(&found).to_owned(),
             path: found,
-            is_found: true,
+            found_in: Some(path.clone()),
         }));
     }
     Ok(sources)
-}
-
-/// Files that may be sessions: what they are shows when they are read.
-fn files_below(folder: &Path) -> io::Result<Vec<PathBuf>> {
-    let mut files = Vec::new();
-    let mut folders = vec![(folder.to_owned(), 0)];
-    while let Some((folder, depth)) = folders.pop() {
-        for entry in fs::read_dir(&folder)? {
-            let entry = entry?;
-            let (path, kind) = (entry.path(), entry.file_type()?);
-            let is_file = kind.is_file() || (kind.is_symlink() && path.is_file());
-            let extension = path.extension().and_then(|extension| extension.to_str()).unwrap_or("");
-            if kind.is_dir() && depth < DEPTH_MAX {
-                folders.push((path, depth + 1));
-            } else if is_file && ["jsonl", "json", "traj"].contains(&extension) {
-                files.push(path);
-            }
-            if files.len() > FILES_MAX {
-                return Err(io::Error::other(format!("more than {FILES_MAX} files; name a smaller folder")));
-            }
-        }
-    }
-    files.sort();
-    Ok(files)
 }
 
 /// Reads all of a session at once.
@@ -291,7 +265,7 @@ fn open_whole(shared: &Shared, source: &Source) -> Result<Opened, Failure> {
         return parse(shared, source, path.to_owned(), None, bytes);
     }
     let (bytes, stamp) = read_file(path)?;
-    parse(shared, source, path.to_owned(), Some(stamp), bytes)
+    parse(shared, source, path.to_owned(), stamp, bytes)
 }
 
 /// A long session is read piece by piece. Whatever goes wrong with that, a file that changes meanwhile
@@ -299,10 +273,13 @@ fn open_whole(shared: &Shared, source: &Source) -> Result<Opened, Failure> {
 fn open(shared: &Shared, source: &Source) -> Result<Opened, Failure> {
     let path = source.path.as_path();
     let stamp = Stamp::of(path);
-    let file = pieces::File::open(path, &stamp);
-    let read = file.and_then(|file| Some((Contents::read_from(&file, shared.format)?, file)));
-    match read.filter(|_| stamp.is_still(path)) {
-        Some((contents, file)) => Ok(opened(
+    let file = stamp.and_then(|stamp| Some((stamp, pieces::File::open(path, &stamp)?)));
+    let read = file.and_then(|(stamp, file)| {
+        let contents = Contents::read_from(&file, shared.format)?;
+        Some((stamp, contents, file))
+    });
+    match read.filter(|(stamp, ..)| stamp.is_still(path)) {
+        Some((stamp, contents, file)) => Ok(opened(
             shared,
             source,
             path.to_owned(),
@@ -314,20 +291,23 @@ fn open(shared: &Shared, source: &Source) -> Result<Opened, Failure> {
     }
 }
 
-/// Reads a file that may be growing: what was read is then one state of it.
-fn read_file(path: &Path) -> Result<(Vec<u8>, Stamp), Failure> {
+/// Reads a file that may be growing: what was read is then one state of it. The stamp is of that state, or
+/// where it never stood still of none that the file will have.
+fn read_file(path: &Path) -> Result<(Vec<u8>, Option<Stamp>), Failure> {
     let failed =
         |error: io::Error| Failure::Read { path: path.to_owned(), hint: hint_for(path, &error), error };
-    let mut read = (read_bytes(path).map_err(failed)?, Stamp::of(path));
-    for _ in 1..READS_MAX {
-        if read.0.len() as u64 == read.1.len && read.1.is_still(path) {
-            return Ok(read);
+    let mut read = (Vec::new(), None);
+    for _ in 0..READS_MAX {
+        let stamp = Stamp::of(path);
+        let bytes = read_bytes(path).map_err(failed)?;
+        let is_whole = |stamp: Stamp| stamp.len == bytes.len() as u64 && stamp.is_still(path);
+        if stamp.is_some_and(is_whole) {
+            return Ok((bytes, stamp));
         }
-        read = (read_bytes(path).map_err(failed)?, Stamp::of(path));
+        let len = bytes.len() as u64;
+        read = (bytes, stamp.map(|stamp| stamp.of_no_file(len)));
     }
-    if read.0.len() as u64 != read.1.len {
-        terminal::warning(&format!("{}: the file is being written to; this is what it was", path.display()));
-    }
+    terminal::warning(&format!("{}: the file is being written to; this is what it was", path.display()));
     Ok(read)
 }
 
@@ -401,7 +381,8 @@ fn opened(
 ) -> Opened {
     tell_problems(shared, &path, &session);
     let sub_agents = sub_agents(&path);
-    Opened { path, name: source.name.clone(), stamp, session, original, sub_agents }
+    let (name, found_in) = (source.name.clone(), source.found_in.clone());
+    Opened { path, name, found_in, stamp, session, original, sub_agents }
 }
 
 fn tell_problems(shared: &Shared, path: &Path, contents: &Contents) {

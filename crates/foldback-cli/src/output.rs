@@ -1,10 +1,12 @@
 //! Where results go: stdout, a new file, or the place of an old one.
 
 mod begun;
+mod holders;
+mod in_place;
+mod target;
 
 use std::cell::RefCell;
 use std::collections::HashSet;
-use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -15,16 +17,16 @@ use tempfile::NamedTempFile;
 
 use crate::args::Shared;
 use crate::failure::Failure;
-use crate::input::{Opened, Stamp};
+use crate::input::{FileId, Opened};
 use crate::terminal;
 pub(crate) use begun::Begun;
 use begun::Push;
+use in_place::Held;
+pub(crate) use target::{Readers, unlinked};
+use target::{Target, beside, keep_owner_and_mode, made_below, readers_of, refused};
 
 /// Shorter sessions are written in no time, when all of them is known.
 const BEGIN_BYTES_MIN: usize = 8 * 1024 * 1024;
-
-/// Backups of one file that are kept apart by a number.
-const BACKUPS_MAX: usize = 1_000;
 
 /// Where a session goes.
 #[derive(Debug)]
@@ -38,7 +40,9 @@ pub(crate) enum Destination {
     /// A file of the same name there, in the same folders below it; what was written so far is not
     /// written over.
     Folder(PathBuf, RefCell<HashSet<PathBuf>>),
-    InPlace,
+    /// The file that it was read from. What was written so far is not written once more under another of
+    /// its names.
+    InPlace(RefCell<HashSet<FileId>>),
 }
 
 /// Where a session went.
@@ -58,7 +62,7 @@ impl Destination {
     ) -> Result<Self, Failure> {
         let somewhere = "give -o PATH, or --in-place where the command has it";
         match output {
-            _ if in_place => Ok(Self::InPlace),
+            _ if in_place => Ok(Self::InPlace(RefCell::default())),
             Some(path) if path.as_os_str() == "-" && is_single && !shared.json => Ok(Self::Stdout),
             // Several sessions go to a folder, which may be new.
             Some(path) if path.is_dir() || (!is_single && !path.exists()) => {
@@ -78,8 +82,16 @@ impl Destination {
         }
     }
 
-    /// Begins to write a long session to which something will be added at its end, while that is still
-    /// being worked out. What cannot be done or is wrong here shows when it is written.
+    /// Fails where a session cannot be written, as far as that shows before it is known what to write.
+    pub(crate) fn look(&self, opened: &Opened) -> Result<(), Failure> {
+        match self {
+            Self::InPlace(_) => Held::new(opened).map(|_| ()),
+            _ => Ok(()),
+        }
+    }
+
+    /// Begins to write a long session to which something will be added at its end, or the backup of it,
+    /// while that is still being worked out. What cannot be done or is wrong here shows when it is written.
     pub(crate) fn begin<'scope, 'env>(
         &self,
         scope: &'scope Scope<'scope, 'env>,
@@ -92,7 +104,7 @@ impl Destination {
             Self::Nowhere | Self::Stdout | Self::Terminal => return None,
             Self::File(file) => (file.clone(), Push::Later),
             Self::Folder(folder, _) => (made_below(folder, &opened.name).ok()?, Push::Later),
-            Self::InPlace => (opened.path.clone(), Push::AtOnce),
+            Self::InPlace(_) => (opened.path.clone(), Push::AtOnce),
         };
         match Target::of(&path).ok()? {
             Target::Device(_) => None,
@@ -115,6 +127,7 @@ impl Destination {
             }
         };
         let begun = begun.filter(|_| content.session.is_some());
+        let readers = || opened.stamp.map_or(Readers::Owner, |_| readers_of(&opened.path));
         let path = match self {
             Self::Nowhere => return Ok(None),
             Self::Terminal => {
@@ -130,7 +143,7 @@ impl Destination {
             }
             Self::File(file) => {
                 refuse_input(opened, file)?;
-                replace(file, &content, begun, Durable::Eventually)?;
+                replace(file, &content, begun, readers())?;
                 file.clone()
             }
             Self::Folder(folder, written) => {
@@ -141,38 +154,19 @@ impl Destination {
                     let hint = Some("give each folder of sessions an output folder of its own".to_owned());
                     return Err(Failure::Write { path: file, error, hint });
                 }
-                replace(&file, &content, begun, Durable::Eventually)?;
+                replace(&file, &content, begun, readers())?;
                 file
             }
-            Self::InPlace => {
-                let path = opened.path.clone();
-                let backup = match (changed, &opened.stamp) {
-                    (_, None) => {
-                        return Err(Failure::usage(
-                            "--in-place replaces a file, and the session came from stdin",
-                            "name the file, or give -o FILE",
-                        ));
-                    }
-                    (None, Some(_)) => None,
-                    (Some(_), Some(stamp)) => Some(in_place(&path, stamp, &content, begun)?),
+            Self::InPlace(done) => {
+                let backup = match changed {
+                    None if opened.stamp.is_some() => None,
+                    _ => Some(in_place(opened, &content, begun, done)?),
                 };
-                return Ok(Some(OutputPlace { path, backup }));
+                return Ok(Some(OutputPlace { path: opened.path.clone(), backup }));
             }
         };
         Ok(Some(OutputPlace { path, backup: None }))
     }
-}
-
-/// The path of a name below a folder, with every folder that leads there.
-fn made_below(folder: &Path, name: &Path) -> Result<PathBuf, Failure> {
-    let path = folder.join(name);
-    let parent = path.parent().unwrap_or(folder);
-    std::fs::create_dir_all(parent).map_err(|error| Failure::Write {
-        path: parent.to_owned(),
-        error,
-        hint: None,
-    })?;
-    Ok(path)
 }
 
 /// A session is not replaced by accident: that is what `--in-place` is for, with its backup.
@@ -211,18 +205,9 @@ pub(crate) fn print_json(value: &impl serde::Serialize) -> Result<(), Failure> {
     to_stdout(&[json.as_bytes()])
 }
 
-/// When a written file must be on the disk.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Durable {
-    /// Before it takes the place of another: a session must survive a power cut.
-    BeforeReplacing,
-    /// When the system gets to it: what it was made from is still there.
-    Eventually,
-}
-
 /// Writes a file completely, or leaves what was there.
-pub(crate) fn to_file(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
-    replace(path, &Content { session: None, added: bytes }, None, Durable::Eventually)
+pub(crate) fn to_file(path: &Path, bytes: &[u8], readers: Readers) -> Result<(), Failure> {
+    replace(path, &Content { session: None, added: bytes }, None, readers)
 }
 
 /// What a file will hold.
@@ -251,158 +236,52 @@ impl Content<'_> {
     }
 }
 
-/// What is written when a path is.
-enum Target {
-    /// A device or a pipe is written to; there is nothing to replace.
-    Device(PathBuf),
-    File {
-        path: PathBuf,
-        folder: PathBuf,
-    },
-}
-
-impl Target {
-    fn of(path: &Path) -> Result<Self, Failure> {
-        // What is behind a link is written, and the link stays.
-        let real = path.canonicalize().or_else(|_| std::fs::read_link(path));
-        let path = real.unwrap_or_else(|_| path.to_owned());
-        if std::fs::metadata(&path).is_ok_and(|metadata| !metadata.is_file() && !metadata.is_dir()) {
-            return Ok(Self::Device(path));
-        }
-        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
-        let folder = folder.unwrap_or(Path::new(".")).to_owned();
-        if !folder.is_dir() {
-            let error =
-                io::Error::new(io::ErrorKind::NotFound, format!("there is no folder {}", folder.display()));
-            let hint = Some("make the folder first".to_owned());
-            return Err(Failure::Write { path, error, hint });
-        }
-        Ok(Self::File { path, folder })
-    }
-}
-
-/// Files that are not yet in their place.
-fn beside() -> tempfile::Builder<'static, 'static> {
-    let mut names = tempfile::Builder::new();
-    names.prefix(".foldback-");
-    names
-}
-
-/// Writes `content`, of which the session is on its way already where there is a `begun`.
+/// Writes `content`, of which the session is on its way already where there is a `begun`. What it was made
+/// from is still there: the system may take its time to bring it to the disk.
 fn replace(
     path: &Path,
     content: &Content<'_>,
     begun: Option<Begun<'_>>,
-    durable: Durable,
+    readers: Readers,
 ) -> Result<(), Failure> {
     let failed = |error| Failure::Write { path: path.to_owned(), error, hint: None };
-    let (path, folder) = match Target::of(path)? {
+    let (path, folder, existing) = match Target::of(path)? {
         Target::Device(path) => {
             content.hold()?;
             let mut device = File::options().write(true).open(path).map_err(failed)?;
             return content.write_to(&mut device).and_then(|()| device.flush()).map_err(failed);
         }
-        Target::File { path, folder } => (path, folder),
+        Target::File { path, folder, existing } => (path, folder, existing),
     };
     let written = || -> io::Result<NamedTempFile> {
-        let mut file = beside().tempfile_in(&folder)?;
+        let mut file = beside(readers).tempfile_in(&folder)?;
         content.write_to(file.as_file_mut())?;
         Ok(file)
     };
     let ended = begun.and_then(|begun| begun.end(&folder, content.added));
     let file = ended.map_or_else(written, Ok).map_err(failed)?;
     content.check()?;
-    if durable == Durable::BeforeReplacing {
-        file.as_file().sync_all().map_err(failed)?;
-    }
-    let permissions = match std::fs::metadata(&path) {
-        Ok(metadata) => Some(metadata.permissions()),
-        Err(_) => new_file_permissions(&folder),
-    };
-    if let Some(permissions) = permissions {
-        file.as_file().set_permissions(permissions).map_err(failed)?;
+    if let Some(existing) = existing {
+        keep_owner_and_mode(file.as_file(), &existing, readers, &path)?;
     }
     file.persist(&path).map_err(|error| failed(error.error))?;
     Ok(())
 }
 
-/// A temporary file is private; the result should be what any new file here would be.
-fn new_file_permissions(folder: &Path) -> Option<std::fs::Permissions> {
-    let probe = folder.join(format!(".foldback-probe-{}", std::process::id()));
-    let metadata = File::create_new(&probe).and_then(|file| file.metadata());
-    let _left_behind = std::fs::remove_file(&probe);
-    metadata.ok().map(|metadata| metadata.permissions())
-}
-
-/// Replaces a file in one step and keeps the old one beside it; the backup's path.
+/// Changes a session where it is; the path of its backup.
 fn in_place(
-    path: &Path,
-    read: &Stamp,
+    opened: &Opened,
     content: &Content<'_>,
     begun: Option<Begun<'_>>,
+    done: &RefCell<HashSet<FileId>>,
 ) -> Result<PathBuf, Failure> {
-    let failed = |error| Failure::Write { path: path.to_owned(), error, hint: None };
-    if !read.is_still(path) {
-        return Err(Failure::Write {
-            path: path.to_owned(),
-            error: io::Error::other("the file has changed since it was read; nothing was replaced"),
-            hint: Some("run it again when the agent has stopped writing".to_owned()),
-        });
+    let held = Held::new(opened)?;
+    if held.id().is_some_and(|id| !done.borrow_mut().insert(id)) {
+        let why = "this is another name of a session that was just written; left alone";
+        return Err(refused(&opened.path, why, "name only one of them"));
     }
-    let real = path.canonicalize().map_err(failed)?;
-    let path = real.as_path();
-    let backup = free_backup(path).map_err(failed)?;
-    // What is replaced is not changed: a second name keeps it, where the file system has those.
-    if std::fs::hard_link(path, &backup).is_err() {
-        std::fs::copy(path, &backup).map_err(failed)?;
-        File::open(&backup).and_then(|file| file.sync_all()).map_err(failed)?;
-    }
-    let replaced = replace(path, content, begun, Durable::BeforeReplacing);
-    if replaced.is_err() {
-        // The file is still in its own place.
-        let _left_behind = std::fs::remove_file(&backup);
-    }
-    replaced.map(|()| backup)
-}
-
-fn free_backup(path: &Path) -> io::Result<PathBuf> {
-    let numbered = |number: usize| {
-        let mut name = path.file_name().map_or_else(OsString::new, ToOwned::to_owned);
-        name.push(if number == 0 { ".bak".to_owned() } else { format!(".bak{number}") });
-        path.with_file_name(name)
-    };
-    let free = (0..BACKUPS_MAX).map(numbered).find(|backup| !backup.exists());
-    free.ok_or_else(|| io::Error::other(format!("{BACKUPS_MAX} backups are there already; remove some")))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_replaced_file_has_a_backup_and_no_leftovers() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("session.jsonl");
-        std::fs::write(&path, "old").unwrap();
-        for expected in ["session.jsonl.bak", "session.jsonl.bak1"] {
-            let content = Content { session: None, added: b"new" };
-            let backup = in_place(&path, &Stamp::of(&path), &content, None).unwrap();
-            assert_eq!(backup.file_name().unwrap(), expected);
-        }
-        assert_eq!(std::fs::read_to_string(&path).unwrap(), "new");
-        assert_eq!(std::fs::read_to_string(folder.path().join("session.jsonl.bak")).unwrap(), "old");
-        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 3);
-    }
-
-    #[test]
-    fn a_file_that_changed_since_it_was_read_is_not_replaced() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("session.jsonl");
-        std::fs::write(&path, "old").unwrap();
-        let stamp = Stamp::of(&path);
-        std::fs::write(&path, "old and more").unwrap();
-        let content = Content { session: None, added: b"new" };
-        assert!(matches!(in_place(&path, &stamp, &content, None), Err(Failure::Write { .. })));
-        assert_eq!(std::fs::read_to_string(&path).unwrap(), "old and more");
+    match content.session {
+        Some(_) => held.append(content.added, begun),
+        None => held.replace(content.added),
     }
 }

@@ -120,6 +120,10 @@ impl<'a> Job<'a> {
     /// Compacts the session and writes it. Counting takes all cores; what follows takes one, and
     /// meanwhile another thread writes the records that stay.
     fn run_and_write(&self, destination: &Destination) -> Result<(Done<'a>, Option<WrittenReport>), Failure> {
+        if self.summarizer.is_some() {
+            // A summary costs money.
+            destination.look(self.opened)?;
+        }
         thread::scope(|scope| {
             let transcripts = self.transcripts();
             let begun = match self.arguments.fresh {

@@ -7,7 +7,7 @@ use clap_mangen::Man;
 
 use crate::args::{Arguments, VERSION};
 use crate::failure::{Exit, Failure};
-use crate::output;
+use crate::output::{self, Readers};
 use crate::values::similar;
 
 pub(crate) fn run(command: Option<&str>, folder: Option<&Path>) -> Result<Exit, Failure> {
@@ -24,7 +24,7 @@ pub(crate) fn run(command: Option<&str>, folder: Option<&Path>) -> Result<Exit, 
                 hint: Some("name a folder for the pages".to_owned()),
             })?;
             for page in &pages {
-                output::to_file(&folder.join(&page.file), &page.text)?;
+                output::to_file(&folder.join(&page.file), &page.text, Readers::Anybody)?;
             }
         }
     }

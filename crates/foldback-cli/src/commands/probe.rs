@@ -27,7 +27,8 @@ use crate::lab::probe::questions::{self, Question};
 use crate::lab::probe::scores::{Arm, Bill, ProbedArm, ProbedSession, Read, Total, table, totals};
 use crate::lab::probe::{fit, page, prompts, sheet};
 use crate::lab::{Recording, recordings, room, window};
-use crate::{counting, input, output, store, terminal};
+use crate::output::{self, Readers};
+use crate::{counting, input, store, terminal};
 
 /// What is compared with the default policy where nothing else is named: cutting off the oldest.
 const COMPARED: &str = "truncate";
@@ -83,7 +84,7 @@ pub(crate) fn run(shared: &Shared, arguments: &Probe) -> Result<Exit, Failure> {
     }
     let totals = totals(&sessions);
     if let Some(path) = &arguments.html {
-        output::to_file(path, page::draw(&sessions, &totals, &bill, &model).as_bytes())?;
+        output::to_file(path, page::draw(&sessions, &totals, &bill, &model).as_bytes(), Readers::Owner)?;
     }
     match shared.json {
         true => output::print_json(&ProbeReport {

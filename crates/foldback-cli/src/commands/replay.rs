@@ -12,8 +12,9 @@ use crate::lab::policies::{ALL, Chosen};
 use crate::lab::pricing::Pricing;
 use crate::lab::runs::{self, ReplayedSession, Total};
 use crate::lab::{page, recordings, room, window};
+use crate::output::{self, Readers};
 use crate::values::no_such;
-use crate::{counting, input, output};
+use crate::{counting, input};
 
 pub(crate) fn run(shared: &Shared, arguments: &Replay) -> Result<Exit, Failure> {
     match arguments.cuts {
@@ -94,7 +95,7 @@ fn run_calls(shared: &Shared, arguments: &Replay) -> Result<Exit, Failure> {
     let sessions: Vec<ReplayedSession> = sessions.into_iter().flatten().collect();
     let totals = runs::totals(&sessions);
     if let Some(path) = &arguments.html {
-        output::to_file(path, page::draw(&sessions, &totals).as_bytes())?;
+        output::to_file(path, page::draw(&sessions, &totals).as_bytes(), Readers::Owner)?;
     }
     match shared.json {
         true => output::print_json(&ReplayReport { counter: counter.name(), totals, sessions })?,

@@ -20,7 +20,7 @@ use crate::commands::log;
 use crate::config::Config;
 use crate::counting;
 use crate::failure::{Exit, Failure};
-use crate::output;
+use crate::output::{self, Readers};
 use crate::store::{self, time};
 use crate::terminal::{STRONG, counted, note, styled};
 
@@ -86,7 +86,7 @@ async fn dispatch(
         SessionCommand::Export { id, format, from, output } => {
             let bytes = export::run(shared, store, id, *format, *from).await?;
             match output {
-                Some(path) => output::to_file(path, &bytes)?,
+                Some(path) => output::to_file(path, &bytes, Readers::Owner)?,
                 None => output::to_stdout(&[&bytes])?,
             }
         }

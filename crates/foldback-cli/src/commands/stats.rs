@@ -8,10 +8,11 @@ use serde::Serialize;
 use crate::args::{Shared, Stats as Arguments};
 use crate::failure::{Exit, Failure, at};
 use crate::input::{self, Opened};
+use crate::output::{self, Readers};
 use crate::scene::Scene;
 use crate::stats::{Repeated, Stats};
 use crate::terminal::{BLUE, FAINT, STRONG, counted, number, styled, width};
-use crate::{counting, output, svg};
+use crate::{counting, svg};
 
 /// Tools and turns that are listed for people; JSON has them all.
 const ROWS_MAX: usize = 12;
@@ -46,7 +47,7 @@ pub(crate) fn run(shared: &Shared, arguments: &Arguments) -> Result<Exit, Failur
             let title = format!("{} ({})", report.file, report.format);
             let drawn =
                 report.conversations.first().map_or_else(String::new, |stats| svg::draw(&title, stats));
-            output::to_file(path, drawn.as_bytes())?;
+            output::to_file(path, drawn.as_bytes(), Readers::Owner)?;
         }
         match shared.json {
             true => output::print_json(&report)?,

@@ -1,15 +1,13 @@
 //! A session that was opened: what it says, and its bytes, which of a long file are read when somebody
 //! asks for them.
 
-use std::fs;
 use std::io::{self, Write};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
-use std::time::SystemTime;
 
 use foldback_formats::{Contents, SessionFile, Source};
 
-use super::pieces;
+use super::{Stamp, pieces};
 use crate::failure::Failure;
 
 /// What is written between two looks at whether it is still wanted.
@@ -22,6 +20,8 @@ pub(crate) struct Opened {
     pub(crate) path: PathBuf,
     /// What it is called below an output folder.
     pub(crate) name: PathBuf,
+    /// The folder that was named, where it was found there.
+    pub(crate) found_in: Option<PathBuf>,
     /// What the file was when it was read.
     pub(crate) stamp: Option<Stamp>,
     /// What it says.
@@ -113,28 +113,9 @@ pub(super) fn given_up() -> io::Error {
     io::Error::other("nobody wants the file any more")
 }
 
-/// What tells one state of a file from another.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Stamp {
-    pub(super) len: u64,
-    modified: Option<SystemTime>,
-}
-
-impl Stamp {
-    pub(crate) fn of(path: &Path) -> Self {
-        let metadata = fs::metadata(path).ok();
-        let len = metadata.as_ref().map_or(0, fs::Metadata::len);
-        Self { len, modified: metadata.and_then(|metadata| metadata.modified().ok()) }
-    }
-
-    pub(crate) fn is_still(&self, path: &Path) -> bool {
-        *self == Self::of(path)
-    }
-}
-
 #[cfg(all(test, unix))]
 mod tests {
-    use std::fs::OpenOptions;
+    use std::fs::{self, OpenOptions};
     use std::io::Write;
 
     use super::*;

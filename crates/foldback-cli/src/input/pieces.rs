@@ -6,6 +6,8 @@ use std::path::Path;
 
 use foldback_formats::Source;
 
+#[cfg(unix)]
+use super::FileId;
 use super::Stamp;
 use super::opened::given_up;
 
@@ -28,7 +30,8 @@ impl File {
         if stamp.len < BYTES_MIN {
             return None;
         }
-        let file = fs::File::open(path).ok().filter(|file| file.metadata().is_ok_and(|of| of.is_file()))?;
+        let file = fs::File::open(path).ok()?;
+        FileId::of(&file.metadata().ok()?).filter(|id| Some(*id) == stamp.id)?;
         Some(Self { file, byte_count: usize::try_from(stamp.len).ok()? })
     }
 

@@ -1,5 +1,5 @@
 //! A file whose beginning is known before its end: the beginning is written while the rest is still
-//! being worked out.
+//! being worked out. A backup is all beginning.
 //!
 //! Until it is complete the file has no name (`O_TMPFILE`), so that whatever ends the program leaves
 //! nothing behind. Elsewhere than on Linux, and on file systems that cannot name such a file later,
@@ -15,6 +15,7 @@ use std::thread::{Scope, ScopedJoinHandle};
 
 use tempfile::NamedTempFile;
 
+use super::Readers;
 use crate::input::Opened;
 
 /// When the beginning must be on the disk.
@@ -43,6 +44,7 @@ impl<'scope> Begun<'scope> {
         push: Push,
     ) -> Option<Self> {
         let file = if cfg!(target_os = "linux") { tempfile::tempfile_in(folder).ok()? } else { return None };
+        make_private(&file).ok()?;
         let is_given_up = Arc::new(AtomicBool::new(false));
         let is_over = Arc::clone(&is_given_up);
         let writing = scope.spawn(move || write(file, opened, push, &is_over));
@@ -55,7 +57,7 @@ impl<'scope> Begun<'scope> {
         let written = self.writing.take()?.join().unwrap_or_else(|panic| resume_unwind(panic));
         let mut file = written.ok()?;
         file.write_all(rest).ok()?;
-        let named = super::beside().make_in(folder, |path| name(&file, path)).ok()?;
+        let named = super::beside(Readers::Owner).make_in(folder, |path| name(&file, path)).ok()?;
         Some(NamedTempFile::from_parts(file, named.into_temp_path()))
     }
 }
@@ -72,6 +74,18 @@ fn write(mut file: File, opened: &Opened, push: Push, is_given_up: &AtomicBool) 
         file.sync_data()?;
     }
     Ok(file)
+}
+
+/// A file without a name has the mode of any new file.
+#[cfg(unix)]
+fn make_private(file: &File) -> io::Result<()> {
+    use std::os::unix::fs::PermissionsExt;
+    file.set_permissions(std::fs::Permissions::from_mode(0o600))
+}
+
+#[cfg(not(unix))]
+fn make_private(_file: &File) -> io::Result<()> {
+    Ok(())
 }
 
 /// Gives a name to a file that has none.

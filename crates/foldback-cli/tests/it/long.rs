@@ -18,14 +18,6 @@ fn long_session(folder: &tempfile::TempDir) -> String {
     path
 }
 
-fn names(folder: &tempfile::TempDir) -> Vec<String> {
-    let entries = std::fs::read_dir(folder.path()).unwrap();
-    let mut names: Vec<String> =
-        entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
-    names.sort();
-    names
-}
-
 #[test]
 fn a_long_session_is_written_the_same_wherever_it_goes() {
     let folder = folder();

@@ -10,6 +10,10 @@ mod history;
 #[cfg(target_os = "linux")]
 mod hostile;
 mod lab;
+#[cfg(unix)]
+mod links;
+#[cfg(target_os = "linux")]
+mod live;
 mod long;
 mod mistakes;
 mod orders;
@@ -66,6 +70,15 @@ fn folder() -> tempfile::TempDir {
 
 fn at(folder: &tempfile::TempDir, name: &str) -> String {
     folder.path().join(name).display().to_string()
+}
+
+/// What is in a folder.
+fn names(folder: &tempfile::TempDir) -> Vec<String> {
+    let entries = std::fs::read_dir(folder.path()).unwrap();
+    let mut names: Vec<String> =
+        entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    names.sort();
+    names
 }
 
 fn fixtures() -> PathBuf {

@@ -3,7 +3,7 @@
 
 use std::fmt::Write as _;
 use std::fs;
-use std::io::{self, Read};
+use std::io::{self, Read, Write as _};
 use std::path::{Component, Path, PathBuf};
 
 use async_trait::async_trait;
@@ -11,6 +11,7 @@ use foldback_loop::{Tool, ToolContext, ToolError, ToolOutput};
 use serde_json::{Value, json};
 
 use super::consent::{Ask, Consent};
+use crate::output::unlinked;
 
 /// The longest file that is read at all.
 const FILE_BYTES_MAX: u64 = 16 * 1024 * 1024;
@@ -115,6 +116,12 @@ fn read_text(ground: &Ground, path: &str) -> Result<(PathBuf, String), ToolError
     Ok((resolved, text))
 }
 
+/// Writes the file at a path without links. A link that was put there since is not followed.
+fn write_text(resolved: &Path, text: &str) -> io::Result<()> {
+    let file = unlinked(fs::File::options().write(true).create(true).truncate(true)).open(resolved);
+    file?.write_all(text.as_bytes())
+}
+
 /// Reads lines of a file.
 #[derive(Clone, Debug)]
 pub(super) struct ReadFile(pub(super) Ground);
@@ -201,10 +208,8 @@ impl Tool for WriteFile {
         self.1.ask(Ask::Write { path: &shown, bytes: text.len() }).await?;
         // Asking takes time: the links may be others now.
         let resolved = self.0.resolve(path)?;
-        let written = match resolved.parent() {
-            Some(folder) => fs::create_dir_all(folder).and_then(|()| fs::write(&resolved, text)),
-            None => fs::write(&resolved, text),
-        };
+        let made = resolved.parent().map_or(Ok(()), fs::create_dir_all);
+        let written = made.and_then(|()| write_text(&resolved, text));
         written.map_err(|error| failed(path, &error))?;
         Ok(format!("wrote {} bytes to {shown}", text.len()).into())
     }
@@ -249,7 +254,7 @@ impl Tool for EditFile {
         if now != text {
             return Err(ToolError::new(format!("{path} was changed meanwhile; read it again")));
         }
-        fs::write(&resolved, text.replacen(old, new, 1)).map_err(|error| failed(path, &error))?;
+        write_text(&resolved, &text.replacen(old, new, 1)).map_err(|error| failed(path, &error))?;
         Ok(format!("edited {shown}").into())
     }
 }

@@ -1,22 +1,17 @@
 //! Keeping a conversation in a file, as foldback's own JSONL: everything that was said, and what the
 //! model sees of it.
 
-use std::io::Write;
 use std::path::Path;
 
 use foldback_core::View;
 use foldback_formats::native_file;
 
 use crate::failure::Failure;
+use crate::output::{self, Readers};
 
 /// Writes the conversation, in one step: the file is the old one or the new one.
 pub(super) fn save(path: &Path, view: &View) -> Result<(), Failure> {
-    let failed = |error| Failure::Write { path: path.to_owned(), error, hint: None };
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
-    let mut file = tempfile::NamedTempFile::new_in(folder.unwrap_or(Path::new("."))).map_err(failed)?;
-    file.write_all(&native_file(view)).map_err(failed)?;
-    file.persist(path).map_err(|error| failed(error.error))?;
-    Ok(())
+    output::to_file(path, &native_file(view), Readers::Owner)
 }
 
 #[cfg(test)]

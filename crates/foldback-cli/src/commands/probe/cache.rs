@@ -9,7 +9,8 @@ use foldback_core::{Item, Tokens};
 use serde::{Deserialize, Serialize};
 
 use crate::failure::Failure;
-use crate::{output, store, terminal};
+use crate::output::{self, Readers};
+use crate::{store, terminal};
 
 /// Raised where entries mean something else.
 const FORMAT: u32 = 1;
@@ -85,7 +86,7 @@ impl Cache {
     pub(super) fn put(&self, key: &str, answer: &str) -> Result<(), Failure> {
         let entry = Entry { format: FORMAT, key: key.to_owned(), answer: answer.to_owned() };
         let bytes = serde_json::to_vec(&entry).expect("an entry is plain data");
-        output::to_file(&self.path(key), &bytes)
+        output::to_file(&self.path(key), &bytes, Readers::Owner)
     }
 
     fn path(&self, key: &str) -> PathBuf {

@@ -68,7 +68,7 @@ async fn once(shared: &Shared, store: &Arc<dyn Store>, import: &Import) -> Resul
 
 /// Looks at the files again and again, and takes in what was added.
 async fn watch(shared: &Shared, store: &Arc<dyn Store>, import: &Import) -> Result<Exit, Failure> {
-    let mut seen: HashMap<PathBuf, Stamp> = HashMap::new();
+    let mut seen: HashMap<PathBuf, Option<Stamp>> = HashMap::new();
     let mut round = 0;
     while import.rounds.is_none_or(|rounds| round < rounds) {
         let inputs = Inputs { paths: import.paths.clone() };

@@ -1,5 +1,6 @@
 //! Asks one model on one server: [`ModelClient`].
 
+mod events;
 mod exchange;
 mod telemetry;
 

@@ -31,6 +31,9 @@ const PROTOCOLS: [(&str, Protocol); 3] = [
 /// any name.
 const MODEL_UNNAMED: &str = "default";
 
+/// Nobody waits longer for a model.
+const SECONDS_MAX: u64 = 24 * 60 * 60;
+
 /// A model on a server, or none.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Spec {
@@ -249,8 +252,10 @@ impl Served {
 
 /// A whole number of seconds.
 pub(crate) fn seconds(text: &str) -> Result<Duration, String> {
-    let number = text.trim_end_matches('s').parse().ok().filter(|&number| number > 0);
-    number.map(Duration::from_secs).ok_or_else(|| "give a whole number of seconds above zero".to_owned())
+    let number = text.trim_end_matches('s').parse().ok();
+    let number = number.filter(|number| (1..=SECONDS_MAX).contains(number));
+    let wanted = || format!("give a whole number of seconds above zero, at most {SECONDS_MAX} (a day)");
+    number.map(Duration::from_secs).ok_or_else(wanted)
 }
 
 #[cfg(test)]
@@ -290,7 +295,7 @@ mod tests {
     fn times_are_whole_seconds_above_zero() {
         assert_eq!(seconds("90"), Ok(Duration::from_secs(90)));
         assert_eq!(seconds("5s"), Ok(Duration::from_secs(5)));
-        for wrong in ["0", "-1", "soon", ""] {
+        for wrong in ["0", "-1", "soon", "", "86401", "18446744073709551615"] {
             assert!(seconds(wrong).is_err(), "{wrong}");
         }
     }

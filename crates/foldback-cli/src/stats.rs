@@ -6,7 +6,7 @@ use std::fmt;
 
 use foldback_core::tokens::media_tokens;
 use foldback_core::{Dialect, Edit, Item, ItemKind, Part, ResultPart, ToolCall, ToolResult, View};
-use foldback_formats::{Step, StepAction};
+use foldback_formats::{MeteredStep, Step, StepAction};
 use serde::de::{IgnoredAny, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
@@ -488,21 +488,16 @@ fn counted_at(scene: &Scene<'_>, view: &View, len: usize) -> u64 {
 /// What changed what the model sees, in the order of the file.
 fn compactions(scene: &Scene<'_>) -> Vec<Compacted> {
     let conversation = scene.conversation;
-    let hidden_after = |step_count: usize, item_count: usize| {
-        let view = conversation.view_after(step_count, &scene.transcript);
-        view.fates().iter().take(item_count).filter(|fate| !fate.is_visible()).count()
-    };
-    let compacted = conversation.steps().iter().enumerate().take(COMPACTIONS_MAX).map(|(index, step)| {
-        let blocks = conversation.blocks_of(index, &scene.transcript);
+    let steps = conversation.steps().iter().zip(conversation.metered_steps(&scene.transcript));
+    let compacted = steps.take(COMPACTIONS_MAX).map(|(step, MeteredStep { blocks, hidden_count })| {
         let edits = blocks.iter().flat_map(|block| &block.edits);
-        let item_count = step.item_count_before();
         Compacted {
             line: step.place.line,
             by: by(step),
             reported_tokens_before: step.tokens_before.map(|tokens| tokens.0).filter(|&tokens| tokens > 0),
             tokens_before: blocks.first().map_or(0, |block| block.tokens_before.0),
             tokens_after: blocks.last().map_or(0, |block| block.tokens_after.0),
-            hidden: hidden_after(index + 1, item_count).saturating_sub(hidden_after(index, item_count)),
+            hidden: hidden_count,
             cleared: edits.filter(|edit| matches!(edit, Edit::Rewrite(_))).count(),
         }
     });

@@ -68,6 +68,17 @@ fn short_number(text: &str) -> Option<Tokens> {
     (tokens.fract() == 0.0 && (1.0..1e15).contains(&tokens)).then_some(Tokens(tokens as u64))
 }
 
+/// A number of bytes, as it is or short.
+pub(crate) fn bytes(text: &str) -> Result<u64, String> {
+    let wanted = || "give a whole number of bytes above zero, such as 500M or 20G".to_owned();
+    let plain = text.trim().to_ascii_lowercase();
+    let units = [("k", 1 << 10), ("m", 1 << 20), ("g", 1 << 30), ("t", 1 << 40)];
+    let unit = units.iter().find_map(|(name, factor)| Some((plain.strip_suffix(name)?, *factor)));
+    let (number, factor) = unit.unwrap_or((&plain, 1));
+    let bytes = number.parse::<u64>().ok().and_then(|number| number.checked_mul(factor));
+    bytes.filter(|&bytes| bytes > 0).ok_or_else(wanted)
+}
+
 /// A number of tokens, or a share.
 pub(crate) fn level(text: &str) -> Result<Level, String> {
     let wanted = || {

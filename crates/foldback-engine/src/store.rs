@@ -25,8 +25,8 @@ pub use care::{GcReport, Problem, ProblemKind, Repairs, Retention, StoreSize, Ve
 pub use error::StoreError;
 pub use jobs::{Job, JobOutcome, JobState, Lease, QueuedJob};
 pub use records::{
-    At, BlockNumber, Head, LoopInfo, NewLoop, NewSession, Origin, Page, Revision, SessionInfo, StackPoint,
-    StoredBlock, Version,
+    At, BlockNumber, Head, LoopInfo, NewLoop, NewSession, Origin, Page, Revision, SessionInfo, SessionTimes,
+    StackPoint, StoredBlock, Version,
 };
 pub use search::{
     HandleTarget, SearchAnswer, SearchCursor, SearchCursorError, SearchHit, SearchLeft, SearchQuery,
@@ -70,6 +70,15 @@ pub trait Store: fmt::Debug + Send + Sync {
 
     /// Replaces the notes of a loop.
     async fn annotate_loop(&self, at: &At<'_>, metadata: &Metadata) -> Result<Version, StoreError>;
+
+    /// Replaces the times of a session by those of the store that it comes from. This change itself leaves
+    /// no time behind: [`SessionInfo::updated_at`] is what is given, until the next change.
+    async fn date(
+        &self,
+        session: &SessionId,
+        version: Version,
+        times: &SessionTimes,
+    ) -> Result<Version, StoreError>;
 
     /// Begins a loop and makes it the current one. With [`Origin::Branch`] it shares the items of
     /// its parent up to a place, by reference: that is a fork, and a rewind.

@@ -5,6 +5,7 @@
 //! ([`replace`](Conversation::replace)). So a conversation is a transcript and the blocks in force, as
 //! in a store, and copies that an agent needs to resume are not taken for something said again.
 
+mod cover;
 mod metered;
 mod note;
 mod replace;
@@ -20,6 +21,8 @@ use foldback_core::{
     Timestamp, TokenCounter, Tokens, Transcript, TurnId, View,
 };
 
+use cover::{hidden_by, summaries_of};
+pub use metered::{MeteredStep, MeteredSteps};
 pub(crate) use note::{Extension, Kept, Note};
 pub use sent::Sent;
 
@@ -266,18 +269,18 @@ impl Conversation {
         added: Vec<Arc<CompactionBlock>>,
     ) {
         let is_undo_block = |block: &Arc<CompactionBlock>| block.kind == BlockKind::Undo;
-        let before = self.in_force.clone();
-        let taken_off = self.in_force.split_off(keeps.min(before.len()));
+        let taken_off = self.in_force.split_off(keeps.min(self.in_force.len()));
         let keeps = self.in_force.len();
-        self.in_force.extend(added.iter().cloned());
         let is_undo = !taken_off.is_empty() && added.iter().all(is_undo_block);
+        let before = is_undo.then(|| self.in_force.iter().chain(&taken_off).cloned().collect());
+        self.in_force.extend(added.iter().cloned());
         let action = match self.undone.last() {
             Some(undone) if *undone == self.in_force => {
                 self.undone.pop();
                 StepAction::Redo
             }
             _ if is_undo => {
-                self.undone.push(before);
+                self.undone.extend(before);
                 let forgotten = self.undone.len().saturating_sub(UNDONE_MAX);
                 self.undone.drain(..forgotten);
                 StepAction::Undo
@@ -301,25 +304,9 @@ impl Conversation {
         self.steps.push(Step { place, action, blocks, keeps, added, item_count, tokens_before });
     }
 
-    /// Works out what is visible through the blocks in force.
-    fn look_again(&mut self) {
-        self.visible = (0..self.recorded.len()).map(Seen::Item).collect();
-        for block in self.in_force.clone() {
-            self.apply(&block);
-        }
-    }
-
     /// Changes what is visible as a block says.
     fn apply(&mut self, block: &CompactionBlock) {
-        let mut hidden: Vec<Range<usize>> = Vec::new();
-        for edit in &block.edits {
-            match edit {
-                Edit::Drop(drop) => hidden.push(drop.range.clone()),
-                Edit::Fold(fold) => hidden.extend(fold.folded()),
-                Edit::Rewrite(_) => {}
-            }
-        }
-        let hidden = united(hidden);
+        let hidden = united(hidden_by(block));
         let summaries = &self.summaries;
         self.visible.retain(|seen| match seen {
             Seen::Item(index) => !covers(&hidden, *index),
@@ -328,12 +315,7 @@ impl Conversation {
         for (fold, items) in block.folds() {
             let at = self.visible.partition_point(|&seen| self.anchor(seen) <= fold.anchor);
             let first = self.summaries.len();
-            self.summaries.extend(items.iter().map(|item| Summary {
-                item: Arc::new(item.clone()),
-                range: fold.range.clone(),
-                anchor: fold.anchor,
-                is_alone: items.len() == 1,
-            }));
+            self.summaries.extend(summaries_of(fold, items));
             self.visible.splice(at..at, (first..self.summaries.len()).map(Seen::Summary));
         }
     }
@@ -431,12 +413,6 @@ impl Conversation {
     pub fn view_after(&self, step_count: usize, transcript: &Transcript) -> View {
         let overlay: Overlay = self.blocks_after(step_count, transcript).into_iter().collect();
         View::through(transcript, &overlay).expect("a conversation's blocks lie within it")
-    }
-
-    /// The blocks that a step puts in force, counted as `transcript` counts.
-    pub fn blocks_of(&self, step_index: usize, transcript: &Transcript) -> Vec<Arc<CompactionBlock>> {
-        let Some(step) = self.steps.get(step_index) else { return Vec::new() };
-        self.blocks_after(step_index + 1, transcript).split_off(step.keeps)
     }
 
     /// Everything that was said, as if nothing had been compacted.

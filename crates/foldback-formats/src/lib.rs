@@ -39,7 +39,9 @@ mod recording;
 mod rfc3339;
 mod session;
 
-pub use conversation::{Conversation, FilePlace, Recorded, Sent, Step, StepAction};
+pub use conversation::{
+    Conversation, FilePlace, MeteredStep, MeteredSteps, Recorded, Sent, Step, StepAction,
+};
 pub use detect::detect;
 pub use error::{Fault, FormatError, Problem};
 pub use format::{Committed, Contents, Format, Loss, SessionFile, SubAgentOf, Written, WrittenAs, write};

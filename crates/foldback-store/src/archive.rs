@@ -5,10 +5,11 @@
 //! the first record that it touches is known. The last record says how much the archive holds. All of it
 //! is compressed.
 //!
-//! A backup is read back before it counts as one. A restore reads the whole archive before it writes, and
-//! takes away what it wrote where it fails.
+//! A backup is read back before it counts as one. A restore reads the whole archive before it writes, then
+//! reads back what it wrote, and takes it away where it fails.
 
 mod error;
+mod limits;
 mod lines;
 mod record;
 mod restore;
@@ -23,9 +24,10 @@ use foldback_engine::{Store, StoreError};
 use serde::{Deserialize, Serialize};
 
 pub use self::error::{ArchiveError, ArchivePlace};
-use self::record::{Reader, Record, Writer};
+use self::limits::Bounds;
+use self::record::{Reader, Record, Times, Writer};
 use self::restore::RESTORING_NOTE;
-pub use self::restore::restore;
+pub use self::restore::{restore, restore_up_to};
 use crate::body::corrupt;
 
 /// Items that are read or written at a time.
@@ -77,13 +79,13 @@ pub async fn backup(
     let start = target.stream_position().map_err(ArchiveError::Write)?;
     let written = write(store, &mut target).await?;
     target.seek(SeekFrom::Start(start)).map_err(ArchiveError::Write)?;
-    let (found, _) = check(&mut target).map_err(ArchiveError::not_read_back)?;
+    let (found, _) = check(&mut target, Bounds::NONE).map_err(ArchiveError::not_read_back)?;
     if found == written { Ok(written) } else { Err(ArchiveError::Miscounted { written, found }) }
 }
 
 /// Reads a whole archive: how much it holds, and the sessions in it.
-fn check(source: impl Read) -> Result<(Contents, Vec<SessionId>), ArchiveError> {
-    let mut reader = Reader::new(source)?;
+fn check(source: impl Read, bounds: Bounds) -> Result<(Contents, Vec<SessionId>), ArchiveError> {
+    let mut reader = Reader::new(source, bounds)?;
     let mut sessions = Vec::new();
     let mut seen = HashSet::new();
     while let Some(record) = reader.next()? {
@@ -142,7 +144,8 @@ impl Snapshot {
         for _ in 0..SNAPSHOT_TRIES_MAX {
             let loops = store.loops(session).await?;
             let mut blocks = Vec::new();
-            for info in &loops {
+            // Most sessions have none, and each loop lists those of its ancestors.
+            for info in loops.iter().filter(|_| info.block_count > 0) {
                 let all = store.blocks(session, &info.id).await?;
                 blocks.extend(all.into_iter().filter(|block| block.loop_id == info.id));
             }
@@ -163,10 +166,12 @@ impl Snapshot {
             id: info.id,
             current_loop: info.current_loop,
             metadata: info.metadata,
+            times: Some(Times { created_at: info.created_at, updated_at: info.updated_at }),
         })?;
         for info in &loops {
             let (id, origin, metadata) = (info.id.clone(), info.origin.clone(), info.metadata.clone());
-            writer.write(&Record::Loop { id, origin, metadata })?;
+            let created_at = Some(info.created_at);
+            writer.write(&Record::Loop { id, origin, metadata, created_at })?;
             write_items(store, &session, info, writer).await?;
             write_original(store, &session, info, writer).await?;
         }

@@ -52,6 +52,12 @@ const HITS_MAX: usize = 1_000;
 /// Bytes that a compiled regular expression may take.
 const REGEX_BYTES_MAX: usize = 1 << 20;
 
+/// Bytes of each text of a query.
+const QUERY_BYTES_MAX: usize = 16 * 1024;
+
+/// Words and phrases that are looked for at once.
+const WORDS_MAX: usize = 64;
+
 /// Where the edit with this handle has its content from.
 pub(crate) fn place_in(edits: &[Edit], handle: &Handle) -> Option<HandleTarget> {
     edits.iter().rev().find_map(|edit| match edit {
@@ -120,11 +126,25 @@ impl Search {
     /// Understands a query.
     pub(crate) fn new(query: &SearchQuery) -> Result<Self, StoreError> {
         let unreadable = |why: String| StoreError::Query { why };
+        let texts = [("text", &query.text), ("regex", &query.regex), ("file", &query.file)];
+        for (name, length) in texts.map(|(name, text)| (name, text.as_ref().map_or(0, String::len))) {
+            if length > QUERY_BYTES_MAX {
+                return Err(unreadable(format!(
+                    "its {name} has {length} bytes, at most {QUERY_BYTES_MAX} are looked for"
+                )));
+            }
+        }
         let regex = query.regex.as_deref().map(|pattern| {
             let compiled = RegexBuilder::new(pattern).size_limit(REGEX_BYTES_MAX).build();
             compiled.map_err(|error| unreadable(error.to_string()))
         });
         let words = query.text.as_deref().map(words_in).unwrap_or_default();
+        if words.len() > WORDS_MAX {
+            let count = words.len();
+            return Err(unreadable(format!(
+                "it has {count} words, at most {WORDS_MAX} are looked for; put what stands together in quotes"
+            )));
+        }
         let (mut phrases, signs): (Vec<String>, Vec<String>) =
             words.into_iter().partition(|word| is_word(word));
         phrases.extend(query.file.iter().filter(|file| is_word(file)).cloned());

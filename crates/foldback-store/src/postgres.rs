@@ -28,11 +28,11 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use deadpool_postgres::{Manager, ManagerConfig, Object, Pool, RecyclingMethod, Runtime, Transaction};
-use foldback_core::{CompactionBlock, Handle, Item, LoopId, Metadata, SessionId};
+use foldback_core::{CompactionBlock, Handle, Item, LoopId, Metadata, SessionId, Timestamp};
 use foldback_engine::store::{
     At, GcReport, HandleTarget, Head, Job, JobOutcome, Lease, LoopInfo, NewLoop, NewSession, Page, QueuedJob,
-    Repairs, Retention, Revision, SearchAnswer, SearchQuery, SessionInfo, StackPoint, StoreSize, StoredBlock,
-    VerifyReport, Version,
+    Repairs, Retention, Revision, SearchAnswer, SearchQuery, SessionInfo, SessionTimes, StackPoint,
+    StoreSize, StoredBlock, VerifyReport, Version,
 };
 use foldback_engine::{Clock, Store, StoreError, SystemClock};
 use futures_util::future::try_join;
@@ -248,6 +248,18 @@ impl Store for PostgresStore {
             query(db, sql, &[&target.key, &write_metadata(metadata)]).await.map(|_| ())
         })
         .await
+    }
+
+    async fn date(
+        &self,
+        session: &SessionId,
+        version: Version,
+        times: &SessionTimes,
+    ) -> Result<Version, StoreError> {
+        let date = async |db: &Transaction<'_>, row: &SessionRow| sessions::date(db, row, times).await;
+        // No time is later than one that is replaced.
+        let at = (Bodies::Untouched, Timestamp(i64::MIN));
+        self.change_at("dating a session", session, version, at, date).await
     }
 
     async fn begin_loop(

@@ -32,8 +32,8 @@ use async_trait::async_trait;
 use foldback_core::{CompactionBlock, Handle, Item, LoopId, Metadata, SessionId, Timestamp};
 use foldback_engine::store::{
     At, GcReport, HandleTarget, Head, Job, JobOutcome, Lease, LoopInfo, NewLoop, NewSession, Page, QueuedJob,
-    Repairs, Retention, Revision, SearchAnswer, SearchQuery, SessionInfo, StackPoint, StoreSize, StoredBlock,
-    VerifyReport, Version,
+    Repairs, Retention, Revision, SearchAnswer, SearchQuery, SessionInfo, SessionTimes, StackPoint,
+    StoreSize, StoredBlock, VerifyReport, Version,
 };
 use foldback_engine::{Clock, Store, StoreError, SystemClock};
 use rusqlite::Connection;
@@ -287,6 +287,16 @@ impl Store for SqliteStore {
     async fn annotate_loop(&self, at: &At<'_>, metadata: &Metadata) -> Result<Version, StoreError> {
         let (at, metadata) = (Spot::of(at), metadata.clone());
         self.write("annotating", move |db, now| sessions::annotate_loop(db, &at, &metadata, now)).await
+    }
+
+    async fn date(
+        &self,
+        session: &SessionId,
+        version: Version,
+        times: &SessionTimes,
+    ) -> Result<Version, StoreError> {
+        let (session, times) = (session.clone(), times.clone());
+        self.write("dating a session", move |db, _| sessions::date(db, &session, version, &times)).await
     }
 
     async fn begin_loop(

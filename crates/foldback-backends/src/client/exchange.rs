@@ -3,7 +3,6 @@
 use std::pin::pin;
 use std::time::Duration;
 
-use eventsource_stream::{EventStreamError, Eventsource};
 use foldback_core::Part;
 use foldback_engine::{BackendError, Clock, SystemClock};
 use foldback_formats::answer::{
@@ -12,12 +11,16 @@ use foldback_formats::answer::{
 };
 use futures_util::{Stream, StreamExt};
 use reqwest::header::{CONTENT_TYPE, HeaderName, RETRY_AFTER};
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
 use super::Line;
+use super::events::{EVENT_BYTES_MAX, EventFault, Events};
 
 /// What is read of an answer. A thousand pages of text, each in an event of its own.
 const ANSWER_BYTES_MAX: usize = 16 * 1024 * 1024;
+
+/// How long an answer is listened to, however often the server shows that it is alive.
+const ANSWER_TIME_MAX: Duration = Duration::from_secs(60 * 60);
 
 /// What is read of an error body.
 const ERROR_BYTES_MAX: usize = 64 * 1024;
@@ -38,6 +41,16 @@ pub(super) enum Break {
 
 impl Line {
     pub(super) async fn exchange(
+        &self,
+        body: Vec<u8>,
+        on_delta: &mut OnDelta<'_>,
+    ) -> Result<Answer, BackendError> {
+        let answer = timeout(ANSWER_TIME_MAX, self.exchange_patiently(body, on_delta)).await;
+        answer.unwrap_or(Err(BackendError::Timeout { after: ANSWER_TIME_MAX }))
+    }
+
+    /// Waits as long as something comes.
+    async fn exchange_patiently(
         &self,
         body: Vec<u8>,
         on_delta: &mut OnDelta<'_>,
@@ -100,9 +113,13 @@ impl Line {
         let (retry_after, retry_after_ms) = (header(RETRY_AFTER), header(RETRY_AFTER_MS));
         let mut body = Vec::new();
         let mut bytes = pin!(bytes_of(response, ERROR_BYTES_MAX));
-        while let Ok(Some(Ok(chunk))) = timeout(self.idle_timeout, bytes.next()).await {
-            body.extend_from_slice(chunk.as_ref());
-        }
+        let read = async {
+            while let Some(Ok(chunk)) = bytes.next().await {
+                body.extend_from_slice(chunk.as_ref());
+            }
+        };
+        // As far as it came says enough.
+        let _late = timeout(self.idle_timeout, read).await;
         // Before anything is cut off: half of a secret could not be found any more.
         let body = self.hidden(String::from_utf8_lossy(&body).into_owned());
         let refusal = classify(&Reply {
@@ -165,6 +182,17 @@ impl Fault {
     }
 }
 
+impl From<EventFault> for Fault {
+    fn from(fault: EventFault) -> Self {
+        match fault {
+            EventFault::NotText => Self::malformed("the stream is not UTF-8"),
+            EventFault::TooLong => {
+                Self::malformed(format!("an event of it does not end within {EVENT_BYTES_MAX} bytes"))
+            }
+        }
+    }
+}
+
 impl From<Break> for Fault {
     fn from(broken: Break) -> Self {
         match broken {
@@ -199,7 +227,8 @@ async fn read_all(
     Ok(body)
 }
 
-/// Reads the events of an answer until it is complete or the stream ends.
+/// Reads the events of an answer until it is complete or the stream ends. What is no event shows that a
+/// server is alive, and is no reason to wait for it.
 pub(super) async fn read_events(
     protocol: Protocol,
     bytes: impl Stream<Item = Result<impl AsRef<[u8]>, Break>>,
@@ -207,19 +236,23 @@ pub(super) async fn read_events(
     on_delta: &mut OnDelta<'_>,
 ) -> Result<Answer, Fault> {
     let mut reader = AnswerReader::new(protocol);
-    let mut events = pin!(bytes.eventsource());
-    while !reader.is_complete() {
-        let Some(event) = timeout(idle_timeout, events.next()).await.map_err(|_| Fault::TooLate)? else {
-            break;
-        };
-        let event = event.map_err(|error| match error {
-            EventStreamError::Transport(broken) => Fault::from(broken),
-            EventStreamError::Utf8(_) => Fault::malformed("the stream is not UTF-8"),
-            EventStreamError::Parser(_) => Fault::malformed("the stream has no events"),
-        })?;
-        reader.push(&event.data, on_delta).map_err(Fault::Answer)?;
+    let mut bytes = pin!(bytes);
+    let mut events = Events::default();
+    let mut heard = Instant::now();
+    loop {
+        while let Some(data) = events.next() {
+            reader.push(&data, on_delta).map_err(Fault::Answer)?;
+            if reader.is_complete() {
+                return reader.finish().map_err(Fault::Answer);
+            }
+            heard = Instant::now();
+        }
+        let left = idle_timeout.saturating_sub(heard.elapsed());
+        match timeout(left, bytes.next()).await.map_err(|_| Fault::TooLate)? {
+            Some(chunk) => events.push(chunk?.as_ref())?,
+            None => return reader.finish().map_err(Fault::Answer),
+        }
     }
-    reader.finish().map_err(Fault::Answer)
 }
 
 #[cfg(test)]

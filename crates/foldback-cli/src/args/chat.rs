@@ -11,9 +11,6 @@ use crate::backend::{Reach, Spec, seconds, spec};
 use crate::config::Origin;
 use crate::values::tokens;
 
-/// How many attempts' time a whole compaction may take.
-const DEADLINE_FACTOR: u32 = 3;
-
 /// Summaries that may be asked for at once.
 const CANDIDATES_MAX: i64 = 4;
 
@@ -34,8 +31,8 @@ pub(crate) struct Backend {
     /// What the model of --backend reads and writes together, where it is not known
     #[arg(long, value_name = "TOKENS", value_parser = tokens, allow_negative_numbers = true)]
     pub(crate) backend_window: Option<Tokens>,
-    /// How long one summary may take, in seconds [default: 60; in probe, where it holds for every
-    /// answer, 300]
+    /// How long a compaction waits for the model in all, retries included, in seconds; then the digest
+    /// answers [default: 180, of which 60 for one attempt; in probe, for every answer, 300]
     #[arg(long, value_name = "SECONDS", value_parser = seconds, allow_negative_numbers = true)]
     pub(crate) backend_timeout: Option<Duration>,
     /// Ask the model for so many summaries at once and take the one that tells most [default: 1]
@@ -60,7 +57,7 @@ impl Backend {
     pub(crate) fn limits(&self) -> SummaryLimits {
         let mut limits = SummaryLimits::default();
         if let Some(timeout) = self.backend_timeout {
-            (limits.timeout, limits.deadline) = (timeout, timeout.saturating_mul(DEADLINE_FACTOR));
+            (limits.timeout, limits.deadline) = (timeout, timeout);
         }
         limits.candidates = self.backend_candidates.map_or(limits.candidates, usize::from);
         limits
@@ -103,4 +100,16 @@ pub(crate) struct Chat {
     /// Who chose the policy
     #[arg(skip)]
     pub(crate) policy_from: Origin,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_timeout_is_what_a_compaction_waits_in_all() {
+        let wait = Duration::from_secs(7);
+        let limits = Backend { backend_timeout: Some(wait), ..Backend::default() }.limits();
+        assert_eq!((limits.timeout, limits.deadline), (wait, wait));
+    }
 }

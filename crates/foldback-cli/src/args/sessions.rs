@@ -8,7 +8,7 @@ use foldback_formats::Format;
 
 use super::chat::Backend;
 use super::{Aim, Extent};
-use crate::values::{count, dialect_named, format_named, tokens};
+use crate::values::{bytes, count, dialect_named, format_named, tokens};
 
 /// Where sessions are kept.
 #[derive(Clone, Debug, Default, Args)]
@@ -269,11 +269,15 @@ pub(crate) enum StoreCommand {
         #[arg(value_name = "FILE")]
         file: PathBuf,
     },
-    /// Add the sessions of a backup
+    /// Add the sessions of a backup: all of them, or none
     Restore {
         /// The file
         #[arg(value_name = "FILE")]
         file: PathBuf,
+        /// Unpack up to so many bytes, such as 20G, of a backup that you trust [default: 100 times the
+        /// size of the file, 1G at least]
+        #[arg(long, value_name = "BYTES", value_parser = bytes, allow_negative_numbers = true)]
+        unpacked_max: Option<u64>,
     },
 }
 

@@ -1,12 +1,14 @@
 //! `foldback diff`: what a compaction changed, item by item.
 
+mod alignment;
+
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
 use foldback_core::{Entry, Item, TokenCounter, Tokens, View};
 use serde::Serialize;
-use similar::{Algorithm, DiffOp, capture_diff_slices};
 
+use self::alignment::Rewritable;
 use crate::args::{Diff, Extent, Shared};
 use crate::counting;
 use crate::failure::{Exit, Failure};
@@ -75,28 +77,22 @@ enum Change {
 
 fn changes(old: &View, new: &View) -> Vec<Change> {
     let keys = |view: &View| view.items().map(|item| key(item)).collect::<Vec<u64>>();
-    let operations = capture_diff_slices(Algorithm::Myers, &keys(old), &keys(new));
+    let kept = alignment::kept(&keys(old), &keys(new));
     let mut changes = Vec::new();
-    for operation in operations {
-        match operation {
-            DiffOp::Equal { old_index, new_index, len } => changes.push(Change::Kept {
-                before: old_index,
-                after: new_index,
-                count: len,
-                tokens: old.tokens_of(old_index..old_index + len).0,
-            }),
-            DiffOp::Delete { old_index, old_len, .. } => {
-                changes.extend((old_index..old_index + old_len).filter_map(|before| removed(old, before)));
-            }
-            DiffOp::Insert { new_index, new_len, .. } => {
-                changes.extend((new_index..new_index + new_len).filter_map(|after| added(new, after)));
-            }
-            DiffOp::Replace { old_index, old_len, new_index, new_len } => {
-                let (before, after) = (old_index..old_index + old_len, new_index..new_index + new_len);
-                replaced(old, new, before, after, &mut changes);
-            }
-        }
+    let (mut before, mut after) = (0, 0);
+    let is_next = |one: &(usize, usize), next: &(usize, usize)| (one.0 + 1, one.1 + 1) == *next;
+    for run in kept.chunk_by(is_next) {
+        let (old_start, new_start) = run[0];
+        replaced(old, new, before..old_start, after..new_start, &mut changes);
+        (before, after) = (old_start + run.len(), new_start + run.len());
+        changes.push(Change::Kept {
+            before: old_start,
+            after: new_start,
+            count: run.len(),
+            tokens: old.tokens_of(old_start..before).0,
+        });
     }
+    replaced(old, new, before..old.len(), after..new.len(), &mut changes);
     changes
 }
 
@@ -108,13 +104,11 @@ fn replaced(
     after: std::ops::Range<usize>,
     changes: &mut Vec<Change>,
 ) {
+    let rewritable = Rewritable::new(old, before.clone());
     let mut rest = before;
     for new_position in after {
         let Some(entry) = new.get(new_position) else { continue };
-        let same = rest.clone().find(|&old_position| {
-            old.get(old_position).is_some_and(|earlier| is_rewritten(earlier.item(), entry.item()))
-        });
-        match same {
+        match rewritable.position_of(entry.item(), rest.start) {
             Some(old_position) => {
                 changes.extend((rest.start..old_position).filter_map(|position| removed(old, position)));
                 rest.start = old_position + 1;
@@ -130,20 +124,6 @@ fn replaced(
         }
     }
     changes.extend(rest.filter_map(|position| removed(old, position)));
-}
-
-/// Whether one is the other with some parts replaced or removed.
-fn is_rewritten(old: &Item, new: &Item) -> bool {
-    let calls = |item: &Item| {
-        let made = item.calls().map(|(_, call)| call.id.clone());
-        made.chain(item.results().map(|(_, result)| result.call_id.clone())).collect::<Vec<_>>()
-    };
-    let (of_old, of_new) = (calls(old), calls(new));
-    old.kind == new.kind
-        && match of_new.is_empty() {
-            true => old.id == new.id,
-            false => of_new.iter().all(|id| of_old.contains(id)),
-        }
 }
 
 fn removed(old: &View, before: usize) -> Option<Change> {

@@ -1,5 +1,6 @@
 //! `foldback log` and `foldback session log`: compactions as a version history, of a file and of the store.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use foldback_core::{BlockKind, CompactionBlock, Edit, SessionId};
@@ -104,6 +105,25 @@ impl Entry {
     }
 }
 
+/// The blocks in force, by what tells most of them apart.
+struct InForce<'b>(HashMap<(usize, u64, u64), Vec<&'b Arc<CompactionBlock>>>);
+
+impl<'b> InForce<'b> {
+    fn of(blocks: &'b [Arc<CompactionBlock>]) -> Self {
+        let mut by_key: HashMap<_, Vec<_>> = HashMap::new();
+        blocks.iter().for_each(|block| by_key.entry(Self::key(block)).or_default().push(block));
+        Self(by_key)
+    }
+
+    fn key(block: &CompactionBlock) -> (usize, u64, u64) {
+        (block.item_count, block.tokens_before.0, block.tokens_after.0)
+    }
+
+    fn has(&self, block: &Arc<CompactionBlock>) -> bool {
+        self.0.get(&Self::key(block)).is_some_and(|blocks| blocks.contains(&block))
+    }
+}
+
 /// Tells entries, the newest first.
 fn tell(shared: &Shared, name: &str, entries: &[Entry]) -> Result<(), Failure> {
     if shared.json {
@@ -121,13 +141,12 @@ pub(crate) fn run(shared: &Shared, arguments: &Log) -> Result<Exit, Failure> {
         for conversation in opened.session.own_conversations() {
             let scene = Scene::estimated(conversation, opened.session.dialect());
             let view = conversation.view_of(&scene.transcript);
-            let in_force = view.overlay().blocks();
+            let in_force = InForce::of(view.overlay().blocks());
             let steps = conversation.steps();
             let first = steps.len().saturating_sub(STEPS_MAX);
-            let entries = steps.iter().enumerate().skip(first).map(|(index, step)| {
-                let number = index as u64 + 1;
-                let blocks = conversation.blocks_of(index, &scene.transcript);
-                let made = blocks.iter().rfind(|block| block.kind != BlockKind::Undo);
+            let metered = steps.iter().zip(conversation.metered_steps(&scene.transcript));
+            let entries = (1..).zip(metered).skip(first).map(|(number, (step, metered))| {
+                let made = metered.blocks.iter().rfind(|block| block.kind != BlockKind::Undo);
                 let taken_off = step.blocks.first();
                 let mut entry = match (made, taken_off) {
                     (Some(made), _) => Entry::of(number, made),
@@ -136,7 +155,7 @@ pub(crate) fn run(shared: &Shared, arguments: &Log) -> Result<Exit, Failure> {
                 };
                 entry.line = Some(step.place.line);
                 entry.strategy = stats::by(step);
-                entry.in_force = made.is_some_and(|made| in_force.contains(made));
+                entry.in_force = made.is_some_and(|made| in_force.has(made));
                 entry
             });
             tell(shared, &opened.path.display().to_string(), &entries.collect::<Vec<_>>())?;

@@ -43,10 +43,13 @@ pub(crate) fn run(shared: &Shared, arguments: &StoreArgs) -> Result<Exit, Failur
                 let contents = backup(&*store, file).await?;
                 tell(shared, "backed_up", &contents, "backed up")
             }
-            StoreCommand::Restore { file } => {
+            StoreCommand::Restore { file, unpacked_max } => {
                 let failed = |error| Failure::Read { path: file.clone(), error, hint: None };
                 let source = BufReader::new(File::open(file).map_err(failed)?);
-                let restored = archive::restore(&*store, source).await;
+                let restored = match *unpacked_max {
+                    Some(bytes_max) => archive::restore_up_to(&*store, source, bytes_max).await,
+                    None => archive::restore(&*store, source).await,
+                };
                 let contents = restored.map_err(|error| Failure::archive(file, error))?;
                 tell(shared, "restored", &contents, "restored")
             }

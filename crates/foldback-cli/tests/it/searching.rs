@@ -130,6 +130,40 @@ fn an_agent_is_told_where_to_go_on_and_comes_to_the_oldest_item() {
     assert!(found.contains("u0 of session large"), "{found}");
 }
 
+#[test]
+fn a_request_beyond_the_limits_is_refused_by_its_name_and_the_next_is_answered() {
+    let folder = folder();
+    let path = at(&folder, "s.jsonl");
+    std::fs::write(&path, native("u", "user", "something")).unwrap();
+    let imported = in_store(&folder, &["session", "import", "--id", "s", &path]);
+    assert_eq!(code(&imported), 0, "{}", text(&imported.stderr));
+    let mut agent = Agent::start(&folder);
+    let long = "word ".repeat(2_000_000);
+    let deep = format!("{}{}", "[".repeat(100_000), "]".repeat(100_000));
+    let of_query = |query: &str| format!(r#"{{"name":"search","arguments":{{"query":{query}}}}}"#);
+    for params in [of_query(&format!("\"{long}\"")), of_query(&deep)] {
+        let asked = agent.asked + 1;
+        let answer = agent.ask_text("tools/call", &params);
+        assert_eq!(answer["id"], asked);
+        let why = answer["error"]["message"].as_str().unwrap();
+        assert!(
+            why.starts_with("the request is longer") || why.starts_with("the lists and objects"),
+            "{why}"
+        );
+    }
+    let words = "word ".repeat(500);
+    let refused = agent.call("search", &serde_json::json!({"query": words}));
+    assert!(refused.contains("at most 64 are looked for"), "{refused}");
+    for argument in ["handle", "session"] {
+        let mut arguments = serde_json::json!({"handle": "@0000000000"});
+        arguments[argument] = "@0".repeat(100_000).into();
+        let refused = agent.call("recall", &arguments);
+        assert!(refused.starts_with(&format!("{argument} has 200000 bytes")), "{refused}");
+    }
+    let answer = agent.call("search", &serde_json::json!({"query": "nowhere"}));
+    assert!(answer.starts_with("nothing was found"), "{answer}");
+}
+
 /// A client of `foldback mcp`.
 struct Agent {
     child: std::process::Child,
@@ -158,9 +192,14 @@ impl Agent {
     }
 
     fn ask(&mut self, method: &str, params: &Value) -> Value {
+        self.ask_text(method, &params.to_string())
+    }
+
+    /// The same with parameters that no value of this program could hold.
+    fn ask_text(&mut self, method: &str, params: &str) -> Value {
         self.asked += 1;
-        let message =
-            serde_json::json!({"jsonrpc": "2.0", "id": self.asked, "method": method, "params": params});
+        let id = self.asked;
+        let message = format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"{method}","params":{params}}}"#);
         writeln!(self.stdin, "{message}").unwrap();
         serde_json::from_str(&self.answers.next().unwrap().unwrap()).unwrap()
     }

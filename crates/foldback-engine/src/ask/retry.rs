@@ -21,7 +21,7 @@ use crate::telemetry;
 #[derive(Debug)]
 pub(super) struct Calls<'a> {
     pub(super) asking: &'a Asking<'a>,
-    pub(super) deadline: Instant,
+    begun: Instant,
     permits: Semaphore,
     bill: Mutex<Bill>,
 }
@@ -37,7 +37,7 @@ impl<'a> Calls<'a> {
     pub(super) fn new(asking: &'a Asking<'a>) -> Self {
         Self {
             asking,
-            deadline: Instant::now() + asking.limits.deadline,
+            begun: Instant::now(),
             permits: Semaphore::new(asking.limits.parallel_max.clamp(1, Semaphore::MAX_PERMITS)),
             bill: Mutex::default(),
         }
@@ -83,7 +83,7 @@ impl<'a> Calls<'a> {
 
     /// How much time there is.
     fn left(&self) -> Duration {
-        self.deadline.saturating_duration_since(Instant::now())
+        self.asking.limits.deadline.saturating_sub(self.begun.elapsed())
     }
 
     async fn attempt(

@@ -105,6 +105,17 @@ pub struct SessionInfo {
     pub metadata: Metadata,
 }
 
+/// When a session was begun and changed, where it was recorded first.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SessionTimes {
+    /// When it was begun.
+    pub created_at: Timestamp,
+    /// When it was changed last.
+    pub updated_at: Timestamp,
+    /// When its loops were begun; those that are not named keep their times.
+    pub loops: Vec<(LoopId, Timestamp)>,
+}
+
 /// What is known about a loop.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LoopInfo {

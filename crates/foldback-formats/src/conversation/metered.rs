@@ -5,9 +5,11 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use foldback_core::edit::{Edit, Rewrite};
+use foldback_core::splice::covers;
 use foldback_core::{BlockKind, CompactionBlock, ItemTokens, Tokens, Transcript};
 
-use super::Conversation;
+use super::cover::Cover;
+use super::{Conversation, Step};
 
 impl Conversation {
     /// The blocks in force after so many steps, counted as `transcript` counts.
@@ -26,10 +28,74 @@ impl Conversation {
     }
 }
 
+impl Conversation {
+    /// What each step did, counted as `transcript` counts. All steps together cost what one look at the
+    /// conversation does, but for those that put others in force than the one before left.
+    pub fn metered_steps<'c>(&'c self, transcript: &'c Transcript) -> MeteredSteps<'c> {
+        MeteredSteps { steps: self.steps.iter(), transcript, in_force: Vec::new(), tally: None }
+    }
+}
+
+/// What a step did.
+#[derive(Clone, Debug, PartialEq)]
+pub struct MeteredStep {
+    /// The blocks that it put in force.
+    pub blocks: Vec<Arc<CompactionBlock>>,
+    /// Items that were recorded before it and that the model did not see any more.
+    pub hidden_count: usize,
+}
+
+/// The steps of a conversation, one after the other.
+#[derive(Debug)]
+pub struct MeteredSteps<'c> {
+    steps: std::slice::Iter<'c, Step>,
+    transcript: &'c Transcript,
+    in_force: Vec<&'c Arc<CompactionBlock>>,
+    /// Of what is in force; none where an undo left it behind.
+    tally: Option<Tally<'c>>,
+}
+
+impl Iterator for MeteredSteps<'_> {
+    type Item = MeteredStep;
+
+    fn next(&mut self) -> Option<MeteredStep> {
+        let step = self.steps.next()?;
+        let is_on_top = step.keeps == self.in_force.len();
+        self.in_force.truncate(step.keeps);
+        let only_takes_off = step.added.iter().all(|block| block.kind == BlockKind::Undo);
+        if !is_on_top && only_takes_off {
+            self.tally = None;
+            self.in_force.extend(&step.added);
+            return Some(MeteredStep { blocks: step.added.clone(), hidden_count: 0 });
+        }
+        if !is_on_top {
+            self.tally = None;
+        }
+        let mut tally = match self.tally.take() {
+            Some(tally) => tally,
+            None => {
+                let mut tally = Tally::new(self.transcript);
+                self.in_force.iter().for_each(|block| drop(tally.metered(block)));
+                tally
+            }
+        };
+        (tally.watched, tally.newly_hidden) = (step.item_count_before(), 0);
+        let blocks = step.added.iter().map(|block| tally.metered(block)).collect();
+        self.in_force.extend(&step.added);
+        let hidden_count = tally.newly_hidden;
+        self.tally = Some(tally);
+        Some(MeteredStep { blocks, hidden_count })
+    }
+}
+
 /// What the model saw, in tokens, while blocks were put in force one after the other.
+#[derive(Debug)]
 struct Tally<'t> {
     transcript: &'t Transcript,
-    is_visible: Vec<bool>,
+    hidden: Cover,
+    /// How many items before this one were hidden since the count was set back.
+    watched: usize,
+    newly_hidden: usize,
     /// The items before this one are counted.
     counted: usize,
     tokens: Tokens,
@@ -41,9 +107,16 @@ struct Tally<'t> {
 
 impl<'t> Tally<'t> {
     fn new(transcript: &'t Transcript) -> Self {
-        let is_visible = vec![true; transcript.len()];
-        let (summaries, rewritten) = (Vec::new(), BTreeMap::new());
-        Self { transcript, is_visible, counted: 0, tokens: Tokens::ZERO, summaries, rewritten }
+        Self {
+            transcript,
+            hidden: Cover::new(transcript.len()),
+            watched: 0,
+            newly_hidden: 0,
+            counted: 0,
+            tokens: Tokens::ZERO,
+            summaries: Vec::new(),
+            rewritten: BTreeMap::new(),
+        }
     }
 
     fn metered(&mut self, block: &Arc<CompactionBlock>) -> Arc<CompactionBlock> {
@@ -88,14 +161,12 @@ impl<'t> Tally<'t> {
 
     /// Hides what is visible in these ranges, and says what it cost.
     fn hide(&mut self, ranges: &[Range<usize>]) -> Tokens {
-        let mut hidden = Tokens::ZERO;
-        for index in ranges.iter().cloned().flatten() {
-            if self.is_visible.get_mut(index).is_some_and(std::mem::take) {
-                hidden += self.cost(index);
-            }
-        }
+        let mut newly = Vec::new();
+        ranges.iter().for_each(|range| self.hidden.add(range, |index| newly.push(index)));
+        self.newly_hidden += newly.iter().filter(|&&index| index < self.watched).count();
+        let mut hidden: Tokens = newly.into_iter().map(|index| self.cost(index)).sum();
         self.summaries.retain(|&(start, tokens)| {
-            let is_hidden = ranges.iter().any(|range| range.contains(&start));
+            let is_hidden = covers(ranges, start);
             hidden += if is_hidden { tokens } else { Tokens::ZERO };
             !is_hidden
         });
@@ -108,7 +179,7 @@ impl<'t> Tally<'t> {
         let index = rewrite.item_index;
         let before = self.cost(index);
         self.rewritten.entry(index).or_default().insert(rewrite.part_index, rewrite.tokens);
-        if self.is_visible.get(index) == Some(&true) {
+        if !self.hidden.covers(index) {
             self.tokens = self.tokens.saturating_sub(before) + self.cost(index);
         }
     }

@@ -159,3 +159,95 @@ fn one_compaction_that_shows_everything_many_times_is_not_followed() {
     conversation.replace(&made(7), (0..10_000).flat_map(|_| (0..10_000).map(kept)));
     assert_eq!((conversation.len(), view(&conversation).len()), (10_000, 10_000));
 }
+
+/// Counts how often it is asked.
+#[derive(Debug, Default)]
+struct Asked(std::sync::atomic::AtomicUsize);
+
+impl TokenCounter for Asked {
+    fn name(&self) -> &str {
+        "asked"
+    }
+
+    fn count(&self, text: &str) -> Tokens {
+        self.0.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        EstimatingCounter.count(text)
+    }
+
+    fn precision(&self) -> foldback_core::tokens::Precision {
+        EstimatingCounter.precision()
+    }
+}
+
+/// A session that was compacted so often, each time all but the newest item; every fourth compaction, and
+/// the one before it, were undone.
+fn often_compacted(count: usize) -> Conversation {
+    let mut conversation = said(2);
+    for number in 0..count {
+        let newest = conversation.push(Item::user(format!("n{number}"), "word"), FilePlace::line(number));
+        conversation.replace(&made(number), [Shown::New(summary(&format!("s{number}"))), kept(newest)]);
+        if number % 4 == 3 {
+            for keeps in [1, 2].map(|taken_off| conversation.block_count() - taken_off) {
+                conversation.commit(FilePlace::line(number), None, keeps, Vec::new());
+            }
+        }
+    }
+    conversation
+}
+
+#[test]
+fn what_steps_did_is_what_a_look_at_each_of_them_says() {
+    let conversation = often_compacted(40);
+    view(&conversation);
+    let transcript = counted(&conversation);
+    let hidden = |step_count: usize, item_count: usize| {
+        let view = conversation.view_after(step_count, &transcript);
+        view.fates().iter().take(item_count).filter(|fate| !fate.is_visible()).count()
+    };
+    let metered: Vec<MeteredStep> = conversation.metered_steps(&transcript).collect();
+    assert_eq!(metered.len(), conversation.steps().len());
+    for (index, (step, metered)) in conversation.steps().iter().zip(metered).enumerate() {
+        let blocks = conversation.blocks_after(index + 1, &transcript).split_off(step.keeps);
+        assert_eq!(metered.blocks, blocks, "step {index}");
+        let count = step.item_count_before();
+        let newly_hidden = hidden(index + 1, count).saturating_sub(hidden(index, count));
+        assert_eq!(metered.hidden_count, newly_hidden, "step {index}");
+    }
+}
+
+#[test]
+fn a_session_that_was_compacted_ten_times_as_often_takes_ten_times_as_long() {
+    let asked_for = |count: usize| {
+        let mut conversation = said(2);
+        for number in 0..count {
+            let newest = conversation.push(Item::user(format!("n{number}"), "word"), FilePlace::line(number));
+            conversation.replace(&made(number), [Shown::New(summary(&format!("s{number}"))), kept(newest)]);
+        }
+        let counter = Arc::new(Asked::default());
+        let transcript = conversation.transcript(counter.clone(), None);
+        assert_eq!(conversation.metered_steps(&transcript).count(), count);
+        counter.0.load(std::sync::atomic::Ordering::Relaxed)
+    };
+    let (few, many) = (asked_for(200), asked_for(2_000));
+    assert!(many <= few * 11, "{few} texts are counted for 200 compactions, {many} for 2,000");
+}
+
+#[test]
+fn what_undos_leave_visible_is_kept_once() {
+    let mut conversation = said(2);
+    let count = 500;
+    for number in 0..count {
+        let newest = conversation.push(Item::user(format!("n{number}"), "word"), FilePlace::line(number));
+        conversation.replace(&made(number), [Shown::New(summary(&format!("s{number}"))), kept(newest)]);
+    }
+    let in_force = conversation.in_force.clone();
+    for keeps in (0..count).rev() {
+        conversation.commit(FilePlace::line(count), None, keeps, Vec::new());
+    }
+    assert_eq!(view(&conversation).len(), conversation.len());
+    for block in in_force {
+        conversation.commit(FilePlace::line(count), None, conversation.block_count(), vec![block]);
+    }
+    assert_eq!(view(&conversation).len(), 2);
+    assert!(conversation.summaries.len() <= 3 * count, "{}", conversation.summaries.len());
+}

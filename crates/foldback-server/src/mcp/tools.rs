@@ -20,6 +20,10 @@ pub(super) const SEARCH: &str = "search";
 /// Bytes of one answer: what was folded may be larger than a context window.
 const ANSWER_BYTES_MAX: usize = 20_000;
 
+/// Bytes of a text among the arguments, and of the name of one.
+const TEXT_BYTES_MAX: usize = 4_096;
+const NAME_BYTES_MAX: usize = 64;
+
 /// Hits of one answer.
 const HITS_MAX: usize = 50;
 
@@ -113,7 +117,18 @@ fn tool(name: &'static str, description: &'static str, schema: Value) -> Tool {
     tool
 }
 
+/// Reads arguments, none of which is longer than a person or a model writes one: an error may repeat it.
 fn read<T: DeserializeOwned>(arguments: Value) -> Result<T, String> {
+    for (name, value) in arguments.as_object().into_iter().flatten() {
+        if name.len() > NAME_BYTES_MAX {
+            return Err(format!("the name of an argument has {} bytes", name.len()));
+        }
+        if let Some(length) = value.as_str().map(str::len).filter(|&length| length > TEXT_BYTES_MAX) {
+            return Err(format!(
+                "{name} has {length} bytes, at most {TEXT_BYTES_MAX} are read; say it shorter"
+            ));
+        }
+    }
     serde_json::from_value(arguments).map_err(|error| format!("the arguments cannot be read: {error}"))
 }
 

@@ -55,6 +55,20 @@ pub enum ArchiveError {
         /// How that was seen.
         what: String,
     },
+    /// It unpacks to more than its size explains.
+    #[error(
+        "the backup is larger than is unpacked without a word: {place} lies beyond {bytes_max} bytes, or is \
+         longer than {record_bytes_max} or full of tiny objects; nothing was restored; if you trust the backup, allow more with \
+         `--unpacked-max`"
+    )]
+    TooLarge {
+        /// The record that was not read.
+        place: ArchivePlace,
+        /// What the archive may unpack to.
+        bytes_max: u64,
+        /// What one record may.
+        record_bytes_max: u64,
+    },
     /// The store has a session of this name.
     #[error(
         "session {session} of the backup is in the store already; nothing was restored, choose a store \

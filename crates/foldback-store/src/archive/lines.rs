@@ -4,15 +4,14 @@
 /// The form of such archives.
 pub(super) const FORM_OF_LINES: u32 = 2;
 
-/// Bytes of one record: a batch of the largest items.
-pub(super) const LINE_BYTES_MAX: u64 = 4 << 30;
-
 /// Where the JSON of a record stands.
 #[derive(Debug, Default)]
 pub(super) struct Nesting {
     depth: usize,
     is_in_string: bool,
     is_escaped: bool,
+    /// Objects that were begun.
+    object_count: usize,
 }
 
 impl Nesting {
@@ -23,11 +22,21 @@ impl Nesting {
                 b'\\' if self.is_in_string => self.is_escaped = true,
                 b'"' => self.is_in_string = !self.is_in_string,
                 _ if self.is_in_string => {}
-                b'{' | b'[' => self.depth += 1,
+                b'{' | b'[' => {
+                    self.depth += 1;
+                    self.object_count += usize::from(*byte == b'{');
+                }
                 b'}' | b']' => self.depth = self.depth.saturating_sub(1),
                 _ => {}
             }
         }
+    }
+
+    /// How many objects there are in some JSON.
+    pub(super) fn object_count(json: &[u8]) -> usize {
+        let mut nesting = Self::default();
+        nesting.read(json);
+        nesting.object_count
     }
 
     pub(super) fn is_closed(&self) -> bool {

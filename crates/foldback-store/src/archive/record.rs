@@ -3,20 +3,17 @@
 use std::io::{self, BufRead, BufReader, Read, Write};
 
 use blake3::Hasher;
-use foldback_core::{CompactionBlock, Item, LoopId, Metadata, SessionId};
+use foldback_core::{CompactionBlock, Item, LoopId, Metadata, SessionId, Timestamp};
 use foldback_engine::store::{BlockNumber, Origin, StackPoint};
 use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use super::lines::{FORM_OF_LINES, LINE_BYTES_MAX, Nesting};
+use super::limits::{Bounds, FEW_OBJECTS_BYTES, RECORD_BYTES_MAX};
+use super::lines::{FORM_OF_LINES, Nesting};
 use super::{ArchiveError, ArchivePlace, Contents};
-use crate::body::BODY_BYTES_MAX;
 
 /// The form of the archives that are written.
 const FORM: u32 = 3;
-
-/// Bytes of the JSON of one record: the largest item, and what says where it belongs.
-const RECORD_BYTES_MAX: usize = BODY_BYTES_MAX + (1 << 20);
 
 /// Bytes of the line that names the form.
 const HEADER_BYTES_MAX: u64 = 64;
@@ -40,11 +37,17 @@ pub(super) enum Record {
         id: SessionId,
         current_loop: LoopId,
         metadata: Metadata,
+        /// Not in backups of earlier versions.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        times: Option<Times>,
     },
     Loop {
         id: LoopId,
         origin: Origin,
         metadata: Metadata,
+        /// Not in backups of earlier versions.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        created_at: Option<Timestamp>,
     },
     Items {
         loop_id: LoopId,
@@ -70,6 +73,14 @@ pub(super) enum Record {
     },
     /// The end of every other archive.
     Total(Contents),
+}
+
+/// When a session was begun and changed last.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Times {
+    pub(super) created_at: Timestamp,
+    pub(super) updated_at: Timestamp,
 }
 
 /// Bytes as text: one character for each, so that text stays text and compresses as such.
@@ -111,8 +122,8 @@ impl<W: Write> Writer<W> {
 
     pub(super) fn write(&mut self, record: &Record) -> Result<(), ArchiveError> {
         let json = json(record);
-        if json.len() > RECORD_BYTES_MAX {
-            return Err(ArchiveError::TooLong { bytes: json.len(), bytes_max: RECORD_BYTES_MAX });
+        if json.len() as u64 > RECORD_BYTES_MAX {
+            return Err(ArchiveError::TooLong { bytes: json.len(), bytes_max: RECORD_BYTES_MAX as usize });
         }
         self.push(&(json.len() as u64).to_le_bytes())?;
         self.push(&json)?;
@@ -152,10 +163,11 @@ pub(super) struct Reader<R: Read> {
     offset: u64,
     contents: Contents,
     buffer: Vec<u8>,
+    bounds: Bounds,
 }
 
 impl<R: Read> Reader<R> {
-    pub(super) fn new(source: R) -> Result<Self, ArchiveError> {
+    pub(super) fn new(source: R, bounds: Bounds) -> Result<Self, ArchiveError> {
         let mut source = BufReader::new(source);
         if !source.fill_buf().map_err(ArchiveError::Read)?.starts_with(&COMPRESSED) {
             return Err(ArchiveError::NotAnArchive { why: "it does not begin as one".to_owned() });
@@ -169,6 +181,7 @@ impl<R: Read> Reader<R> {
             offset: 0,
             contents: Contents::default(),
             buffer: Vec::new(),
+            bounds,
         };
         reader.form = reader.header()?;
         Ok(reader)
@@ -197,6 +210,10 @@ impl<R: Read> Reader<R> {
         match self.form {
             FORM_OF_LINES => self.read_lines(&mut json)?,
             _ => self.read_framed(&mut json)?,
+        }
+        let has_many = json.len() > FEW_OBJECTS_BYTES;
+        if has_many && Nesting::object_count(&json) > self.bounds.objects_max {
+            return Err(self.too_large());
         }
         let record = serde_json::from_slice(&json)
             .map_err(|error| self.damaged(format!("it cannot be read ({error})")))?;
@@ -228,10 +245,13 @@ impl<R: Read> Reader<R> {
         self.read_exact(&mut length)?;
         self.hasher.update(&length);
         let length = u64::from_le_bytes(length);
-        if length > RECORD_BYTES_MAX as u64 {
+        if length > RECORD_BYTES_MAX {
             return Err(
                 self.damaged(format!("it claims {length} bytes, at most {RECORD_BYTES_MAX} are written"))
             );
+        }
+        if length > self.room(0) {
+            return Err(self.too_large());
         }
         // Room is made for what is there, not for what is claimed.
         let read = self.source.by_ref().take(length).read_to_end(json);
@@ -253,12 +273,13 @@ impl<R: Read> Reader<R> {
         let mut nesting = Nesting::default();
         loop {
             let start = json.len();
-            let mut bounded = self.source.by_ref().take(LINE_BYTES_MAX.saturating_sub(start as u64));
-            let length = bounded.read_until(b'\n', json).map_err(|error| self.unreadable(error))?;
-            if length == 0 {
-                return Err(self.cut_off());
+            let room = self.room(start as u64);
+            let length = self.source.by_ref().take(room).read_until(b'\n', json);
+            let length = length.map_err(|error| self.unreadable(error))? as u64;
+            if length == 0 || (length == room && !json.ends_with(b"\n")) {
+                return Err(if length == room { self.too_large() } else { self.cut_off() });
             }
-            self.offset += length as u64;
+            self.offset += length;
             nesting.read(&json[start..]);
             if nesting.is_closed() {
                 return Ok(());
@@ -277,6 +298,17 @@ impl<R: Read> Reader<R> {
             _ if error.raw_os_error().is_some() => ArchiveError::Read(error),
             _ => self.damaged(format!("it cannot be unpacked ({error})")),
         }
+    }
+
+    /// Bytes that may follow in a record of which so many were read.
+    fn room(&self, read: u64) -> u64 {
+        let Bounds { bytes_max, record_bytes_max, .. } = self.bounds;
+        record_bytes_max.saturating_sub(read).min(bytes_max.saturating_sub(self.offset))
+    }
+
+    fn too_large(&self) -> ArchiveError {
+        let Bounds { bytes_max, record_bytes_max, .. } = self.bounds;
+        ArchiveError::TooLarge { place: self.place, bytes_max, record_bytes_max }
     }
 
     fn cut_off(&self) -> ArchiveError {
@@ -309,7 +341,7 @@ mod tests {
         writer.write(&Record::Items { loop_id: "main".into(), items: vec![Item::user("u", "hi")] }).unwrap();
         writer.contents.item_count += 1;
         writer.finish().unwrap();
-        let mut reader = Reader::new(archive.as_slice()).unwrap();
+        let mut reader = Reader::new(archive.as_slice(), Bounds::NONE).unwrap();
         assert!(reader.next().unwrap().is_some());
         let end = reader.next();
         assert!(

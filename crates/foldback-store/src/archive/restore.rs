@@ -1,15 +1,20 @@
 //! Restoring: all sessions of an archive, or none.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::io::{Read, Seek, SeekFrom};
 use std::sync::Arc;
 
-use foldback_core::{Item, LoopId, Metadata, SessionId};
-use foldback_engine::store::{At, LoopInfo, NewLoop, NewSession, StackPoint, Version};
+use blake3::Hasher;
+use foldback_core::{CompactionBlock, Item, LoopId, Metadata, SessionId, Timestamp};
+use foldback_engine::store::{
+    At, BlockNumber, LoopInfo, NewLoop, NewSession, SessionTimes, StackPoint, Version,
+};
 use foldback_engine::{Store, StoreError};
 
-use super::record::{Reader, Record};
-use super::{ArchiveError, ArchivePlace, Contents, check, shared_count};
+use super::limits::Bounds;
+use super::record::{Reader, Record, Times};
+use super::{ArchiveError, ArchivePlace, BATCH_ITEMS, Contents, check, shared_count};
+use crate::body::{BodyHash, hash};
 
 /// The note on a session that is being restored. It goes when all of them are there, so a session that has
 /// it is what a restore left behind that was killed.
@@ -17,18 +22,40 @@ pub(super) const RESTORING_NOTE: &str = "foldback.restoring";
 
 /// Adds the sessions of an archive, which begins where `source` stands, to a store: all of them, or none.
 /// What an earlier restore left behind that was killed is replaced.
+///
+/// An archive that unpacks to more than a gigabyte and more than a hundred times its size is refused.
 pub async fn restore(
     store: &dyn Store,
     mut source: impl Read + Seek + Send,
 ) -> Result<Contents, ArchiveError> {
     let start = source.stream_position().map_err(ArchiveError::Read)?;
-    let (_, sessions) = check(&mut source)?;
+    let end = source.seek(SeekFrom::End(0)).map_err(ArchiveError::Read)?;
+    source.seek(SeekFrom::Start(start)).map_err(ArchiveError::Read)?;
+    restore_within(store, source, Bounds::of_size(end.saturating_sub(start))).await
+}
+
+/// The same for an archive that may unpack to so many bytes, however small it is.
+pub async fn restore_up_to(
+    store: &dyn Store,
+    source: impl Read + Seek + Send,
+    bytes_max: u64,
+) -> Result<Contents, ArchiveError> {
+    restore_within(store, source, Bounds::given(bytes_max)).await
+}
+
+async fn restore_within(
+    store: &dyn Store,
+    mut source: impl Read + Seek + Send,
+    bounds: Bounds,
+) -> Result<Contents, ArchiveError> {
+    let start = source.stream_position().map_err(ArchiveError::Read)?;
+    let (_, sessions) = check(&mut source, bounds)?;
     for session in &sessions {
         make_room(store, session).await?;
     }
     source.seek(SeekFrom::Start(start)).map_err(ArchiveError::Read)?;
     let mut created = Vec::new();
-    match write(store, source, &mut created).await {
+    match write(store, Reader::new(source, bounds)?, &mut created).await {
         Ok(contents) => Ok(contents),
         Err(cause) => Err(take_away(store, created, cause).await),
     }
@@ -64,19 +91,19 @@ async fn take_away(store: &dyn Store, created: Vec<SessionId>, cause: ArchiveErr
 
 async fn write(
     store: &dyn Store,
-    source: impl Read + Send,
+    mut reader: Reader<impl Read + Send>,
     created: &mut Vec<SessionId>,
 ) -> Result<Contents, ArchiveError> {
-    let mut reader = Reader::new(source)?;
     let mut restoring: Option<Restoring> = None;
     let mut restored = Vec::new();
     while let Some(record) = reader.next()? {
         let place = reader.place();
-        if let Record::Session { id, current_loop, metadata } = record {
+        if let Record::Session { id, current_loop, metadata, times } = record {
             if let Some(done) = restoring.take() {
                 restored.push(done.finish(store).await?);
             }
-            restoring = Some(Restoring::new(place, id, current_loop, metadata));
+            let notes = Notes { metadata, times };
+            restoring = Some(Restoring::new(place, id, current_loop, notes));
         } else {
             let begins = || reader.damaged("the backup begins inside of a session".to_owned());
             let session = restoring.as_mut().ok_or_else(begins)?;
@@ -86,10 +113,19 @@ async fn write(
     if let Some(done) = restoring {
         restored.push(done.finish(store).await?);
     }
-    for Restored { id, version, metadata } in restored {
-        store.annotate(&id, version, &metadata).await?;
+    for Restored { id, version, notes: Notes { metadata, times }, loops } in restored {
+        let version = store.annotate(&id, version, &metadata).await?;
+        if let Some(Times { created_at, updated_at }) = times {
+            store.date(&id, version, &SessionTimes { created_at, updated_at, loops }).await?;
+        }
     }
     Ok(reader.contents())
+}
+
+/// What a session gets when all of it is there.
+struct Notes {
+    metadata: Metadata,
+    times: Option<Times>,
 }
 
 /// A session on its way into a store.
@@ -97,32 +133,47 @@ struct Restoring {
     place: ArchivePlace,
     id: SessionId,
     current_loop: LoopId,
-    metadata: Metadata,
+    notes: Notes,
     /// None before the first loop.
     version: Option<Version>,
     loops: HashMap<LoopId, Held>,
-    block_count: u64,
+    loop_times: Vec<(LoopId, Timestamp)>,
+    blocks: BTreeMap<BlockNumber, BodyHash>,
 }
 
 /// What the archive holds of a loop.
-#[derive(Debug, Default, PartialEq, Eq)]
+#[derive(Debug, Default)]
 struct Held {
+    /// Items that it has from the loop it branched off.
+    shared_count: usize,
     item_count: usize,
+    items: Hasher,
     original_bytes: u64,
+    original: Hasher,
     stack: StackPoint,
+    has_blocks: bool,
 }
 
 /// A session that is there but for its notes.
 struct Restored {
     id: SessionId,
     version: Version,
-    metadata: Metadata,
+    notes: Notes,
+    loops: Vec<(LoopId, Timestamp)>,
 }
 
 impl Restoring {
-    fn new(place: ArchivePlace, id: SessionId, current_loop: LoopId, metadata: Metadata) -> Self {
-        let loops = HashMap::new();
-        Self { place, id, current_loop, metadata, version: None, loops, block_count: 0 }
+    fn new(place: ArchivePlace, id: SessionId, current_loop: LoopId, notes: Notes) -> Self {
+        Self {
+            place,
+            id,
+            current_loop,
+            notes,
+            version: None,
+            loops: HashMap::new(),
+            loop_times: Vec::new(),
+            blocks: BTreeMap::new(),
+        }
     }
 
     async fn take(
@@ -132,6 +183,9 @@ impl Restoring {
         record: Record,
         created: &mut Vec<SessionId>,
     ) -> Result<(), ArchiveError> {
+        if let Record::Loop { id, created_at: Some(created_at), .. } = &record {
+            self.loop_times.push((id.clone(), *created_at));
+        }
         let version = match self.version {
             Some(version) => self.add(store, version, record).await,
             None => match record {
@@ -171,12 +225,16 @@ impl Restoring {
         let id = self.id.clone();
         let at = |loop_id| At { session: &id, loop_id, version };
         match record {
-            Record::Loop { id: loop_id, origin, metadata } => {
-                self.held(&loop_id).item_count = shared_count(&origin);
+            Record::Loop { id: loop_id, origin, metadata, .. } => {
+                let held = self.held(&loop_id);
+                held.shared_count = shared_count(&origin);
+                held.item_count = held.shared_count;
                 store.begin_loop(&id, version, &NewLoop { id: loop_id, origin, metadata }).await
             }
             Record::Items { loop_id, items } => {
-                self.held(&loop_id).item_count += items.len();
+                let held = self.held(&loop_id);
+                held.item_count += items.len();
+                items.iter().for_each(|item| add_item(&mut held.items, item));
                 let items: Vec<Arc<Item>> = items.into_iter().map(Arc::new).collect();
                 store.append(&at(&loop_id), &items).await
             }
@@ -184,10 +242,12 @@ impl Restoring {
                 let held = self.held(&loop_id);
                 let offset = held.original_bytes;
                 held.original_bytes += bytes.0.len() as u64;
+                held.original.update(&bytes.0);
                 store.append_original(&at(&loop_id), offset, &bytes.0).await
             }
-            Record::Block { loop_id, parent, block, .. } => {
-                self.block_count += 1;
+            Record::Block { loop_id, number, parent, block } => {
+                self.held(&loop_id).has_blocks = true;
+                self.blocks.insert(number, hash_of(&loop_id, parent, &block));
                 let below = StackPoint { top: parent, tip: parent };
                 let version = store.set_stack(&at(&loop_id), below).await?;
                 store.commit(&At { version, ..at(&loop_id) }, &[Arc::from(block)]).await
@@ -217,27 +277,87 @@ impl Restoring {
         let version = switched.map_err(|error| ArchiveError::refused(self.place, error))?;
         match self.lacking(store).await? {
             Some(what) => Err(ArchiveError::Incomplete { session: self.id, what }),
-            None => Ok(Restored { id: self.id, version, metadata: self.metadata }),
+            None => Ok(Restored { id: self.id, version, notes: self.notes, loops: self.loop_times }),
         }
     }
 
-    /// What the store does not hold as the archive does.
+    /// What the store does not hold as the archive does. Everything is read back.
     async fn lacking(&self, store: &dyn Store) -> Result<Option<String>, StoreError> {
         let loops = store.loops(&self.id).await?;
         let block_count = store.session(&self.id).await?.block_count;
-        if (loops.len(), block_count) != (self.loops.len(), self.block_count) {
+        if (loops.len(), block_count) != (self.loops.len(), self.blocks.len() as u64) {
             return Ok(Some(format!(
                 "it has {} loops of {} and {block_count} blocks of {}",
                 loops.len(),
                 self.loops.len(),
-                self.block_count
+                self.blocks.len()
             )));
         }
-        let found = loops.into_iter().map(|LoopInfo { id, item_count, original_bytes, stack, .. }| {
-            let found = Held { item_count, original_bytes, stack };
-            (self.loops.get(&id) != Some(&found))
-                .then(|| format!("loop {id} has {found:?}, the backup {:?}", self.loops.get(&id)))
-        });
-        Ok(found.flatten().next())
+        let mut blocks = BTreeMap::new();
+        for info in &loops {
+            let held = self.loops.get(&info.id);
+            let what = match held {
+                Some(held) if held.is_counted_in(info) => held.changed_in(store, &self.id, &info.id).await?,
+                _ => Some("other lengths than the backup"),
+            };
+            if let Some(what) = what {
+                return Ok(Some(format!("loop {} has {what}", info.id)));
+            }
+            if held.is_some_and(|held| held.has_blocks) {
+                let stored = store.blocks(&self.id, &info.id).await?;
+                let own = stored.into_iter().filter(|block| block.loop_id == info.id);
+                blocks.extend(own.map(|own| (own.number, hash_of(&own.loop_id, own.parent, &own.block))));
+            }
+        }
+        Ok((blocks != self.blocks).then(|| "it has other blocks than the backup".to_owned()))
     }
+}
+
+impl Held {
+    fn is_counted_in(&self, info: &LoopInfo) -> bool {
+        (self.item_count, self.original_bytes, self.stack)
+            == (info.item_count, info.original_bytes, info.stack)
+    }
+
+    /// What was written of a loop and is read back as something else.
+    async fn changed_in(
+        &self,
+        store: &dyn Store,
+        session: &SessionId,
+        loop_id: &LoopId,
+    ) -> Result<Option<&'static str>, StoreError> {
+        let mut items = Hasher::new();
+        for start in (self.shared_count..self.item_count).step_by(BATCH_ITEMS) {
+            let end = self.item_count.min(start + BATCH_ITEMS);
+            let batch = store.items(session, loop_id, start..end).await?;
+            batch.iter().for_each(|item| add_item(&mut items, item));
+        }
+        let (mut original, mut offset) = (Hasher::new(), 0);
+        while offset < self.original_bytes {
+            let bytes = store.original(session, loop_id, offset).await?;
+            if bytes.is_empty() {
+                break;
+            }
+            original.update(&bytes);
+            offset += bytes.len() as u64;
+        }
+        Ok(if items.finalize() != self.items.finalize() {
+            Some("other items than the backup")
+        } else if original.finalize() != self.original.finalize() {
+            Some("another original file than the backup")
+        } else {
+            None
+        })
+    }
+}
+
+fn add_item(hasher: &mut Hasher, item: &Item) {
+    let json = serde_json::to_vec(item).expect("an item has only string keys and finite numbers");
+    hasher.update(&(json.len() as u64).to_le_bytes());
+    hasher.update(&json);
+}
+
+fn hash_of(loop_id: &LoopId, parent: Option<BlockNumber>, block: &CompactionBlock) -> BodyHash {
+    let json = serde_json::to_vec(&(loop_id, parent, block));
+    hash(&json.expect("a block has only string keys and finite numbers"))
 }

@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering;
 
 use deadpool_postgres::Transaction;
-use foldback_core::SessionId;
+use foldback_core::{SessionId, Timestamp};
 use foldback_engine::StoreError;
 use foldback_engine::store::{At, Version};
 use tokio_postgres::IsolationLevel;
@@ -42,7 +42,18 @@ impl PostgresStore {
         bodies: Bodies,
         work: impl AsyncFnOnce(&Transaction<'_>, &SessionRow) -> Result<(), Fault>,
     ) -> Result<Version, StoreError> {
-        let now = self.options.clock.now();
+        self.change_at(operation, session, seen, (bodies, self.options.clock.now()), work).await
+    }
+
+    /// The same, at a time that is said.
+    pub(super) async fn change_at(
+        &self,
+        operation: &'static str,
+        session: &SessionId,
+        seen: Version,
+        (bodies, now): (Bodies, Timestamp),
+        work: impl AsyncFnOnce(&Transaction<'_>, &SessionRow) -> Result<(), Fault>,
+    ) -> Result<Version, StoreError> {
         let changed = async {
             let mut connection = self.connection().await?;
             let change = connection.transaction().await?;

@@ -3,7 +3,7 @@
 use deadpool_postgres::Transaction;
 use foldback_core::{LoopId, Metadata, SessionId, Timestamp};
 use foldback_engine::StoreError;
-use foldback_engine::store::{NewLoop, NewSession, Origin, Page, SessionInfo, Version};
+use foldback_engine::store::{NewLoop, NewSession, Origin, Page, SessionInfo, SessionTimes, Version};
 use tokio_postgres::Row;
 
 use super::error::Fault;
@@ -130,6 +130,24 @@ pub(super) async fn begin_loop(
         }
     };
     insert_loop(db, session.key, &begun.id, &lineage, &begun.metadata, now).await
+}
+
+/// Replaces the times of a session.
+pub(super) async fn date(
+    db: &Transaction<'_>,
+    session: &SessionRow,
+    times: &SessionTimes,
+) -> Result<(), Fault> {
+    let SessionTimes { created_at, updated_at, loops } = times;
+    let sql = "UPDATE sessions SET created_at = $2, updated_at = $3 WHERE id = $1";
+    query(db, sql, &[&session.key, &created_at.0, &updated_at.0]).await?;
+    let sql = "UPDATE loops SET created_at = $3 WHERE session = $1 AND name = $2 RETURNING id";
+    for (loop_id, created_at) in loops {
+        let missing = || StoreError::NotFound { what: "loop", id: loop_id.to_string() };
+        let dated = query_opt(db, sql, &[&session.key, &loop_id.as_str(), &created_at.0]).await?;
+        dated.ok_or_else(missing)?;
+    }
+    Ok(())
 }
 
 const INFO: &str = "SELECT s.name, s.version, l.name, s.created_at, s.updated_at, s.metadata, s.block_count

@@ -4,7 +4,9 @@ use std::collections::HashMap;
 
 use foldback_core::{LoopId, Metadata, SessionId, Timestamp};
 use foldback_engine::StoreError;
-use foldback_engine::store::{LoopInfo, NewLoop, NewSession, Origin, Page, SessionInfo, Version};
+use foldback_engine::store::{
+    LoopInfo, NewLoop, NewSession, Origin, Page, SessionInfo, SessionTimes, Version,
+};
 use rusqlite::{Connection, OptionalExtension, Row, Transaction, TransactionBehavior, params};
 
 use super::error::Fault;
@@ -197,6 +199,30 @@ pub(super) fn annotate_loop(
         let text = write_metadata(metadata);
         change.execute("UPDATE loops SET metadata = ?2 WHERE id = ?1", params![target.key, text])?;
         Ok(())
+    })?;
+    Ok(version)
+}
+
+/// Replaces the times of a session, also those that its tail would bring to it.
+pub(super) fn date(
+    db: &mut Connection,
+    session: &SessionId,
+    version: Version,
+    times: &SessionTimes,
+) -> Result<Version, Fault> {
+    let SessionTimes { created_at, updated_at, loops } = times;
+    // No time is later than one that is replaced below.
+    let (version, ()) = change(db, session, version, Timestamp(i64::MIN), |change, row| {
+        let sql = "UPDATE sessions SET created_at = ?2, updated_at = ?3 WHERE id = ?1";
+        change.execute(sql, [row.key, created_at.0, updated_at.0])?;
+        let sql = "UPDATE loops SET created_at = ?3 WHERE session = ?1 AND name = ?2";
+        let mut date_loop = change.prepare_cached(sql)?;
+        for (loop_id, created_at) in loops {
+            if date_loop.execute(params![row.key, loop_id.as_str(), created_at.0])? == 0 {
+                return Err(StoreError::NotFound { what: "loop", id: loop_id.to_string() }.into());
+            }
+        }
+        tail::date(change, row.key, *updated_at)
     })?;
     Ok(version)
 }

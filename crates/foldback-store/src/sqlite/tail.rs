@@ -129,6 +129,20 @@ pub(super) fn locate(
     Ok(found)
 }
 
+/// Says that all in the tails of a session's loops was appended at this time.
+pub(super) fn date(change: &Transaction<'_>, session: i64, at: Timestamp) -> Result<(), Fault> {
+    let mut loops = change.prepare_cached("SELECT id FROM loops WHERE session = ?1")?;
+    let mut rows = change.prepare_cached("UPDATE tail SET appended_at = ?3 WHERE id >= ?1 AND id < ?2")?;
+    let mut end = change.prepare_cached("UPDATE tail_ends SET appended_at = ?2 WHERE loop = ?1")?;
+    let mut found = loops.query([session])?;
+    while let Some(row) = found.next()? {
+        let holder: i64 = row.get(0)?;
+        rows.execute([row_of(holder, 0)?, row_of(holder + 1, 0)?, at.0])?;
+        end.execute([holder, at.0])?;
+    }
+    Ok(())
+}
+
 /// Takes the tails of a session's loops away.
 pub(super) fn remove(change: &Transaction<'_>, session: i64) -> Result<(), Fault> {
     let mut loops = change.prepare_cached("SELECT id FROM loops WHERE session = ?1")?;

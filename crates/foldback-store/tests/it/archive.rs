@@ -434,3 +434,60 @@ async fn a_session_that_is_written_to_meanwhile_is_backed_up_as_it_was_at_one_mo
         assert!(other.verify(Repairs::None).await.unwrap().is_clean());
     }
 }
+
+/// An archive of lines with one session, whose only item says this.
+fn archive_that_says(text: &str) -> Vec<u8> {
+    archive_of_lines(&format!("{{\"id\":\"u\",\"kind\":\"user\",\"parts\":[{{\"text\":\"{text}\"}}]}}"), 1)
+}
+
+#[tokio::test]
+async fn a_small_file_that_unpacks_to_more_than_its_size_explains_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let other = store(&folder, "other").await;
+    let bomb = archive_that_says(&"x".repeat(140 << 20));
+    assert!(bomb.len() < 1 << 20);
+    let refused = restored(&other, &bomb).await.unwrap_err();
+    let ArchiveError::TooLarge { place, .. } = &refused else { panic!("{refused}") };
+    assert_eq!(place.record_number, 4);
+    assert!(refused.to_string().contains("--unpacked-max"), "{refused}");
+    let tiny = format!("{}x", r#"x"},{"text":""#.repeat(2_000_000));
+    let refused = restored(&other, &archive_that_says(&tiny)).await;
+    assert!(matches!(refused, Err(ArchiveError::TooLarge { .. })), "{refused:?}");
+    assert!(is_empty(&other).await);
+    let trusted = archive::restore_up_to(&other, Cursor::new(&bomb), 200 << 20).await.unwrap();
+    assert_eq!(trusted.item_count, 1);
+}
+
+#[tokio::test]
+async fn an_archive_is_unpacked_as_far_as_was_said() {
+    let folder = tempfile::tempdir().unwrap();
+    let (one, other) = (store(&folder, "one").await, store(&folder, "other").await);
+    two_sessions(&one).await;
+    let archive = backed_up(&one).await;
+    let unpacked = zstd::decode_all(archive.as_slice()).unwrap().len() as u64;
+    for bytes_max in [1, 40, 100, unpacked / 2, unpacked - 100] {
+        let refused = archive::restore_up_to(&other, Cursor::new(&archive), bytes_max).await;
+        assert!(matches!(refused, Err(ArchiveError::TooLarge { .. })), "{bytes_max}: {refused:?}");
+        assert!(is_empty(&other).await);
+    }
+    archive::restore_up_to(&other, Cursor::new(&archive), unpacked).await.unwrap();
+    assert_eq!(held(&other).await, held(&one).await);
+}
+
+#[tokio::test]
+async fn a_store_that_keeps_something_else_than_it_was_given_is_noticed() {
+    let folder = tempfile::tempdir().unwrap();
+    let (one, other) = (store(&folder, "one").await, store(&folder, "other").await);
+    let version = begun(&one, &rounds(12)).await;
+    let (version, _) = fold(&one, version, 8).await;
+    fold(&one, version, 2).await;
+    let archive = backed_up(&one).await;
+    // Every block is there, but the second has what the first has.
+    let swapping = "CREATE TRIGGER swapping AFTER INSERT ON blocks BEGIN
+        UPDATE blocks SET data = (SELECT data FROM blocks ORDER BY number LIMIT 1); END";
+    rusqlite::Connection::open(other.path()).unwrap().execute_batch(swapping).unwrap();
+    let refused = restored(&other, &archive).await.unwrap_err();
+    assert!(matches!(refused, ArchiveError::Incomplete { .. }), "{refused}");
+    assert!(refused.to_string().contains("other blocks than the backup"), "{refused}");
+    assert!(is_empty(&other).await);
+}

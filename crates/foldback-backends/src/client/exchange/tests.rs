@@ -82,3 +82,23 @@ proptest! {
         prop_assert!(answer.is_err());
     }
 }
+
+#[test]
+fn an_event_that_does_not_end_is_an_error_that_says_so() {
+    let (answer, _) = read(vec![vec![b'x'; 4_096]; EVENT_BYTES_MAX / 4_096 + 1]);
+    let Err(Fault::Answer(AnswerError::Malformed { why })) = answer else { panic!("{answer:?}") };
+    assert_eq!(why, format!("an event of it does not end within {EVENT_BYTES_MAX} bytes"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_only_shows_that_it_is_alive_is_not_waited_for() {
+    let every = Duration::from_secs(15);
+    let alive = stream::repeat(()).then(|()| async move {
+        tokio::time::sleep(every).await;
+        Ok(b": keep-alive\n\n")
+    });
+    let (idle_timeout, begun) = (Duration::from_secs(60), Instant::now());
+    let answer = read_events(Protocol::OpenAiChat, alive, idle_timeout, &mut |_| {}).await;
+    assert!(matches!(answer, Err(Fault::TooLate)), "{answer:?}");
+    assert!(begun.elapsed() <= idle_timeout + every, "{:?}", begun.elapsed());
+}

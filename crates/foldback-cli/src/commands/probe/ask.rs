@@ -16,6 +16,7 @@ use foldback_engine::{
     CompactionEventKind, CompactionObserver, CompactionRequest, GuardedBackend, Spend, SummaryLimits,
     SummaryRequest, SummaryResult, compact_asking,
 };
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::cache::Cache;
@@ -29,8 +30,12 @@ use crate::lab::probe::scores::Bill;
 use crate::picture::texts;
 use crate::terminal::{self, FAINT, harmless, say, styled};
 
-/// How long one answer may take: a model that reads a whole session and thinks takes minutes.
+/// How long one answer may take, retries included: a model that reads a whole session and thinks takes
+/// minutes.
 const TIMEOUT: Duration = Duration::from_secs(300);
+
+/// How long the summaries of one compaction may take, where nobody said how long.
+const COMPACTION_TIMEOUT: Duration = Duration::from_secs(900);
 
 /// What is told of what is wrong with an answer: it may quote the answer.
 const WHY_CHARACTERS_MAX: usize = 300;
@@ -79,7 +84,12 @@ impl Asker {
             line: Line { client, guard: BackendGuard::default(), bill, prices, timeout },
             backend,
             // One that is asked for several at once would have them all from the cache.
-            limits: SummaryLimits { candidates: 1, timeout, deadline: timeout * 3, ..flags.limits() },
+            limits: SummaryLimits {
+                candidates: 1,
+                timeout,
+                deadline: flags.backend_timeout.unwrap_or(COMPACTION_TIMEOUT),
+                ..flags.limits()
+            },
             cache,
             interrupts: Interrupts::new(),
             is_shown: !shared.quiet && terminal::stderr_is_terminal(),
@@ -159,15 +169,20 @@ impl Asker {
     ) -> Result<ModelAnswer, Failure> {
         let SummaryLimits { retries_max, backoff_first, backoff_max, .. } = self.limits;
         let mut backoff = Backoff::new(retries_max, backoff_first, backoff_max, None);
+        let begun = Instant::now();
         loop {
+            let left = self.line.timeout.saturating_sub(begun.elapsed());
             let error = tokio::select! {
-                answer = self.line.attempt(items, tokens_max) => match answer {
+                answer = self.line.attempt(items, tokens_max, left) => match answer {
                     Ok(answer) => return Ok(answer),
                     Err(error) => error,
                 },
                 () = self.interrupts.pressed() => return Err(self.interrupted()),
             };
-            let Some(wait) = backoff.after(&error).filter(|&wait| wait <= self.line.timeout) else {
+            let Some(wait) = backoff
+                .after(&error)
+                .filter(|&wait| wait < self.line.timeout.saturating_sub(begun.elapsed()))
+            else {
                 let hint = match error {
                     BackendError::Overflow { .. } => {
                         "say what the model holds with --backend-window, or give a smaller --target"
@@ -246,7 +261,12 @@ struct Line {
 
 impl Line {
     /// One request, if the guard lets it through.
-    async fn attempt(&self, items: &[Arc<Item>], tokens_max: Tokens) -> Result<ModelAnswer, BackendError> {
+    async fn attempt(
+        &self,
+        items: &[Arc<Item>],
+        tokens_max: Tokens,
+        left: Duration,
+    ) -> Result<ModelAnswer, BackendError> {
         let bytes: usize = items.iter().flat_map(|item| &item.parts).flat_map(texts).map(str::len).sum();
         let input_tokens = Tokens(bytes as u64 / BYTES_PER_TOKEN);
         let most = Usage { input_tokens, output_tokens: tokens_max, ..Usage::default() };
@@ -256,7 +276,7 @@ impl Line {
         let request = ModelRequest::new(items).tokens_max(Some(tokens_max));
         let mut heard = |_: Delta<'_>| {};
         let asked = self.client.ask(&request, &mut heard, &cancellation);
-        let answer = tokio::time::timeout(self.timeout, asked).await;
+        let answer = tokio::time::timeout(left, asked).await;
         match answer.unwrap_or(Err(BackendError::Timeout { after: self.timeout })) {
             Ok(answer) => {
                 // A limit is kept with the most that it may have been, a bill tells what was reported.

@@ -9,10 +9,10 @@ use foldback_core::{
     SummarizeOlderStrategy, Timestamp, ToolResult, Transcript, View, plan,
 };
 use foldback_engine::store::{
-    At, Job, JobOutcome, JobState, NewLoop, NewSession, Origin, Page, Repairs, Retention, Version, recall,
-    redo, undo,
+    At, Job, JobOutcome, JobState, LoopInfo, NewLoop, NewSession, Origin, Page, Repairs, Retention, Version,
+    recall, redo, undo,
 };
-use foldback_engine::{Store, StoreError};
+use foldback_engine::{Clock, Store, StoreError};
 use foldback_store::archive::{self, ArchiveError};
 
 use crate::archive::backed_up;
@@ -420,8 +420,10 @@ pub(crate) async fn gc_that_moves_bodies_together_changes_no_item(store: &dyn St
     assert!(store.verify(Repairs::None).await.unwrap().is_clean());
 }
 
-pub(crate) async fn a_store_restored_from_a_backup_is_the_same(store: &dyn Store, _: &HandClock) {
+pub(crate) async fn a_store_restored_from_a_backup_is_the_same(store: &dyn Store, clock: &HandClock) {
+    clock.advance(1_000);
     let version = begun(store, &rounds(6)).await;
+    clock.advance(1_000);
     let (version, _) = fold(store, version, 12).await;
     let (version, _) = fold(store, version, 6).await;
     let (session, loop_id) = (session(), main_loop());
@@ -441,8 +443,9 @@ pub(crate) async fn a_store_restored_from_a_backup_is_the_same(store: &dyn Store
     for id in [&loop_id, &branch] {
         before.push((store.head(&session, id).await.unwrap(), store.blocks(&session, id).await.unwrap()));
     }
-    let loops = store.loops(&session).await.unwrap();
+    let (info, loops) = (store.session(&session).await.unwrap(), store.loops(&session).await.unwrap());
     store.delete(&session).await.unwrap();
+    clock.advance(1_000);
     let contents = archive::restore(store, Cursor::new(&archived)).await.unwrap();
     assert_eq!((contents.session_count, contents.loop_count, contents.item_count), (1, 2, 28));
     for (id, (head, blocks)) in [&loop_id, &branch].into_iter().zip(before) {
@@ -465,4 +468,16 @@ pub(crate) async fn a_store_restored_from_a_backup_is_the_same(store: &dyn Store
     assert!(matches!(again, Err(ArchiveError::Exists { .. })), "{again:?}");
     let cut_off = archive::restore(store, Cursor::new(&archived[..archived.len() / 2])).await;
     assert!(matches!(cut_off, Err(ArchiveError::Damaged { .. })), "{cut_off:?}");
+    let again = store.session(&session).await.unwrap();
+    assert_eq!((again.created_at, again.updated_at), (info.created_at, info.updated_at));
+    assert!(info.created_at < info.updated_at, "{info:?}");
+    let begun = |loops: &[LoopInfo]| loops.iter().map(|info| info.created_at).collect::<Vec<_>>();
+    assert_eq!(begun(&store.loops(&session).await.unwrap()), begun(&loops));
+    // What is settled later brings no other time, and the next change counts again.
+    store.verify(Repairs::Derived).await.unwrap();
+    store.gc(&Retention::default()).await.unwrap();
+    assert_eq!(store.session(&session).await.unwrap().updated_at, info.updated_at);
+    let at = At { session: &session, loop_id: &branch, version: again.version };
+    store.append(&at, &rounds(1)).await.unwrap();
+    assert_eq!(store.session(&session).await.unwrap().updated_at, clock.now());
 }

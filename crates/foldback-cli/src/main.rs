@@ -18,6 +18,7 @@ mod output;
 mod picture;
 mod places;
 mod policy;
+mod requests;
 mod scene;
 mod stats;
 mod store;

@@ -8,7 +8,11 @@
 //! own (anthropic, gemini) or stay in place (openai). Context and notifications become text with
 //! a user's authority: a block after the tool results of the adjacent user message (anthropic,
 //! gemini) or a user message of their own (openai). Consecutive assistant items become one
-//! message. Items without parts are not sent.
+//! message. Items without parts are not sent, nor are empty texts.
+//!
+//! A call may wait for its result while nothing that is sent stands behind it but further calls of
+//! its round and results. One rule says so (`waiting`), for `check` and for edits of a view, which
+//! put nothing behind a call that waits.
 
 mod check;
 mod demands;
@@ -16,6 +20,7 @@ mod media;
 mod pairing;
 mod plain;
 mod repair;
+mod waiting;
 
 use std::fmt;
 use std::sync::Arc;
@@ -33,6 +38,7 @@ pub use demands::{
 };
 pub(crate) use plain::Plain;
 pub use repair::repair;
+pub(crate) use waiting::{Behind, WaitingCalls};
 
 /// A provider's rules for a valid request. A new one is a breaking change: formats read and write each, and
 /// whoever sends requests must know it.
@@ -69,7 +75,7 @@ impl Dialect {
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum Rule {
-    /// Every call has a result.
+    /// Every call has a result, unless nothing that is sent follows it.
     UnansweredCall,
     /// Every result has a call before it.
     ResultWithoutCall,

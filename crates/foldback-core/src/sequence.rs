@@ -14,7 +14,7 @@ use std::sync::Arc;
 use rpds::HashTrieMapSync;
 
 use crate::chunked::ChunkedVec;
-use crate::dialect::Plain;
+use crate::dialect::{Behind, Plain, WaitingCalls};
 use crate::holds::Holds;
 use crate::ids::{CallId, Text, Tokens};
 use crate::item::{Item, ItemKind};
@@ -127,6 +127,8 @@ pub struct Sequence {
     /// An assistant item at the end of the conversation so far that ends in thinking.
     thinking: Option<u32>,
     plain: Plain,
+    /// Which calls may wait in some dialect.
+    waiting: WaitingCalls,
 }
 
 impl Default for Sequence {
@@ -144,6 +146,7 @@ impl Default for Sequence {
             anomalies: ChunkedVec::default(),
             thinking: None,
             plain: Plain::default(),
+            waiting: WaitingCalls::default(),
         }
     }
 }
@@ -315,10 +318,12 @@ impl Sequence {
     }
 
     /// The loop in flight: the units after the newest user item, if the sequence ends in a tool
-    /// result or an unanswered call. Context and notifications that arrived since do not end it.
+    /// result or in a call that waits. What may arrive in the middle of a loop does not end it:
+    /// context, notifications, instructions and items of which nothing is sent.
     pub fn loop_in_flight(&self) -> Option<Range<usize>> {
         let unit = self.unit_in_flight()?;
-        let after_user = self.newest_user().map_or(0, |user| user + 1);
+        let is_spoken = |&user: &usize| self.get(user).is_some_and(Entry::is_spoken);
+        let after_user = self.turn_starts().rev().find(is_spoken).map_or(0, |user| user + 1);
         // A unit that began before the newest user item and is still open belongs to the loop.
         Some(after_user.min(unit.start)..self.len())
     }
@@ -329,40 +334,30 @@ impl Sequence {
         newest.map_or(0, |count| self.len() - count)..self.len()
     }
 
-    /// The unit in flight: the last unit of the loop in flight, and whatever arrived since.
+    /// The unit in flight: the last unit of the loop in flight with every call that waits, and
+    /// whatever arrived since. No edit puts anything among them.
     pub fn unit_in_flight(&self) -> Option<Range<usize>> {
-        let trailing = self.entries.iter().rev().take_while(|entry| entry.is_aside()).count();
-        let last_index = self.len().checked_sub(trailing + 1)?;
-        let last = self.get(last_index)?;
-        let in_flight = match last.kind {
-            ItemKind::Tool => last.holds.contains(Holds::RESULT),
-            ItemKind::Assistant => last.holds.contains(Holds::CALL),
+        let waiting = self.pending_calls().next().map(|(item_index, _)| item_index);
+        let start = waiting.or_else(|| self.newest_step())?;
+        Some(self.cut_at_or_before(start)..self.len())
+    }
+
+    /// The newest item of the conversation, if it holds results or calls.
+    fn newest_step(&self) -> Option<usize> {
+        let ends_loop = |entry: &Entry| entry.is_spoken() && !entry.is_aside();
+        let behind = self.entries.iter().rev().take_while(|entry| !ends_loop(entry)).count();
+        let newest = self.len().checked_sub(behind + 1)?;
+        let entry = self.get(newest)?;
+        let is_step = match entry.kind {
+            ItemKind::Tool => entry.holds.contains(Holds::RESULT),
+            ItemKind::Assistant => entry.holds.contains(Holds::CALL),
             ItemKind::System
             | ItemKind::Developer
             | ItemKind::User
             | ItemKind::Context
             | ItemKind::Notification => false,
         };
-        in_flight.then(|| self.round_start(last_index)..self.len())
-    }
-
-    /// Where the round that `last_index` belongs to starts. Parallel calls may be recorded as
-    /// several assistant items: as long as one before is unanswered too, it is the same round.
-    fn round_start(&self, last_index: usize) -> usize {
-        let mut start = self.cut_at_or_before(last_index);
-        let mut candidate = start;
-        while let Some(previous) = candidate.checked_sub(1) {
-            let Some(entry) = self.get(previous) else { break };
-            candidate = self.cut_at_or_before(previous);
-            if entry.kind == ItemKind::Assistant
-                && self.unanswered_from(candidate).next().is_some_and(|(item_index, _)| item_index < start)
-            {
-                start = candidate;
-            } else if !entry.is_aside() {
-                break;
-            }
-        }
-        start
+        is_step.then_some(newest)
     }
 
     /// The newest call made under this id.
@@ -402,17 +397,18 @@ impl Sequence {
         None
     }
 
-    /// Calls at the end that wait for their results: a round in flight, nothing wrong.
+    /// Calls at the end that may wait for their results in some dialect: nothing is wrong.
+    /// [`check`](crate::check) knows which of them may in one.
     pub fn pending_calls(&self) -> impl Iterator<Item = (usize, &CallId)> {
-        self.unanswered_from(self.unit_in_flight().map_or(self.len(), |unit| unit.start))
+        self.unanswered_from(self.waiting.item_start())
     }
 
     /// Everything about calls and results that a provider would reject. O(n); pushes stay O(1).
     pub fn anomalies(&self) -> Vec<Anomaly> {
-        let in_flight = self.unit_in_flight().map_or(self.len(), |unit| unit.start);
+        let waiting = self.waiting.item_start();
         let unanswered = self
             .unanswered_from(0)
-            .filter(|&(item_index, _)| item_index < in_flight)
+            .filter(|&(item_index, _)| item_index < waiting)
             .map(|(item_index, call_id)| Anomaly::UnansweredCall { call_id: call_id.clone(), item_index });
         self.anomalies.iter().cloned().chain(unanswered).collect()
     }
@@ -482,6 +478,7 @@ impl Sequence {
             self.join(thinking, index);
         }
         self.plain.push(&item);
+        let mut answered_count = 0;
         for (part_index, part) in (0..).zip(&item.parts) {
             match part {
                 Part::ToolCall(call) => {
@@ -490,6 +487,7 @@ impl Sequence {
                 }
                 Part::ToolResult(result) => {
                     let call = self.index_result(&result.call_id, index);
+                    answered_count += usize::from(call.is_some());
                     if result.is_error {
                         self.note_failure((index, part_index), call);
                     }
@@ -502,6 +500,7 @@ impl Sequence {
                 | Part::Opaque(_) => {}
             }
         }
+        self.waiting.push(index as usize, Behind::anywhere(&item, answered_count));
     }
 
     fn index_call(&mut self, call_id: &CallId, index: u32, part_index: u32) {

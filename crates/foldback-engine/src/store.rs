@@ -18,7 +18,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use foldback_core::{
-    Anomaly, CompactionBlock, Handle, Item, LoopId, Metadata, Recalled, SessionId, Transcript,
+    Anomaly, CompactionBlock, Handle, Item, ItemKind, LoopId, Metadata, Recalled, SessionId, Transcript,
 };
 
 pub use care::{GcReport, Problem, ProblemKind, Repairs, Retention, StoreSize, VerifyReport};
@@ -236,7 +236,13 @@ async fn unit_at(
             matches!(anomaly, Anomaly::ResultWithoutCall { item_index, .. } if (first..=last).contains(item_index))
         });
         let begins = start == 0 || (first > 0 && !lacks_call);
-        let waits = || transcript.pending_calls().next().is_some_and(|(at, _)| at <= last);
+        let is_unanswered = |anomaly: &Anomaly| matches!(anomaly, Anomaly::UnansweredCall { item_index, .. } if (first..=last).contains(item_index));
+        let arrived_meanwhile = |item: &Arc<Item>| !matches!(item.kind, ItemKind::User | ItemKind::Assistant);
+        let waits = || {
+            transcript.pending_calls().next().is_some_and(|(at, _)| at <= last)
+                || (items.iter().skip(last + 1).all(arrived_meanwhile)
+                    && transcript.anomalies().iter().any(is_unanswered))
+        };
         if begins && (is_at_end || (last + 1 < items.len() && !waits())) {
             let members = transcript.unit_members(index - start);
             return Ok(members.filter_map(|member| items.get(member).cloned()).collect());

@@ -111,48 +111,54 @@ fn units(items: &[&Item]) -> Vec<usize> {
 
 /// Where the unit in flight starts; the end if there is none.
 fn in_flight_start(items: &[&Item], unit_of: &[usize]) -> usize {
-    let is_aside = |kind: ItemKind| matches!(kind, ItemKind::Context | ItemKind::Notification);
-    let Some(last) = (0..items.len()).rev().find(|&i| !is_aside(items[i].kind)) else { return items.len() };
-    let holds = |is_wanted: fn(&Part) -> bool| items[last].parts.iter().any(is_wanted);
-    let waits = match items[last].kind {
-        ItemKind::Tool => holds(|part| matches!(part, Part::ToolResult(_))),
-        ItemKind::Assistant => holds(|part| matches!(part, Part::ToolCall(_))),
+    let arrives_meanwhile = |item: &Item| {
+        use ItemKind::{Context, Developer, Notification, System};
+        item.parts.is_empty() || matches!(item.kind, System | Developer | Context | Notification)
+    };
+    let is_step = |item: &Item| match item.kind {
+        ItemKind::Tool => item.parts.iter().any(|part| matches!(part, Part::ToolResult(_))),
+        ItemKind::Assistant => item.parts.iter().any(|part| matches!(part, Part::ToolCall(_))),
         _ => false,
     };
-    if !waits {
-        return items.len();
-    }
+    let newest =
+        (0..items.len()).rev().find(|&i| !arrives_meanwhile(items[i])).filter(|&i| is_step(items[i]));
+    let Some(first) = first_waiting(items).or(newest) else { return items.len() };
     let is_cut =
         |cut: usize| (0..cut).all(|before| (cut..items.len()).all(|after| unit_of[before] != unit_of[after]));
-    let cut_before = |index: usize| (0..=index).rev().find(|&cut| is_cut(cut)).unwrap_or(0);
-    let mut start = cut_before(last);
-    let mut looked_at = start;
-    while looked_at > 0 {
-        let previous = looked_at - 1;
-        looked_at = cut_before(previous);
-        if items[previous].kind == ItemKind::Assistant && has_open_call(items, looked_at..start) {
-            start = looked_at;
-        } else if !is_aside(items[previous].kind) {
-            break;
-        }
-    }
-    start
+    (0..=first).rev().find(|&cut| is_cut(cut)).unwrap_or(0)
 }
 
-fn has_open_call(items: &[&Item], range: std::ops::Range<usize>) -> bool {
+/// The first item with a call that waits: behind it nothing that each provider is sent stands but calls, and
+/// then results of calls.
+fn first_waiting(items: &[&Item]) -> Option<usize> {
     let mut open: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
+    let mut answers = vec![false; items.len()];
     for (index, item) in items.iter().enumerate() {
+        let mut answered = Vec::new();
         for part in &item.parts {
             match part {
                 Part::ToolCall(call) => open.entry(&call.id).or_default().push(index),
                 Part::ToolResult(result) => {
-                    open.get_mut(&*result.call_id).and_then(Vec::pop);
+                    answered.push(open.get_mut(&*result.call_id).and_then(Vec::pop).is_some());
                 }
                 _ => {}
             }
         }
+        answers[index] = item.kind == ItemKind::Tool && !answered.is_empty() && !answered.contains(&false);
     }
-    open.values().flatten().any(|index| range.contains(index))
+    let is_sent = |&i: &usize| match items[i].kind {
+        ItemKind::System | ItemKind::Developer => false,
+        ItemKind::Tool => items[i].results().next().is_some(),
+        _ => items[i].parts.iter().any(|part| !matches!(part, Part::Text(text) if text.is_empty())),
+    };
+    let has_calls = |&i: &usize| items[i].kind == ItemKind::Assistant && items[i].calls().next().is_some();
+    let waits = |&i: &usize| {
+        let behind = (i + 1..items.len()).filter(is_sent);
+        behind.skip_while(has_calls).all(|later| answers[later])
+    };
+    let mut calling: Vec<usize> = open.into_values().flatten().collect();
+    calling.sort_unstable();
+    calling.into_iter().find(waits)
 }
 
 fn add_opener(items: &[&Item], kept: &mut BTreeSet<usize>) {

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use foldback_core::{Dialect, Repair, Rule};
+use foldback_core::{Repair, Rule};
 use foldback_engine::mend;
 use foldback_formats::{Format, Loss, Sent, Written, write};
 use serde::Serialize;
@@ -12,6 +12,7 @@ use crate::failure::{Exit, Failure};
 use crate::input::{self, Opened};
 use crate::output::{self, Destination};
 use crate::places::Places;
+use crate::requests::{spoken, tell_waiting, unanswered_calls};
 use crate::scene::Scene;
 use crate::terminal::{counted, note, warning};
 
@@ -22,10 +23,11 @@ pub(crate) fn run(shared: &Shared, arguments: &Convert) -> Result<Exit, Failure>
     let is_single = input::is_single(&arguments.inputs);
     let destination = Destination::of(shared, arguments.output.as_deref(), false, is_single)?;
     input::for_each(shared, &arguments.inputs, |opened| {
-        let Converted { written, losses, left_out } = convert(opened, arguments)?;
+        let Converted { written, losses, left_out, waiting_count } = convert(opened, arguments)?;
         let is_lossy = !losses.is_empty() || left_out > 0;
         if !shared.quiet && !shared.json {
             tell(opened, arguments.to, &losses, left_out);
+            tell_waiting(&opened.path.display().to_string(), waiting_count, arguments.to);
         }
         let is_refused = arguments.strict && is_lossy;
         let place = match is_refused {
@@ -40,6 +42,7 @@ pub(crate) fn run(shared: &Shared, arguments: &Convert) -> Result<Exit, Failure>
                 written: place.map(|place| place.path.display().to_string()),
                 losses: losses.into_iter().map(|lost| format!("{}: {}", lost.at, lost.what)).collect(),
                 conversations_left_out: left_out,
+                waiting_calls: waiting_count,
             })?;
         }
         match is_refused {
@@ -61,6 +64,7 @@ struct ConvertReport {
     written: Option<String>,
     losses: Vec<String>,
     conversations_left_out: usize,
+    waiting_calls: usize,
 }
 
 /// The session in the other format.
@@ -69,6 +73,15 @@ struct Converted {
     losses: Vec<Lost>,
     /// Conversations that do not fit into it.
     left_out: usize,
+    /// Calls of a request that no result follows yet.
+    waiting_count: usize,
+}
+
+impl Converted {
+    /// Everything that there was.
+    fn whole(written: Written<'static>) -> Self {
+        Self { written, losses: Vec::new(), left_out: 0, waiting_count: 0 }
+    }
 }
 
 /// What the format cannot hold, and where it stands in the session.
@@ -86,13 +99,11 @@ fn convert(opened: &Opened, arguments: &Convert) -> Result<Converted, Failure> {
     let holds_all = arguments.from == Extent::View || conversations.len() > 1;
     if arguments.to == Format::Native && holds_all {
         let each: Vec<_> = conversations.iter().map(|conversation| (conversation, None)).collect();
-        let written = session.compacted_native(&each);
-        return Ok(Converted { written, losses: Vec::new(), left_out: 0 });
+        return Ok(Converted::whole(session.compacted_native(&each)));
     }
     let failed = |error| Failure::Format { path: opened.path.clone(), error };
     let Some(conversation) = conversations.first() else {
-        let written = write(arguments.to, &[], Some(session)).map_err(failed)?;
-        return Ok(Converted { written, losses: Vec::new(), left_out: 0 });
+        return write(arguments.to, &[], Some(session)).map_err(failed).map(Converted::whole);
     };
     let scene = Scene::estimated(conversation, session.dialect());
     let view = scene.view(arguments.from);
@@ -115,24 +126,13 @@ fn convert(opened: &Opened, arguments: &Convert) -> Result<Converted, Failure> {
     };
     let written = write(arguments.to, &items, Some(session)).map_err(failed)?;
     losses.extend(written.losses.iter().map(lost));
-    Ok(Converted { written, losses, left_out: conversations.len() - 1 })
+    let waiting_count = unanswered_calls(items.iter().map(|sent| &sent.item), arguments.to.dialect());
+    Ok(Converted { written, losses, left_out: conversations.len() - 1, waiting_count })
 }
 
 /// Whether a repair left out an image, a sound or a document: other repairs lose nothing that was said.
 fn omits_media(repair: &Repair) -> bool {
     matches!(repair.rule, Rule::MediaNotAllowed | Rule::MediaOverLimit)
-}
-
-/// The dialect whose rules sessions of a format keep; none where the agent sees to that for whatever
-/// provider it talks to.
-fn spoken(format: Format) -> Option<Dialect> {
-    match format {
-        Format::ClaudeCode => Some(Dialect::Anthropic),
-        Format::Codex => Some(Dialect::OpenaiResponses),
-        Format::GeminiCli => Some(Dialect::Gemini),
-        Format::Opencode | Format::CopilotCli => Some(Dialect::OpenaiChat),
-        _ => format.dialect(),
-    }
 }
 
 fn tell(opened: &Opened, to: Format, losses: &[Lost], left_out: usize) {

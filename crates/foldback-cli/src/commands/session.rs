@@ -21,6 +21,7 @@ use crate::config::Config;
 use crate::counting;
 use crate::failure::{Exit, Failure};
 use crate::output::{self, Readers};
+use crate::requests::{tell_waiting, unanswered_calls};
 use crate::store::{self, time};
 use crate::terminal::{STRONG, counted, note, styled};
 
@@ -189,6 +190,9 @@ fn print_context(shared: &Shared, context: &SessionContext, dialect: Option<&str
         let format: Format = dialect.parse().expect("every dialect is a format of requests");
         let written = write(format, &Sent::new(context.items.iter().cloned()), None);
         let failed = |error| Failure::Format { path: "context".into(), error };
+        if !shared.quiet {
+            tell_waiting("context", unanswered_calls(context.items.iter(), format.dialect()), format);
+        }
         return output::to_stdout(&[&written.map_err(failed)?.to_bytes(), b"\n"]);
     }
     if shared.json {

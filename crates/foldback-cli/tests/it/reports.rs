@@ -3,7 +3,8 @@
 
 use serde_json::Value;
 
-use super::{SESSION, at, code, fixtures, folder, json, run, text};
+use super::sessions::in_store;
+use super::{SESSION, at, code, files_below, fixtures, folder, json, run, text};
 
 /// So many words, and some more tokens.
 fn words(words: usize) -> String {
@@ -141,6 +142,141 @@ fn check_and_fix_name_the_same_places_and_fix_says_what_it_wrote() {
     assert!(told.contains(&format!("{path}:4: unanswered-call")) && told.contains("at index 3"), "{told}");
     assert!(told.contains("the repair was added"), "{told}");
     assert_eq!(code(&run(&["check", &out, "--for", "anthropic"])), 0);
+}
+
+/// A session of no dialect that each of the four rejects: calls that what happened meanwhile follows, an id
+/// used twice, results out of order and far from their calls, an assistant first.
+fn rejected_everywhere() -> String {
+    let item = |id: &str, kind: &str, parts: Value| {
+        format!("{}\n", serde_json::json!({"id": id, "kind": kind, "parts": parts}))
+    };
+    let call =
+        |call: &str| serde_json::json!({"tool_call": {"id": call, "name": "ls", "input": {"json": {}}}});
+    let result =
+        |call: &str| serde_json::json!({"tool_result": {"call_id": call, "content": [{"text": "done"}]}});
+    [
+        line("a0", "assistant", "Hello."),
+        line("u1", "user", "Look around."),
+        item("a1", "assistant", serde_json::json!([call("c1"), call("c2")])),
+        line("n1", "notification", "a job has ended"),
+        item("t2", "tool", serde_json::json!([result("c2")])),
+        item("t1", "tool", serde_json::json!([result("c1")])),
+        item("a2", "assistant", serde_json::json!([call("c1")])),
+        line("n2", "notification", "another job has ended"),
+        line("u2", "user", "And there?"),
+        item("t3", "tool", serde_json::json!([result("c1")])),
+        item("a3", "assistant", serde_json::json!([call("c3")])),
+        line("x1", "context", "a file of the project"),
+    ]
+    .concat()
+}
+
+#[test]
+fn fix_repairs_for_every_dialect_that_check_complains_about_in_one_step() {
+    let folder = folder();
+    let (path, out) = (at(&folder, "broken.jsonl"), at(&folder, "fixed.jsonl"));
+    std::fs::write(&path, rejected_everywhere()).unwrap();
+    let check = |path: &str| -> Value {
+        let checked = run(&["check", path, "--json"]);
+        assert_eq!(code(&checked), 1);
+        serde_json::from_slice(&checked.stdout).unwrap()
+    };
+    let checked = check(&path);
+    for verdict in checked["checks"].as_array().unwrap() {
+        let found = verdict["violations"].as_array().unwrap();
+        assert!(found.iter().any(|one| one["rule"] == "unanswered-call" && one["line"] == 11), "{verdict}");
+    }
+    let fixed = run(&["check", &path, "--fix", "-o", &out]);
+    let told = text(&fixed.stderr);
+    assert_eq!(code(&fixed), 0, "{told}");
+    assert!(told.contains("; valid for anthropic, openai-chat, openai-responses, gemini"), "{told}");
+    let again = run(&["check", &out]);
+    assert_eq!(code(&again), 0, "{}", text(&again.stdout));
+    assert_eq!(text(&again.stdout).matches(": valid").count(), 4);
+    let undone = at(&folder, "undone.jsonl");
+    assert_eq!(code(&run(&["undo", &out, "-o", &undone])), 0);
+    assert_eq!(check(&undone)["checks"], checked["checks"], "one undo takes all of the repair off");
+}
+
+#[test]
+fn what_fix_says_is_left_is_what_check_finds_in_the_written_file() {
+    let folder = folder();
+    for (number, path) in files_below(&fixtures()).iter().enumerate() {
+        let path = path.display().to_string();
+        for dialect in ["anthropic", "openai-chat", "openai-responses", "gemini"] {
+            let out = at(&folder, &format!("{number}-{dialect}"));
+            let fixed = run(&["check", &path, "--for", dialect, "--fix", "--json", "-o", &out]);
+            let checked = run(&["check", &out, "--for", dialect, "--json"]);
+            let (told, found) = (json(&fixed), json(&checked));
+            assert_eq!(told["left"], found["checks"], "{path}");
+            assert_eq!(code(&fixed), code(&checked), "{path}");
+            assert_eq!(code(&fixed), 0, "{path}: {}", told["left"]);
+        }
+    }
+}
+
+/// Formats and the dialects that their sessions are for.
+const SPOKEN: [(&str, &str); 9] = [
+    ("anthropic", "anthropic"),
+    ("openai-chat", "openai-chat"),
+    ("openai-responses", "openai-responses"),
+    ("gemini", "gemini"),
+    ("claude-code", "anthropic"),
+    ("codex", "openai-responses"),
+    ("gemini-cli", "gemini"),
+    ("opencode", "openai-chat"),
+    ("copilot-cli", "openai-chat"),
+];
+
+#[test]
+fn a_session_with_gaps_is_valid_wherever_it_is_written() {
+    let folder = folder();
+    let path = at(&folder, "broken.jsonl");
+    std::fs::write(&path, rejected_everywhere()).unwrap();
+    in_store(&folder, &["import", &path]);
+    for (format, dialect) in SPOKEN {
+        let converted = at(&folder, &format!("converted.{format}"));
+        assert_eq!(code(&run(&["convert", &path, "--to", format, "-o", &converted])), 0);
+        let exported = ["view", "history"].map(|from| {
+            let out = at(&folder, &format!("{from}.{format}"));
+            let done = in_store(
+                &folder,
+                &["session", "export", "broken", "--as", format, "--from", from, "-o", &out],
+            );
+            assert_eq!(code(&done), 0, "{}", text(&done.stderr));
+            out
+        });
+        for written in [vec![converted], exported.to_vec()].concat() {
+            let checked = run(&["check", &written, "--for", dialect]);
+            assert_eq!(code(&checked), 0, "{}", text(&checked.stdout));
+        }
+    }
+}
+
+#[test]
+fn a_request_whose_last_call_has_no_result_says_so() {
+    let folder = folder();
+    let path = at(&folder, "running.jsonl");
+    let call = serde_json::json!({"tool_call": {"id": "c", "name": "ls", "input": {"json": {}}}});
+    let calling = serde_json::json!({"id": "a", "kind": "assistant", "parts": [call]});
+    std::fs::write(&path, format!("{}{calling}\n", line("u", "user", "Look around."))).unwrap();
+    in_store(&folder, &["import", &path]);
+    let told = "1 call at the end has no result yet: anthropic refuses the request until results follow";
+    let out = at(&folder, "request.json");
+    let converted = run(&["convert", &path, "--to", "anthropic", "-o", &out]);
+    let shown = in_store(&folder, &["session", "context", "running", "--for", "anthropic"]);
+    let exported = in_store(&folder, &["session", "export", "running", "--as", "anthropic"]);
+    for output in [&converted, &shown, &exported] {
+        assert_eq!(code(output), 0);
+        assert!(text(&output.stderr).contains(told), "{}", text(&output.stderr));
+    }
+    let converted = run(&["convert", &path, "--to", "anthropic", "-o", &out, "--json"]);
+    assert_eq!(json(&converted)["waiting_calls"], 1);
+    let checked = run(&["check", &path, "--for", "anthropic"]);
+    assert!(text(&checked.stdout).contains("valid; 1 call at the end without a result yet"));
+    // A session may stop in the middle of a round.
+    let session = run(&["convert", &path, "--to", "claude-code", "-o", &at(&folder, "session.jsonl")]);
+    assert!(!text(&session.stderr).contains("no result yet"), "{}", text(&session.stderr));
 }
 
 #[test]

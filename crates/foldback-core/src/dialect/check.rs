@@ -11,8 +11,9 @@ use crate::part::Part;
 
 /// Everything that `dialect` would reject, in order; without a dialect, what all four would.
 ///
-/// Calls of the round in flight that still wait for their results are accepted: a transcript is
-/// in that state whenever tools run. Use [`check_request`] for what is about to be sent.
+/// Calls that wait for their results at the very end are accepted: a transcript is in that state
+/// whenever tools run. Whatever is sent behind them but results, of any kind, ends the wait. Use
+/// [`check_request`] for what is about to be sent.
 /// O(items + parts).
 pub fn check<'a>(items: impl IntoIterator<Item = &'a Arc<Item>>, dialect: Option<Dialect>) -> Vec<Violation> {
     let items: Vec<&Item> = items.into_iter().map(Arc::as_ref).collect();
@@ -29,7 +30,7 @@ pub fn check_request<'a>(
     inspect(&items, Demands::of(dialect), Waiting::Rejected)
 }
 
-/// What to say of calls in the round in flight that have no result yet.
+/// What to say of calls at the very end that have no result yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Waiting {
     Accepted,

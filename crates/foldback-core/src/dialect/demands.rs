@@ -75,6 +75,8 @@ pub(super) struct Demands {
     pub reasoning_followed: bool,
     /// System and developer items go to a field of their own.
     pub instructions_apart: bool,
+    /// What a tool item holds beside results is sent.
+    pub beside_results: bool,
     pub media: MediaDemands,
     pub cache_marker_count_max: usize,
 }
@@ -102,7 +104,9 @@ static COMMON: Demands = Demands {
     user_first: false,
     rejected_text: RejectedText::Nothing,
     reasoning_followed: false,
-    instructions_apart: false,
+    // Two dialects send them apart: not all four reject what stands around them.
+    instructions_apart: true,
+    beside_results: false,
     media: MediaDemands {
         allowed_in_assistant: true,
         allowed_in_results: true,
@@ -122,6 +126,7 @@ static ANTHROPIC: Demands = Demands {
     rejected_text: RejectedText::Blank,
     reasoning_followed: true,
     instructions_apart: true,
+    beside_results: true,
     media: MediaDemands {
         allowed_in_assistant: false,
         allowed_in_results: true,
@@ -141,6 +146,7 @@ static OPENAI_CHAT: Demands = Demands {
     rejected_text: RejectedText::Nothing,
     reasoning_followed: false,
     instructions_apart: false,
+    beside_results: false,
     media: MediaDemands {
         allowed_in_assistant: false,
         allowed_in_results: false,
@@ -160,6 +166,7 @@ static OPENAI_RESPONSES: Demands = Demands {
     rejected_text: RejectedText::Nothing,
     reasoning_followed: true,
     instructions_apart: false,
+    beside_results: false,
     media: MediaDemands {
         allowed_in_assistant: false,
         allowed_in_results: true,
@@ -179,6 +186,7 @@ static GEMINI: Demands = Demands {
     rejected_text: RejectedText::Empty,
     reasoning_followed: false,
     instructions_apart: true,
+    beside_results: false,
     media: MediaDemands {
         allowed_in_assistant: true,
         allowed_in_results: true,
@@ -215,14 +223,13 @@ impl Demands {
     /// that removing them moves no boundary between messages.
     pub(super) fn lower(&self, item: &Item) -> Lowered {
         let is_sent = |part: &Part| match part {
-            Part::Text(text) => !self.rejects_text(text),
+            Part::ToolResult(_) => true,
+            _ if item.kind == ItemKind::Tool && !self.beside_results => false,
+            Part::Text(text) => !text.is_empty() && !self.rejects_text(text),
             Part::Reasoning(_) => item.kind == ItemKind::Assistant,
-            Part::ToolCall(_)
-            | Part::ToolResult(_)
-            | Part::Media(_)
-            | Part::File(_)
-            | Part::Structured(_)
-            | Part::Opaque(_) => true,
+            Part::ToolCall(_) | Part::Media(_) | Part::File(_) | Part::Structured(_) | Part::Opaque(_) => {
+                true
+            }
         };
         if !item.parts.iter().any(is_sent) {
             return Lowered::Nothing;

@@ -9,6 +9,7 @@ use foldhash::fast::FixedState;
 
 use super::Rule;
 use super::demands::{Adjacency, CallIds, Demands, Lowered};
+use super::waiting::{Behind, WaitingCalls};
 use crate::ids::CallId;
 use crate::item::Item;
 
@@ -78,16 +79,6 @@ enum Phase {
     Answering,
 }
 
-/// The newest run of assistant items, asides and instructions, whose calls may still be running.
-/// It starts and ends between messages, never inside one.
-#[derive(Clone, Copy, Debug)]
-struct Round {
-    item_start: usize,
-    has_results: bool,
-    /// The user spoke: the round is over unless one of its results follows.
-    is_interrupted: bool,
-}
-
 /// Calls and results of a list of items.
 #[derive(Debug)]
 pub(super) struct Pairing<'a> {
@@ -100,7 +91,7 @@ pub(super) struct Pairing<'a> {
     /// The newest open call of each id ever called. Never iterated, and hashed the same each time (T6).
     open: HashMap<&'a str, Option<usize>, FixedState>,
     phase: Phase,
-    round: Option<Round>,
+    waiting: WaitingCalls,
 }
 
 impl<'a> Pairing<'a> {
@@ -116,7 +107,7 @@ impl<'a> Pairing<'a> {
             answers: Vec::with_capacity(call_count),
             open: HashMap::with_capacity_and_hasher(call_count, FixedState::default()),
             phase: Phase::Closed,
-            round: None,
+            waiting: WaitingCalls::default(),
         }
     }
 
@@ -131,6 +122,7 @@ impl<'a> Pairing<'a> {
     /// Takes the next item.
     pub(super) fn push(&mut self, item_index: usize, item: &'a Item, lowered: Lowered) {
         self.advance(item_index, lowered);
+        let mut answered_count = 0;
         match lowered {
             Lowered::Assistant => {
                 for (part_index, call) in item.calls() {
@@ -139,33 +131,23 @@ impl<'a> Pairing<'a> {
             }
             Lowered::Results => {
                 for (part_index, result) in item.results() {
-                    self.answer_call(CallPlace { item_index, part_index }, &result.call_id);
+                    let is_answer = self.answer_call(CallPlace { item_index, part_index }, &result.call_id);
+                    answered_count += usize::from(is_answer);
                 }
             }
             Lowered::Nothing | Lowered::Apart | Lowered::Instruction | Lowered::User | Lowered::Aside => {}
         }
+        self.waiting.push(item_index, Behind::of(lowered, item, answered_count));
     }
 
     fn advance(&mut self, item_index: usize, lowered: Lowered) {
         match lowered {
             Lowered::Nothing | Lowered::Apart => {}
-            Lowered::Instruction => self.phase = Phase::Closed,
-            Lowered::User => {
-                self.phase = Phase::Closed;
-                if let Some(round) = &mut self.round {
-                    round.is_interrupted = true;
-                }
-            }
-            Lowered::Assistant => {
-                self.continue_message(item_index);
-                self.continue_round(item_index);
-            }
+            Lowered::Instruction | Lowered::User => self.phase = Phase::Closed,
+            Lowered::Assistant => self.continue_message(item_index),
             Lowered::Results => {
                 if self.phase == Phase::Calling {
                     self.phase = Phase::Answering;
-                }
-                if let Some(round) = &mut self.round {
-                    round.has_results = true;
                 }
             }
             Lowered::Aside => match (self.demands.adjacency, self.phase) {
@@ -188,12 +170,6 @@ impl<'a> Pairing<'a> {
         self.phase = Phase::Calling;
     }
 
-    fn continue_round(&mut self, item_index: usize) {
-        if self.round.is_none_or(|round| round.has_results || round.is_interrupted) {
-            self.round = Some(Round { item_start: item_index, has_results: false, is_interrupted: false });
-        }
-    }
-
     fn open_call(&mut self, place: CallPlace, id: &'a CallId) {
         let call_index = self.calls.len();
         let earlier = self.open.insert(id.as_str(), Some(call_index));
@@ -206,14 +182,15 @@ impl<'a> Pairing<'a> {
         self.calls.push(Call { id, place, answer: None, is_repeat, message_index, open_below });
     }
 
-    fn answer_call(&mut self, place: CallPlace, id: &'a CallId) {
+    /// Takes a result; whether it answers a call.
+    fn answer_call(&mut self, place: CallPlace, id: &'a CallId) -> bool {
         let Some(newest_open) = self.open.get_mut(id.as_str()) else {
             self.strays.push(Stray { id, place, rule: Rule::ResultWithoutCall });
-            return;
+            return false;
         };
         let Some(call_index) = *newest_open else {
             self.strays.push(Stray { id, place, rule: Rule::DuplicateResult });
-            return;
+            return false;
         };
         let call = &mut self.calls[call_index];
         *newest_open = call.open_below;
@@ -224,37 +201,37 @@ impl<'a> Pairing<'a> {
             }
         };
         call.answer = Some(Answer { place, is_adjacent });
-        let message_index = call.message_index;
         if is_adjacent && self.demands.adjacency != Adjacency::Anywhere {
             self.answers.push(call_index);
         }
-        self.answer_round(message_index, is_adjacent);
+        true
     }
 
-    /// A result in place keeps its round going. One that has to move up to an earlier message
-    /// completes that message: it will no longer stand in the newest run of assistant items.
-    fn answer_round(&mut self, message_index: usize, is_adjacent: bool) {
-        let Some(round) = &mut self.round else { return };
-        if self.messages[message_index].item_last < round.item_start {
-            return;
-        }
-        if is_adjacent {
-            round.is_interrupted = false;
-        } else if let Some(next) = self.messages.get(message_index + 1) {
-            round.item_start = next.item_first;
-        }
-    }
-
-    /// Whether the call waits for its result in the round in flight: nothing wrong yet.
+    /// Whether the call waits for its result, and may: nothing wrong yet.
     pub(super) fn is_pending(&self, call: &Call<'_>) -> bool {
-        let is_in_flight = |round: Round| !round.is_interrupted && call.place.item_index >= round.item_start;
-        call.answer.is_none() && self.round.is_some_and(is_in_flight)
+        call.answer.is_none() && call.place.item_index >= self.waiting.item_start()
+    }
+
+    /// The first item of the message whose calls wait: nothing but results may be put behind it.
+    pub(super) fn waiting_message(&self) -> Option<usize> {
+        let waiting = self.calls.iter().rev().find(|call| self.is_pending(call))?;
+        Some(self.messages[waiting.message_index].item_first)
     }
 
     /// Whether the call needs another id. A pending call keeps its own, because its result is
     /// under way by that name.
     pub(super) fn needs_other_id(&self, call: &Call<'_>) -> bool {
-        call.is_repeat && !self.is_pending(call)
+        !self.is_pending(call) && (call.is_repeat || self.is_shadowed(call))
+    }
+
+    /// Whether a result made up for the call would be taken for one of a call in the same message that
+    /// still waits.
+    fn is_shadowed(&self, call: &Call<'_>) -> bool {
+        let newest =
+            self.open.get(call.id.as_str()).copied().flatten().and_then(|index| self.calls.get(index));
+        call.answer.is_none()
+            && newest
+                .is_some_and(|newest| newest.message_index == call.message_index && self.is_pending(newest))
     }
 
     /// Calls whose result is missing or not adjacent, and where it belongs: behind the results of

@@ -28,7 +28,7 @@ const NOT_SHOWN: &str = "Earlier conversation is not shown.";
 ///
 /// Items that no violation names stay the same `Arc`s in the same order, and a valid list comes
 /// back as it is. Nothing is lost silently: what cannot stay where it is becomes quoted text or a
-/// placeholder, and whatever is removed is recorded. Calls of the round in flight keep waiting.
+/// placeholder, and whatever is removed is recorded. Calls at the very end keep waiting.
 pub fn repair<'a>(items: impl IntoIterator<Item = &'a Arc<Item>>, dialect: Option<Dialect>) -> Repaired {
     let mut bench = Bench::new(items.into_iter().cloned(), Demands::of(dialect));
     for _ in 0..PASS_COUNT_MAX {
@@ -114,6 +114,8 @@ fn omit_media(bench: &mut Bench) {
 /// else's mouth it is not the model's.
 fn replace_misplaced(bench: &mut Bench, named: &[Violation]) {
     let positions = bench.quote_positions();
+    // A quote behind calls that wait would be the end of their waiting.
+    let position_max = bench.with_pairing(|pairing| pairing.waiting_message()).unwrap_or(usize::MAX);
     for of_item in named.chunk_by(|a, b| a.item_index == b.item_index) {
         let item_index = of_item[0].item_index;
         let item = Arc::clone(bench.item(item_index));
@@ -131,7 +133,7 @@ fn replace_misplaced(bench: &mut Bench, named: &[Violation]) {
         bench.rewrite(item_index, Rule::MisplacedPart, detail).parts = parts;
         if !quoted.is_empty() {
             let detail = format!("quoted what {} held", item.id);
-            let position = positions[item_index];
+            let position = positions[item_index].min(position_max);
             bench.insert(position, &item, ItemKind::Context, quoted, Rule::MisplacedPart, detail);
         }
     }

@@ -54,6 +54,22 @@ fn parallel_calls_recorded_apart_are_in_flight_together() {
 }
 
 #[test]
+fn what_is_not_sent_or_sent_apart_ends_no_wait() {
+    let mut transcript = collect([Item::user("u", "go"), call("a", &["c1"])]);
+    let nothing = |id: &str, kind: ItemKind| Item::new(id, kind, Vec::new());
+    for item in [nothing("u1", ItemKind::User), Item::text("s", ItemKind::System, "Be brief.")] {
+        transcript.push(item);
+        assert_eq!(transcript.pending_calls().count(), 1);
+        assert_eq!(transcript.unit_in_flight(), Some(1..transcript.len()));
+        assert_eq!(transcript.loop_in_flight(), Some(1..transcript.len()));
+    }
+    transcript.push(call("b", &["c2"]));
+    assert_eq!(transcript.unit_in_flight(), Some(1..5), "nobody said anything between the calls");
+    transcript.push(Item::text("n", ItemKind::Notification, "a job has finished"));
+    assert_eq!(transcript.pending_calls().count(), 0);
+}
+
+#[test]
 fn a_notification_does_not_end_the_loop_and_an_answer_does() {
     let mut transcript = collect([Item::user("u", "go"), call("a", &["c"]), result("t", "c")]);
     transcript.push(Item::text("n", ItemKind::Notification, "a job has finished"));

@@ -1,5 +1,6 @@
 //! What each dialect rejects, and how it is repaired (T2).
 
+mod gaps;
 mod properties;
 mod repairs;
 mod rules;

@@ -186,14 +186,23 @@ pub(crate) fn arrange(items: Vec<Sent>) -> Vec<Sent> {
     let (mut arranged, rest): (Vec<_>, Vec<_>) =
         items.into_iter().partition(|item| item.kind.is_instruction());
     let mut is_round_open = false;
+    let mut last = None;
     let mut held: Vec<Sent> = Vec::new();
     for item in rest {
         match item.kind {
             ItemKind::Context | ItemKind::Notification if is_round_open => held.push(item),
-            ItemKind::Tool => arranged.push(item),
-            _ => {
+            ItemKind::Tool => {
+                last = item.results().next().map_or(last, |_| Some(ItemKind::Tool));
+                arranged.push(item);
+            }
+            // It is not sent, so it ends nothing.
+            _ if item.parts.is_empty() => arranged.push(item),
+            kind => {
+                // Neighbouring answers become one message.
+                let is_same_message = kind == ItemKind::Assistant && last == Some(kind) && held.is_empty();
                 arranged.append(&mut held);
-                is_round_open = item.calls().next().is_some();
+                is_round_open = item.calls().next().is_some() || (is_round_open && is_same_message);
+                last = Some(kind);
                 arranged.push(item);
             }
         }

@@ -8,3 +8,4 @@
 
 mod conformance;
 mod conversions;
+mod gaps;

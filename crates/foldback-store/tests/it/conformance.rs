@@ -42,6 +42,7 @@ macro_rules! every_case {
             a_search_without_words_gives_each_item_on_one_page,
             a_search_with_words_gives_each_item_on_one_page_too,
             a_branch_shares_what_came_before_and_nothing_after,
+            a_call_is_recalled_with_a_result_that_much_came_before,
             a_deleted_session_is_gone_and_its_handles_are_errors,
             a_fold_is_recalled_as_it_was_recorded,
             a_job_that_fails_too_often_is_kept_as_failed,

@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use foldback_core::{Tokens, View};
+use foldback_core::{Item, Tokens, View, repair};
 use foldback_engine::Store;
 use foldback_engine::session::{CompactionConfig, StoredSession};
 use foldback_formats::{Format, Sent, SessionFile, native_file, write};
@@ -11,6 +11,7 @@ use foldback_formats::{Format, Sent, SessionFile, native_file, write};
 use super::counting_session;
 use crate::args::{Extent, Shared};
 use crate::failure::Failure;
+use crate::requests::{spoken, tell_waiting, unanswered_calls};
 
 /// The current loop as a file. In no other format than it came in, that is the file that it was imported
 /// from, with the compactions that were made since; where items were added, foldback's own form.
@@ -27,8 +28,16 @@ pub(super) async fn run(
         let original = original(store, &session).await?;
         return Ok(exported(original, &view).unwrap_or_else(|| native_file(&view)));
     };
+    if format == Format::Native && from == Extent::View {
+        return Ok(native_file(&view));
+    }
+    // What a provider would reject is no export.
+    let dialect = spoken(format);
     let items = match from {
-        Extent::View => session.context(&CompactionConfig::default(), Tokens(u64::MAX)).await?.items,
+        Extent::View => {
+            let config = CompactionConfig { dialect, ..CompactionConfig::default() };
+            session.context(&config, Tokens(u64::MAX)).await?.items
+        }
         Extent::History => {
             // What was recorded for compactions was not said.
             let blocks = store.blocks(session.id(), session.current()).await?;
@@ -36,11 +45,12 @@ pub(super) async fn run(
                 blocks.iter().filter_map(|stored| stored.block.copies.clone()).collect();
             let is_said = |index: usize| !copies.iter().any(|copies| copies.contains(&index));
             let items = view.transcript().items().enumerate().filter(|(index, _)| is_said(*index));
-            items.map(|(_, item)| Arc::clone(item)).collect()
+            let items: Vec<Arc<Item>> = items.map(|(_, item)| Arc::clone(item)).collect();
+            if format == Format::Native { items } else { repair(&items, dialect).items }
         }
     };
-    if format == Format::Native && from == Extent::View {
-        return Ok(native_file(&view));
+    if !shared.quiet {
+        tell_waiting(id, unanswered_calls(items.iter(), format.dialect()), format);
     }
     let written = write(format, &Sent::new(items), None);
     let written = written.map_err(|error| Failure::Format { path: id.into(), error })?;

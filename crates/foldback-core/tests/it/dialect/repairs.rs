@@ -117,8 +117,19 @@ fn a_new_item_never_takes_the_id_of_another() {
 }
 
 #[test]
-fn calls_in_flight_are_not_answered() {
+fn calls_at_the_very_end_are_not_answered() {
     for dialect in EVERY {
-        assert_eq!(repaired("u a:+x,+y t:=x t:=z", dialect), "u a:+x,+y t:=x t: c:.,.");
+        assert_eq!(repaired("u a:+x,+y t:=x", dialect), "u a:+x,+y t:=x");
+        assert_eq!(repaired("u a:+x u a:+y", dialect), "u a:+x t:=x u a:+y");
     }
+    assert_eq!(repaired("u a:+x s:=z a:+y", ANTHROPIC), "u c:.,. a:+x s: a:+y");
+}
+
+#[test]
+fn what_arrived_while_a_call_ran_stays_behind_the_call() {
+    assert_eq!(repaired("u a:+x n", ANTHROPIC), "u a:+x t:=x n");
+    assert_eq!(repaired("u a:+x n t:=x", ANTHROPIC), "u a:+x n t:=x", "the format puts the result first");
+    assert_eq!(repaired("u a:+x n t:=x", CHAT), "u a:+x t:=x n");
+    // The result that came after the repair is quoted.
+    assert_eq!(repaired("u a:+x t:=x n t:=x", ANTHROPIC), "u a:+x t:=x n t: c:.,.");
 }

@@ -32,17 +32,36 @@ fn a_call_is_never_left_unanswered_once_the_conversation_went_on() {
 }
 
 #[test]
-fn calls_in_flight_may_wait_until_the_request_is_sent() {
-    let waiting =
-        ["u a:+x", "u a:+x,+y t:=x", "u a:+y a:+x", "u a:+x n c", "u a:+x c a:+y", "u a:+x s", "u a:+x u:"];
-    for shape in waiting {
+fn calls_at_the_very_end_may_wait_until_the_request_is_sent() {
+    for shape in ["u a:+x", "u a:+x,+y t:=x", "u a:+y a:+x", "u a:+x u:", "u a:+x u: a:+y t:"] {
         accepts(&EVERY, shape);
     }
+    accepts(&[COMMON, CHAT, RESPONSES], "u a:+x u:0");
+    // Where instructions have a field of their own, they follow nothing.
+    accepts(&[COMMON, ANTHROPIC, GEMINI], "u a:+x s d");
+    accepts(&[COMMON, CHAT, RESPONSES, GEMINI], "u a:+x t");
     rejects_request(&EVERY, "u a:+x", &[(1, UnansweredCall)]);
-    rejects_request(&EVERY, "u a:+x,+y t:=y n", &[(1, UnansweredCall)]);
+    rejects_request(&EVERY, "u a:+x,+y t:=y", &[(1, UnansweredCall)]);
     rejects_request(&EVERY, "u a:+x t:=x", &[]);
-    // The person spoke while tools ran: only openai-responses takes the result afterwards.
-    accepts(&[COMMON, RESPONSES], "u a:+x,+y u t:=x");
+    // Where results may come late, one of them does not excuse the others.
+    accepts(&[COMMON, RESPONSES], "u a:+x u t:=x");
+    rejects(&[COMMON, RESPONSES], "u a:+x,+y u t:=x", &[(1, UnansweredCall)]);
+}
+
+#[test]
+fn a_call_that_something_follows_waits_no_more() {
+    let over = |dialects: &[Option<Dialect>], last: &str| {
+        rejects(dialects, &format!("u a:+x {last}"), &[(1, UnansweredCall)]);
+        rejects(dialects, &format!("u a:+x,+y t:=x {last}"), &[(1, UnansweredCall)]);
+        rejects_request(dialects, &format!("u a:+x {last}"), &[(1, UnansweredCall)]);
+    };
+    for last in ["u", "a", "c", "n", "a:q"] {
+        over(&EVERY, last);
+    }
+    over(&[CHAT, RESPONSES], "s");
+    over(&[CHAT, RESPONSES], "d");
+    over(&[ANTHROPIC], "t");
+    rejects(&EVERY, "u a:+x,+y t:=x t:=z", &[(1, UnansweredCall), (3, ResultWithoutCall)]);
 }
 
 #[test]

@@ -35,7 +35,7 @@ pub(super) fn arrange(items: Vec<Sent>) -> Vec<Sent> {
     let (mut arranged, said): (Vec<_>, Vec<_>) = items.into_iter().partition(is_instruction);
     for run in said.chunk_by(|one, next| Role::of(one.kind) == Role::of(next.kind)) {
         let (results, others): (Vec<_>, Vec<_>) =
-            run.iter().cloned().partition(|item| item.kind == ItemKind::Tool);
+            run.iter().cloned().partition(|item| item.results().next().is_some());
         arranged.extend(results);
         arranged.extend(others);
     }
@@ -118,7 +118,10 @@ fn blocks_of(item: &Arc<Item>, losses: &mut Vec<Loss>) -> Vec<String> {
         losses.push(loss(item, "the application's instructions become part of the system prompt"));
     }
     let mut blocks = Vec::with_capacity(item.parts.len());
-    for part in &item.parts {
+    // Results come first in a message.
+    let (results, others): (Vec<&Part>, Vec<&Part>) =
+        item.parts.iter().partition(|part| matches!(part, Part::ToolResult(_)));
+    for part in results.into_iter().chain(others) {
         let written = match (part, tag) {
             (Part::Text(text), Some(tag)) => write_block(&Part::text(tag.around(text))),
             (Part::Reasoning(Reasoning { signature: None, encrypted: None, .. }), _) => WrittenBlock {

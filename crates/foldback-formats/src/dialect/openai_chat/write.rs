@@ -53,6 +53,16 @@ struct Writer<'a> {
     original: HashMap<usize, &'a RawValue>,
 }
 
+/// Whether there is anything in an item that a message can hold: no empty text, and no text beside
+/// results.
+fn is_sent(item: &Item) -> bool {
+    item.parts.iter().any(|part| match part {
+        Part::Text(text) => item.kind != ItemKind::Tool && !text.is_empty(),
+        Part::ToolResult(_) => true,
+        _ => item.kind != ItemKind::Tool,
+    })
+}
+
 /// An assistant message that is being put together.
 #[derive(Default)]
 struct Answer {
@@ -68,8 +78,9 @@ impl Writer<'_> {
     }
 
     fn push_all(&mut self, items: &[Sent], keeps: Keeps) {
-        let is_sent = |item: &&Sent| !item.parts.is_empty();
-        let items: Vec<&Sent> = items.iter().filter(is_sent).collect();
+        // What is not sent comes between nothing, and only tells what is lost of it.
+        let (items, unsent): (Vec<&Sent>, Vec<&Sent>) = items.iter().partition(|item| is_sent(item));
+        unsent.into_iter().for_each(|item| self.push_message(item));
         for run in
             items.chunk_by(|one, next| one.kind == ItemKind::Assistant && next.kind == ItemKind::Assistant)
         {

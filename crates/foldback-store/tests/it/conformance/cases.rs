@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use foldback_core::{
-    CompactionBlock, CompactionReason, Handle, Item, LoopId, Metadata, Part, Recalled, SessionId,
+    CompactionBlock, CompactionReason, Handle, Item, ItemKind, LoopId, Metadata, Part, Recalled, SessionId,
     SummarizeOlderStrategy, Timestamp, ToolResult, Transcript, View, plan,
 };
 use foldback_engine::store::{
@@ -282,6 +282,17 @@ pub(crate) async fn a_fold_is_recalled_as_it_was_recorded(store: &dyn Store, _: 
     let unit = Handle::of_item(5, &items[5].id);
     let recalled = recall(store, &session, &loop_id, &unit).await;
     assert_eq!(recalled, Ok(Recalled::Items(items[5..7].to_vec())), "the call and its result");
+}
+
+pub(crate) async fn a_call_is_recalled_with_a_result_that_much_came_before(store: &dyn Store, _: &HandClock) {
+    let happened = (0..200).map(|n| Item::text(format!("n{n}"), ItemKind::Notification, format!("job {n}")));
+    let call = Item::assistant("a", vec![Part::call("c", "watch", &serde_json::json!({}))]);
+    let result = Item::tool("t", ToolResult::text("c", "all jobs have ended"));
+    let items = [Item::user("u", "go"), call].into_iter().chain(happened).chain([result]);
+    let items: Vec<Arc<Item>> = items.map(Arc::new).collect();
+    begun(store, &items).await;
+    let recalled = recall(store, &session(), &main_loop(), &Handle::of_item(1, &items[1].id)).await;
+    assert_eq!(recalled, Ok(Recalled::Items(vec![Arc::clone(&items[1]), Arc::clone(&items[202])])));
 }
 
 pub(crate) async fn an_original_file_comes_back_byte_for_byte(store: &dyn Store, _: &HandClock) {

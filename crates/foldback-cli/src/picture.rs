@@ -1,6 +1,6 @@
 //! Pictures of sessions in characters: what became of each item, on a line of time.
 
-use foldback_core::{Edit, Item, Part, ResultPart, ToolInput, View};
+use foldback_core::{Edit, Item, Part, ResultPart, ToolInput, View, secrets};
 use regex::RegexSet;
 
 use crate::terminal::{BLUE, FAINT, GREEN, RED, YELLOW, styled};
@@ -121,10 +121,10 @@ pub(crate) fn matches(patterns: &RegexSet, item: &Item) -> bool {
     !patterns.is_empty() && item.parts.iter().any(|part| texts(part).any(|text| patterns.is_match(text)))
 }
 
-/// The first line of an item that is not blank, shortened.
+/// The first line of an item that is not blank, shortened, without secrets.
 pub(crate) fn first_line(item: &Item) -> String {
     let texts = item.parts.iter().flat_map(texts);
-    let first = texts.flat_map(str::lines).map(str::trim).find(|line| !line.is_empty());
+    let first = texts.map(secrets::first_line).find(|line| !line.is_empty());
     let label = || match item.parts.first() {
         Some(Part::Media(media)) => format!("[{}]", media.media_type),
         Some(Part::File(file)) => format!("[{}]", file.label()),

@@ -17,12 +17,13 @@ mod traces;
 mod trail;
 mod words;
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use crate::holds::Holds;
 use crate::ids::{Text, Tokens};
 use crate::item::{Item, ItemKind};
-use crate::secrets::redact;
+use crate::secrets::redact_item;
 use crate::tokens::Meter;
 use crate::written::SECTION_MARK;
 use story::Story;
@@ -74,7 +75,7 @@ impl<'r> Told<'r> {
 }
 
 /// How much of an item can no longer be seen.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Hidden {
     /// It is folded.
     Whole,
@@ -111,7 +112,13 @@ pub(crate) fn digest(material: &Material<'_>, tokens_max: u64, meter: &Meter) ->
     if tokens_max < DIGEST_TOKENS_MIN {
         return None;
     }
-    let mut story = Story::read(&material.items);
+    let read = story::read_items(&material.items);
+    // Before anything is read from them: half a secret is none that could be found.
+    let redacted: Vec<Cow<'_, Item>> = read.iter().map(|told| redact_item(told.item)).collect();
+    let told = read.iter().zip(&redacted);
+    let told: Vec<Told<'_>> =
+        told.map(|(told, item)| Told { item, hidden: told.hidden.clone(), ..**told }).collect();
+    let mut story = Story::read(&told);
     let folder = working_folder(&story);
     story.shorten_paths(folder.as_deref());
     // Little room is for words.
@@ -137,7 +144,6 @@ pub(crate) fn digest(material: &Material<'_>, tokens_max: u64, meter: &Meter) ->
         let told = trail.text();
         let title = if head.is_empty() { String::new() } else { format!("\n{SECTION_MARK}{TRAIL}") };
         let text = without_folder(&format!("{head}{title}{told}"), folder.as_deref());
-        let text = redact(&text).into_owned();
         if meter.text(&text) <= tokens_max {
             return Some(text).filter(|text| !text.trim().is_empty());
         }

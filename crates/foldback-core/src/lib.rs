@@ -82,7 +82,7 @@ pub use part::{
 };
 pub use plan::{BudgetInfeasible, Compacted, KernelItem, Plan};
 pub use policy::{Checked, Economy, Policy, PolicyError, PolicyTrigger, Room};
-pub use secrets::{Secret, SecretKind, redact};
+pub use secrets::{Secret, SecretKind, redact, redact_item, redact_part};
 pub use sequence::{Anomaly, Entry, Sequence};
 /// Inputs of tools and metadata are values of this crate.
 pub use serde_json;

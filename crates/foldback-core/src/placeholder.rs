@@ -5,11 +5,13 @@
 //! (T7), also when it has been through a provider's wire format.
 
 use std::fmt::Write;
+use std::ops::Range;
 
 use crate::handle::Handle;
 use crate::ids::{Text, Tokens};
 use crate::ledger::{is_constraint, sentences};
 use crate::part::{Json, ToolInput};
+use crate::secrets::{redact, redact_input, redact_piece};
 use crate::tokens::Meter;
 
 /// Characters of the first line that a placeholder quotes.
@@ -20,10 +22,11 @@ const PLACEHOLDER_BYTES_MAX: usize = 600;
 
 const OPENING: &str = "[folded @";
 
-/// One line for hidden content: `[folded @handle: what, 123 tokens: "first line"]`.
+/// One line for hidden content: `[folded @handle: what, 123 tokens: "first line"]`. The first line is one
+/// without secrets ([`secrets::first_line`](crate::secrets::first_line)).
 pub fn placeholder(handle: &Handle, what: &str, tokens: Tokens, first_line: &str) -> String {
     let mut line = String::with_capacity(64 + QUOTE_CHARACTERS_MAX);
-    let what = one_line(what);
+    let what = one_line(&redact(what));
     // Writing into a string cannot fail.
     let _ = write!(line, "[folded {handle}: {what}, {tokens} tokens");
     let quote = one_line(first_line);
@@ -40,6 +43,7 @@ const NAME_BYTES_MAX: usize = 200;
 /// One line for content that something newer made worthless:
 /// `[folded @handle: what, superseded: how at @newer]`.
 pub(crate) fn superseded(handle: &Handle, what: &str, how: &str, newer: &Handle) -> String {
+    let what = redact(what);
     let name = what[..what.floor_char_boundary(NAME_BYTES_MAX)].chars();
     let name: String = name.map(|c| if c.is_control() { ' ' } else { c }).collect();
     format!("[folded {handle}: {name}, superseded: {how} at {newer}]")
@@ -227,7 +231,7 @@ pub(crate) fn shorten_to_lines(
     let hidden = line_count - head_lines - tail_lines;
     let mut shortened = text[..head_end].to_owned();
     let _ = write!(shortened, "[folded {handle}: {hidden} lines]");
-    push_error_lines(&mut shortened, &text[head_end..tail_start], errors_max);
+    push_error_lines(&mut shortened, text, head_end..tail_start, errors_max);
     if tail_lines > 0 {
         shortened.push('\n');
         shortened.push_str(&text[tail_start..]);
@@ -298,7 +302,7 @@ fn around_hidden(text: &str, head_end: usize, tail_start: usize, tokens: Tokens,
     let _ = write!(shortened, "[folded {handle}: {} of {} bytes, {tokens} tokens]", hidden.len(), text.len());
     // Errors are worth their room only where there is room: next to a head and a tail.
     if head.len() + tail.len() > ERROR_LINES_MAX * ERROR_LINE_CHARACTERS_MAX * 2 {
-        push_error_lines(&mut shortened, hidden, ERROR_LINES_MAX);
+        push_error_lines(&mut shortened, text, head_end..tail_start, ERROR_LINES_MAX);
     }
     if !tail.is_empty() {
         shortened.push('\n');
@@ -307,11 +311,17 @@ fn around_hidden(text: &str, head_end: usize, tail_start: usize, tokens: Tokens,
     shortened
 }
 
-fn push_error_lines(shortened: &mut String, hidden: &str, lines_max: usize) {
-    for line in hidden.lines().filter(|line| looks_like_an_error(line)).take(lines_max) {
-        shortened.push('\n');
-        let end = line.floor_char_boundary(ERROR_LINE_CHARACTERS_MAX);
-        shortened.push_str(&line[..end]);
+fn push_error_lines(shortened: &mut String, text: &str, hidden: Range<usize>, lines_max: usize) {
+    let mut start = hidden.start;
+    let mut left = lines_max;
+    for line in text[hidden].split_inclusive('\n') {
+        if left > 0 && looks_like_an_error(line) {
+            left -= 1;
+            let line = redact_piece(text, start..start + line.trim_end().len());
+            shortened.push('\n');
+            shortened.push_str(&line[..line.floor_char_boundary(ERROR_LINE_CHARACTERS_MAX)]);
+        }
+        start += line.len();
     }
 }
 
@@ -389,7 +399,7 @@ const INPUT_STRING_TOKENS_MIN: u64 = 32;
 
 /// A tool input hidden whole; an object, because providers demand one.
 pub(crate) fn hidden_input(input: &ToolInput, handle: &Handle, tokens: Tokens) -> ToolInput {
-    input_of(&placeholder(handle, "input", tokens, input.as_str().trim_start()))
+    input_of(&placeholder(handle, "input", tokens, redact_input(input).as_str().trim_start()))
 }
 
 /// A placeholder as the input of a tool.

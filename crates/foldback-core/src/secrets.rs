@@ -1,93 +1,43 @@
 //! Finds keys, tokens, passwords and private keys in text, so that what is written about a
-//! conversation (summaries, reports) does not carry them on.
+//! conversation (summaries, placeholders, reports) does not carry them on.
 //!
-//! By form where providers gave their keys one, else by what stands before a value. Names of
-//! variables, types and placeholders are no secrets. One pass for each way of finding; the time is
-//! linear in the text.
+//! By form where providers gave their keys one (`forms`), else by what stands before a value
+//! (`named`). Names of variables, types and placeholders are no secrets. A text is searched as a whole,
+//! before anything of it is cut: half a key is found by nothing. The time is linear in the text.
 
-mod assigned;
+mod addresses;
+mod alphabet;
+mod commands;
+mod credentials;
+mod forms;
+mod named;
+mod parts;
+mod placeholders;
 mod private_key;
+mod values;
 
 use std::borrow::Cow;
 use std::fmt;
 use std::ops::Range;
 
-use memchr::memmem;
+use alphabet::{WORD, is_in};
+pub(crate) use parts::redact_input;
+pub use parts::{first_line_of, redact_item, redact_part};
 
-/// What a secret is.
+/// What a secret is: `github token`, `password`, `private key`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum SecretKind {
-    /// An access key of Amazon Web Services.
-    AwsAccessKey,
-    /// The secret half of one.
-    AwsSecretKey,
-    /// A token of GitHub.
-    GitHubToken,
-    /// A token of GitLab.
-    GitLabToken,
-    /// A key of Anthropic.
-    AnthropicKey,
-    /// A key of OpenAI, or of a service that took over its form.
-    OpenAiKey,
-    /// A key of Google.
-    GoogleKey,
-    /// A token of Slack.
-    SlackToken,
-    /// A key of Stripe.
-    StripeKey,
-    /// A token of npm.
-    NpmToken,
-    /// A token of Hugging Face.
-    HuggingFaceToken,
-    /// A signed token that names its bearer.
-    Jwt,
-    /// A private key, or what is left of one.
-    PrivateKey,
-    /// What follows `Authorization:`.
-    Authorization,
-    /// The password in an address.
-    UrlPassword,
-    /// A value called a password.
-    Password,
-    /// A value called a key.
-    ApiKey,
-    /// A value called a token.
-    Token,
-    /// A value called a secret.
-    Secret,
-}
+pub struct SecretKind(&'static str);
 
 impl SecretKind {
     /// What stands in its place.
     pub fn name(self) -> &'static str {
-        match self {
-            Self::AwsAccessKey => "aws access key",
-            Self::AwsSecretKey => "aws secret key",
-            Self::GitHubToken => "github token",
-            Self::GitLabToken => "gitlab token",
-            Self::AnthropicKey => "anthropic key",
-            Self::OpenAiKey => "openai key",
-            Self::GoogleKey => "google key",
-            Self::SlackToken => "slack token",
-            Self::StripeKey => "stripe key",
-            Self::NpmToken => "npm token",
-            Self::HuggingFaceToken => "hugging face token",
-            Self::Jwt => "jwt",
-            Self::PrivateKey => "private key",
-            Self::Authorization => "authorization",
-            Self::UrlPassword => "url password",
-            Self::Password => "password",
-            Self::ApiKey => "api key",
-            Self::Token => "token",
-            Self::Secret => "secret",
-        }
+        self.0
     }
 }
 
 impl fmt::Display for SecretKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.name())
+        f.pad(self.0)
     }
 }
 
@@ -100,198 +50,173 @@ pub struct Secret {
     pub span: Range<usize>,
 }
 
-/// The text with `[secret: kind]` in place of each secret; itself if there is none.
+/// The text with `[secret: kind]` in place of each secret; itself if there is none. A piece of a text is
+/// redacted with [`redact_piece`].
 pub fn redact(text: &str) -> Cow<'_, str> {
-    let secrets = find(text);
-    if secrets.is_empty() {
-        return Cow::Borrowed(text);
+    replaced(text, 0..text.len(), &find(text))
+}
+
+/// What is read around a piece: more than any secret is long, so that one of which the piece holds
+/// only a part is found.
+const AROUND_BYTES: usize = 8 * 1024;
+
+/// A piece of a text without the secrets of the text, also where it holds only a part of one.
+pub fn redact_piece(text: &str, piece: Range<usize>) -> Cow<'_, str> {
+    let start = text.floor_char_boundary(piece.start.saturating_sub(AROUND_BYTES));
+    let end = text.ceil_char_boundary(piece.end.saturating_add(AROUND_BYTES).min(text.len()));
+    replaced(&text[start..end], piece.start - start..piece.end - start, &find(&text[start..end]))
+}
+
+/// The first line of a text that is not blank, without its secrets.
+pub fn first_line(text: &str) -> Cow<'_, str> {
+    let start = text.len() - text.trim_start().len();
+    let line = text[start..].lines().next().unwrap_or("").trim_end();
+    redact_piece(text, start..start + line.len())
+}
+
+/// A piece of a text, with the kinds of the secrets in their place.
+fn replaced<'t>(text: &'t str, piece: Range<usize>, secrets: &[Secret]) -> Cow<'t, str> {
+    let is_in_piece = |secret: &&Secret| secret.span.start < piece.end && secret.span.end > piece.start;
+    let mut secrets = secrets.iter().filter(is_in_piece).peekable();
+    if secrets.peek().is_none() {
+        return Cow::Borrowed(&text[piece]);
     }
-    let mut redacted = String::with_capacity(text.len());
-    let mut end = 0;
+    let mut redacted = String::with_capacity(piece.len());
+    let mut end = piece.start;
     for Secret { kind, span } in secrets {
-        redacted.push_str(&text[end..span.start]);
-        redacted.push_str("[secret: ");
-        redacted.push_str(kind.name());
-        redacted.push(']');
+        redacted.push_str(text.get(end..span.start).unwrap_or(""));
+        redacted.push_str(&label(*kind));
         end = span.end;
     }
-    redacted.push_str(&text[end..]);
+    redacted.push_str(text.get(end..piece.end).unwrap_or(""));
     Cow::Owned(redacted)
+}
+
+/// What stands in place of a secret.
+fn label(kind: SecretKind) -> String {
+    format!("[secret: {kind}]")
 }
 
 /// Every secret in a text, in order; they do not overlap.
 pub fn find(text: &str) -> Vec<Secret> {
     let mut found = Vec::new();
-    // What tells more comes first: of two at the same place the first one stays.
     private_key::find(text, &mut found);
     find_words(text, &mut found);
-    find_url_passwords(text, &mut found);
-    found.sort_by_key(|secret| secret.span.start);
-    let mut end = 0;
-    found.retain(|secret| {
-        let is_apart = secret.span.start >= end;
-        end = if is_apart { secret.span.end } else { end };
-        is_apart
-    });
-    found
+    addresses::find(text, &mut found);
+    apart(found)
 }
 
-/// Keys by their form: how they begin, and how long they are at least.
-const PREFIXES: &[(&str, usize, SecretKind)] = &[
-    ("AIza", 35, SecretKind::GoogleKey),
-    ("ghp_", 30, SecretKind::GitHubToken),
-    ("gho_", 30, SecretKind::GitHubToken),
-    ("ghu_", 30, SecretKind::GitHubToken),
-    ("ghs_", 30, SecretKind::GitHubToken),
-    ("ghr_", 30, SecretKind::GitHubToken),
-    ("github_pat_", 40, SecretKind::GitHubToken),
-    ("glpat-", 24, SecretKind::GitLabToken),
-    ("hf_", 34, SecretKind::HuggingFaceToken),
-    ("npm_", 34, SecretKind::NpmToken),
-    ("rk_live_", 20, SecretKind::StripeKey),
-    ("rk_test_", 20, SecretKind::StripeKey),
-    ("sk-ant-", 24, SecretKind::AnthropicKey),
-    ("sk-", 24, SecretKind::OpenAiKey),
-    ("sk_live_", 20, SecretKind::StripeKey),
-    ("sk_test_", 20, SecretKind::StripeKey),
-    ("xapp-", 20, SecretKind::SlackToken),
-    ("xoxa-", 20, SecretKind::SlackToken),
-    ("xoxb-", 20, SecretKind::SlackToken),
-    ("xoxe-", 20, SecretKind::SlackToken),
-    ("xoxp-", 20, SecretKind::SlackToken),
-    ("xoxr-", 20, SecretKind::SlackToken),
-    ("xoxs-", 20, SecretKind::SlackToken),
-];
-
-/// An access key of Amazon is as long as this, capitals and digits only.
-const AWS_KEY_BYTES: usize = 20;
-
-/// Each part of a signed token is at least as long as this.
-const JWT_PART_BYTES_MIN: usize = 10;
-
-/// Shorter values after `Authorization` are examples.
-const AUTHORIZATION_BYTES_MIN: usize = 16;
-
-fn is_word_byte(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-')
+/// The same secrets in order, those that overlap as one. Of several at the same place a form tells more than a
+/// name, and forms are found first.
+fn apart(mut found: Vec<Secret>) -> Vec<Secret> {
+    found.sort_by_key(|secret| (secret.span.start, std::cmp::Reverse(secret.span.end)));
+    let mut apart: Vec<Secret> = Vec::with_capacity(found.len());
+    for secret in found {
+        match apart.last_mut().filter(|last| secret.span.start < last.span.end) {
+            Some(last) => last.span.end = last.span.end.max(secret.span.end),
+            None => apart.push(secret),
+        }
+    }
+    apart
 }
 
 /// What is found word by word: keys by their form, and values by the name before them.
 fn find_words(text: &str, found: &mut Vec<Secret>) {
     let bytes = text.as_bytes();
+    let mut named: Vec<Secret> = Vec::new();
     let mut at = 0;
     while at < bytes.len() {
-        if !is_word_byte(bytes[at]) {
-            at += 1;
+        if !is_in(bytes[at], WORD) {
+            at = if matches!(bytes[at], b'\\' | b'%' | 0x1b) { behind_sign(bytes, at) } else { at + 1 };
             continue;
         }
         let start = at;
         at = word_end(bytes, start);
-        let word = &text[start..at];
-        if let Some(kind) = kind_by_form(word) {
-            found.push(Secret { kind, span: start..at });
-        } else if let Some(end) = jwt_end(bytes, start, at) {
-            found.push(Secret { kind: SecretKind::Jwt, span: start..end });
-            at = end;
-        } else if let Some(span) = authorization(text, start, at) {
-            found.push(Secret { kind: SecretKind::Authorization, span });
-        } else if let Some(secret) = assigned::value_after(text, start..at) {
-            found.push(secret);
+        match key_in(text, start, at) {
+            Some(secret) => {
+                at = secret.span.end.max(at);
+                found.push(secret);
+            }
+            None => {
+                named.extend(named_at(text, start..at));
+                commands::find(text, &(start..at), &mut named);
+            }
         }
     }
+    found.append(&mut named);
+}
+
+fn named_at(text: &str, word: Range<usize>) -> Option<Secret> {
+    let is_bearer = word.len() == 6 && text[word.clone()].eq_ignore_ascii_case("bearer");
+    let bearer = if is_bearer { credentials::bearer(text, word.end) } else { None };
+    bearer.or_else(|| named::value_after(text, word))
 }
 
 fn word_end(bytes: &[u8], start: usize) -> usize {
-    start + bytes[start..].iter().take_while(|byte| is_word_byte(**byte)).count()
+    start + bytes[start..].iter().take_while(|byte| is_in(**byte, WORD)).count()
 }
 
-/// No key that is known by its form is shorter: most words are none by that.
-const KEY_BYTES_MIN: usize = {
-    let (mut least, mut rest) = (AWS_KEY_BYTES, PREFIXES);
-    while let [(_, length, _), more @ ..] = rest {
-        least = if *length < least { *length } else { least };
-        rest = more;
+/// Where a word may begin behind a byte that is in none. Letters of escapes, colours and encoded signs are
+/// part of no word: `\nKEY`, `%3DKEY`.
+fn behind_sign(bytes: &[u8], at: usize) -> usize {
+    match bytes[at..] {
+        [b'\\', b'n' | b't' | b'r' | b'b' | b'f', ..] => at + 2,
+        [b'\\', b'u', _, _, _, _, ..] if bytes[at + 2..at + 6].iter().all(u8::is_ascii_hexdigit) => at + 6,
+        [b'%', one, two, ..] if one.is_ascii_hexdigit() && two.is_ascii_hexdigit() => at + 3,
+        [0x1b, b'[', ..] => {
+            let codes = bytes[at + 2..].iter().take(16);
+            let codes = codes.take_while(|byte| byte.is_ascii_digit() || **byte == b';').count();
+            (at + 2 + codes + 1).min(bytes.len())
+        }
+        _ => at + 1,
     }
-    least
-};
+}
 
-fn kind_by_form(word: &str) -> Option<SecretKind> {
-    if word.len() < KEY_BYTES_MIN {
+/// Places inside a long word at which a key may begin.
+const INSIDE_MAX: usize = 8;
+
+/// A word that holds more than a key is as long as this.
+const INSIDE_BYTES_MIN: usize = 24;
+
+/// The key that begins with the word at `start..end`, or inside of it behind a joint.
+fn key_in(text: &str, start: usize, end: usize) -> Option<Secret> {
+    let secret = |start: usize, (kind, end): (SecretKind, usize)| Secret { kind, span: start..end };
+    if let Some(key) = forms::key_at(text, start).or_else(|| forms::open_key_at(text, start, end)) {
+        return Some(secret(start, key));
+    }
+    if let Some(end) = jwt_end(text.as_bytes(), start, end) {
+        return Some(secret(start, (SecretKind("jwt"), end)));
+    }
+    if end - start < INSIDE_BYTES_MIN {
         return None;
     }
-    let is_aws = word.len() == AWS_KEY_BYTES
-        && (word.starts_with("AKIA") || word.starts_with("ASIA"))
-        && word.bytes().all(|byte| byte.is_ascii_uppercase() || byte.is_ascii_digit());
-    if is_aws {
-        return Some(SecretKind::AwsAccessKey);
-    }
-    let (prefix, _, kind) =
-        PREFIXES.iter().find(|(prefix, length, _)| word.len() >= *length && word.starts_with(prefix))?;
-    is_random(&word[prefix.len()..]).then_some(*kind)
+    let joints =
+        text.as_bytes()[start..end].iter().enumerate().filter(|(_, byte)| matches!(byte, b'_' | b'-'));
+    let mut inside = joints.map(|(joint, _)| start + joint + 1).take(INSIDE_MAX);
+    inside.find_map(|start| Some(secret(start, forms::joined_key_at(text, start)?)))
 }
 
-/// Different characters that a random value has at least; a run of `x` has fewer.
-const DISTINCT_MIN: u32 = 8;
+/// Each part of a signed token is at least as long as this.
+const JWT_PART_BYTES_MIN: usize = 10;
 
-/// Whether a value looks drawn rather than written: letters and digits, many different ones.
-fn is_random(value: &str) -> bool {
-    let digits = value.bytes().filter(u8::is_ascii_digit).count();
-    let letters = value.bytes().filter(u8::is_ascii_alphabetic).count();
-    digits >= 2 && letters >= 2 && distinct_count(value) >= DISTINCT_MIN
-}
-
-fn distinct_count(value: &str) -> u32 {
-    let seen = value.bytes().fold(0_u128, |seen, byte| seen | 1 << (byte & 127));
-    seen.count_ones()
-}
-
-/// Where the signed token ends whose first part is the word at `start..end`.
+/// Where the signed or encrypted token ends whose first part is the word at `start..end`.
 fn jwt_end(bytes: &[u8], start: usize, end: usize) -> Option<usize> {
+    const PARTS_MAX: usize = 4;
     if !bytes[start..end].starts_with(b"eyJ") || end - start < JWT_PART_BYTES_MIN {
         return None;
     }
-    let part_end = |dot: usize| {
+    let part_end = |dot: usize, bytes_min: usize| {
         let start = (bytes.get(dot) == Some(&b'.')).then_some(dot + 1)?;
         let end = word_end(bytes, start);
-        (end - start >= JWT_PART_BYTES_MIN).then_some(end)
+        (end - start >= bytes_min).then_some(end)
     };
     // Without its signature it still names its bearer.
-    let payload = part_end(end)?;
-    Some(part_end(payload).unwrap_or(payload))
-}
-
-/// What follows `Bearer`, or `Basic` after `Authorization`.
-fn authorization(text: &str, start: usize, end: usize) -> Option<Range<usize>> {
-    const LOOK_BACK_BYTES: usize = 24;
-    let word = &text[start..end];
-    let before = || &text[text.ceil_char_boundary(start.saturating_sub(LOOK_BACK_BYTES))..start];
-    let is_scheme = word.eq_ignore_ascii_case("bearer")
-        || (word.eq_ignore_ascii_case("basic") && before().contains("uthorization"));
-    let value = text[end..].strip_prefix(' ').filter(|_| is_scheme)?;
-    let is_value = |byte: &u8| is_word_byte(*byte) || matches!(byte, b'.' | b'~' | b'+' | b'/' | b'=');
-    let length = value.bytes().take_while(is_value).count();
-    (length >= AUTHORIZATION_BYTES_MIN && is_random(&value[..length])).then_some(end + 1..end + 1 + length)
-}
-
-/// What comes before the host in an address is no longer than this.
-const USER_BYTES_MAX: usize = 256;
-
-fn find_url_passwords(text: &str, found: &mut Vec<Secret>) {
-    let bytes = text.as_bytes();
-    for scheme in memmem::find_iter(bytes, "://") {
-        let start = scheme + 3;
-        let ends =
-            |byte: &u8| !matches!(byte, b'/' | b'?' | b'#' | b'"' | b'\'' | b'<' | b'>' | b'`' | b'\\');
-        let authority = bytes[start..].iter().take(USER_BYTES_MAX);
-        let length = authority.take_while(|byte| ends(byte) && !byte.is_ascii_whitespace()).count();
-        let authority = &bytes[start..start + length];
-        let Some(at) = memchr::memrchr(b'@', authority) else { continue };
-        let Some(colon) = memchr::memchr(b':', &authority[..at]) else { continue };
-        let span = start + colon + 1..start + at;
-        if !span.is_empty() && !assigned::stands_for_something_else(&text[span.clone()]) {
-            found.push(Secret { kind: SecretKind::UrlPassword, span });
-        }
+    let mut token = part_end(end, JWT_PART_BYTES_MIN)?;
+    for _ in 1..PARTS_MAX {
+        let Some(longer) = part_end(token, JWT_PART_BYTES_MIN) else { break };
+        token = longer;
     }
+    Some(token)
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@
 mod beside;
 mod material;
 
+use std::borrow::Cow;
 use std::fmt::Write;
 use std::ops::Range;
 use std::sync::Arc;
@@ -16,6 +17,7 @@ use crate::ids::{Text, Tokens};
 use crate::item::{Item, ItemKind, Pin, SummaryOrigin};
 use crate::part::Part;
 use crate::placeholder::{HeadPercent, one_line, shorten_to_tokens};
+use crate::secrets::{first_line, first_line_of, redact};
 use crate::sequence::Entry;
 use crate::tokens::ITEM_OVERHEAD_TOKENS;
 use crate::view::{Fate, View};
@@ -270,7 +272,8 @@ impl<'p> FoldRequest<'p> {
         for entry in self.previous().filter(|entry| !self.is_regenerated(entry)) {
             for part in &entry.item().parts {
                 if let Part::Text(text) = part {
-                    let lines = WrittenSummary::parse(text).map_or(text.as_str(), |floor| floor.lines);
+                    let text = redact(text);
+                    let lines = WrittenSummary::parse(&text).map_or(&*text, |floor| floor.lines);
                     prologue.push_str(if lines.is_empty() { "" } else { "\n" });
                     prologue.push_str(lines);
                 }
@@ -355,20 +358,20 @@ impl<'p> FoldRequest<'p> {
         }
         for (position, (label, count)) in units.tally(group_labels, counts).into_iter().enumerate() {
             text.push_str(if position == 0 { " " } else { ", " });
-            text.push_str(&one_line(label));
+            text.push_str(&one_line(&redact(label)));
             if count > 1 {
                 let _ = write!(text, " ×{count}");
             }
         }
         if let Some(line) = self.quote(group) {
             text.push_str(": ");
-            text.push_str(&one_line(line));
+            text.push_str(&one_line(&line));
         }
     }
 
     /// The line that a group is remembered by: what the user said last, else what the model said
     /// last, else what a tool answered last.
-    fn quote(&self, group: &[LabelledUnit]) -> Option<&'p str> {
+    fn quote(&self, group: &[LabelledUnit]) -> Option<Cow<'p, str>> {
         let kind = |unit: usize| self.view.transcript().mark(unit).map(|mark| mark.kind);
         let of_kind = |is_wanted: fn(ItemKind) -> bool| {
             let units = group.iter().rev().filter(|unit| kind(unit.unit).is_some_and(is_wanted));
@@ -378,8 +381,8 @@ impl<'p> FoldRequest<'p> {
         of_kind(is_user).or_else(|| of_kind(|_| true))
     }
 
-    /// The first line of a unit's last result, or of its own text.
-    fn first_line(&self, unit: usize) -> &'p str {
+    /// The first line of a unit's last result, or of its own text, without secrets.
+    fn first_line(&self, unit: usize) -> Cow<'p, str> {
         let transcript = self.view.transcript();
         let (_, last) = transcript.unit_ends(unit);
         let parts = [last, unit]
@@ -387,8 +390,8 @@ impl<'p> FoldRequest<'p> {
             .filter_map(|index| transcript.get(index))
             .flat_map(|entry| &entry.item().parts);
         let lines = parts.filter_map(|part| match part {
-            Part::ToolResult(result) => Some(result.first_line()),
-            Part::Text(text) => text.lines().map(str::trim).find(|line| !line.is_empty()),
+            Part::ToolResult(result) => Some(first_line_of(result)),
+            Part::Text(text) => Some(first_line(text)),
             Part::Reasoning(_)
             | Part::ToolCall(_)
             | Part::Media(_)
@@ -396,7 +399,7 @@ impl<'p> FoldRequest<'p> {
             | Part::Structured(_)
             | Part::Opaque(_) => None,
         });
-        lines.into_iter().find(|line| !line.is_empty()).unwrap_or("")
+        lines.into_iter().find(|line| !line.is_empty()).unwrap_or_default()
     }
 }
 

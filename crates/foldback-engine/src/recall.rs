@@ -5,17 +5,35 @@
 mod passages;
 mod search;
 
+use std::borrow::Cow;
 use std::fmt::Write;
 use std::ops::Range;
+use std::sync::Arc;
 
 use foldback_core::reading::text_of;
-use foldback_core::{Handle, Item, Part, Recalled, ResultPart, Text};
+use foldback_core::{Handle, Item, Part, Recalled, ResultPart, Text, redact_item, redact_part};
 
 pub use passages::passages;
 pub use search::{ViewHit, relevance, search_view};
 
 /// Bytes on either side of a place, in an excerpt.
 const CONTEXT_BYTES: usize = 160;
+
+/// What was hidden, without its secrets: what a model may read.
+pub fn redacted(recalled: &Recalled) -> Recalled {
+    match recalled {
+        Recalled::Part(part) => Recalled::Part(redact_part(part).into_owned()),
+        Recalled::Items(items) => Recalled::Items(items.iter().map(redacted_item).collect()),
+    }
+}
+
+/// The same for an item.
+pub(crate) fn redacted_item(item: &Arc<Item>) -> Arc<Item> {
+    match redact_item(item) {
+        Cow::Borrowed(_) => Arc::clone(item),
+        Cow::Owned(redacted) => Arc::new(redacted),
+    }
+}
 
 /// What was hidden, to be read: who speaks, then what was said, called and answered.
 pub fn shown(recalled: &Recalled) -> String {

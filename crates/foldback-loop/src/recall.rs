@@ -3,8 +3,10 @@
 use std::fmt::Write;
 
 use async_trait::async_trait;
-use foldback_core::{Recalled, View, redact};
-use foldback_engine::recall::{ViewHit, handles_in, page, passages, search_view, shown};
+use foldback_core::{Recalled, View};
+use foldback_engine::recall::{
+    ViewHit, handles_in, page, passages, redacted, search_view, shown,
+};
 use foldback_engine::session::{Secrets, StoredSession, search};
 use foldback_engine::store::{SearchQuery, StoreError};
 use serde_json::{Value, json};
@@ -52,10 +54,9 @@ impl RecallTool {
         let text_at = |key: &str| input[key].as_str().map(str::trim).filter(|text| !text.is_empty());
         let offset = input["offset"].as_u64().and_then(|offset| usize::try_from(offset).ok()).unwrap_or(0);
         let text = match (text_at("handle"), text_at("query")) {
-            (Some(handle), None) => shown(&find(view, stored, handle).await?),
+            (Some(handle), None) => shown(&redacted(&find(view, stored, handle).await?)),
             (Some(handle), Some(query)) => {
-                // Secrets go before anything is cut.
-                let whole = redact(&shown(&find(view, stored, handle).await?)).into_owned();
+                let whole = shown(&redacted(&find(view, stored, handle).await?));
                 let nothing = || {
                     let length = whole.len();
                     format!(
@@ -78,7 +79,7 @@ impl RecallTool {
                 return Err(ToolError::new("give a handle such as \"@6hjhb91nxq\", or a query"));
             }
         };
-        page(&redact(&text), offset, self.bytes_max).map_err(|error| ToolError::new(error.to_string()))
+        page(&text, offset, self.bytes_max).map_err(|error| ToolError::new(error.to_string()))
     }
 }
 
@@ -218,6 +219,31 @@ mod tests {
         assert!(!answer.contains("sk-ant-api03"), "{answer}");
         let nothing = tool.answer(&view, None, &ask("libbar")).await.unwrap();
         assert!(nothing.contains("nothing behind"), "{nothing}");
+    }
+
+    #[tokio::test]
+    async fn an_excerpt_beside_a_key_shows_none_of_it_however_long_the_key_is() {
+        let label = ["PRIVATE", " KEY-----"].concat();
+        let line = "MIIEowIBAAKCAQEAaB3dE7fG1hJ9kLmN0pQ2rS5tUvW8xYz4CcDd6FgHiKoQ2w9";
+        let key = format!("-----BEGIN RSA {label}\n{}-----END RSA {label}", format!("{line}\n").repeat(20));
+        let input = json!({"password": "correct-horse-battery", "note": format!("{key}\nzeppelin")});
+        let mut transcript = Transcript::default();
+        transcript.push(Item::user("task", "Log in"));
+        transcript.push(Item::assistant("a", vec![Part::call("c", "login", &input)]));
+        transcript.push(Item::tool("t", ToolResult::text("c", format!("{key} zeppelin {key}"))));
+        for n in 0..12 {
+            transcript.push(Item::assistant(format!("b{n}"), vec![Part::text("on it")]));
+        }
+        let strategy = SummarizeOlderStrategy::new(4);
+        let view = plan(&View::of(&transcript), &strategy, None).unwrap().apply_digest().view;
+        let tool = RecallTool::new();
+        let found = tool.answer(&view, None, &json!({"query": "zeppelin"})).await.unwrap();
+        let handle = handles_in(&found).remove(0).to_string();
+        let recalled = tool.answer(&view, None, &json!({"handle": handle})).await.unwrap();
+        for answer in [found, recalled] {
+            assert!(answer.contains("zeppelin") && answer.contains("[secret: "), "{answer}");
+            assert!(!answer.contains(&line[20..32]) && !answer.contains("horse"), "{answer}");
+        }
     }
 
     #[tokio::test]

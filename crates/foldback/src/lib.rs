@@ -271,7 +271,7 @@ pub use foldback_core::{
 };
 
 // What it costs, what it is about, and what must not be told.
-pub use foldback_core::{Cost, FactKind, Prices, Secret, SecretKind, redact};
+pub use foldback_core::{Cost, FactKind, Prices, Secret, SecretKind, redact, redact_item, redact_part};
 
 // What a provider accepts.
 pub use foldback_core::{

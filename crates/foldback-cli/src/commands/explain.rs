@@ -5,6 +5,7 @@ mod facts;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
+use foldback_core::secrets::first_line;
 use foldback_core::view::Fate;
 use foldback_core::{CompactionReason, Edit, Entry, Ledger, Model, Part, Tokens, Transcript, View};
 use foldback_engine::{Execution, compact};
@@ -308,12 +309,12 @@ impl Summary {
     fn of(entry: &Entry) -> Option<Self> {
         let origin = entry.item().summary.as_ref()?;
         let text = entry.item().parts.iter().find_map(|part| match part {
-            Part::Text(text) => text.lines().map(str::trim).find(|line| !line.is_empty()),
+            Part::Text(text) => Some(first_line(text)).filter(|line| !line.is_empty()),
             _ => None,
         });
         Some(Self {
             tokens: entry.tokens().total.0,
-            first_line: text.unwrap_or("").to_owned(),
+            first_line: text.unwrap_or_default().into_owned(),
             items: Some(origin.item_count),
         })
     }

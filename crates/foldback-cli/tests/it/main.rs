@@ -23,6 +23,7 @@ mod readme;
 mod reports;
 mod road;
 mod searching;
+mod secrets;
 mod sessions;
 #[cfg(target_os = "linux")]
 mod terminal;

@@ -165,7 +165,7 @@ fn a_request_beyond_the_limits_is_refused_by_its_name_and_the_next_is_answered()
 }
 
 /// A client of `foldback mcp`.
-struct Agent {
+pub(super) struct Agent {
     child: std::process::Child,
     stdin: std::process::ChildStdin,
     answers: std::io::Lines<std::io::BufReader<std::process::ChildStdout>>,
@@ -173,7 +173,7 @@ struct Agent {
 }
 
 impl Agent {
-    fn start(folder: &tempfile::TempDir) -> Self {
+    pub(super) fn start(folder: &tempfile::TempDir) -> Self {
         let mut command = foldback(&["mcp"]);
         command.env("FOLDBACK_STORE", at(folder, "data/sessions.db"));
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
@@ -204,7 +204,7 @@ impl Agent {
         serde_json::from_str(&self.answers.next().unwrap().unwrap()).unwrap()
     }
 
-    fn call(&mut self, tool: &str, arguments: &Value) -> String {
+    pub(super) fn call(&mut self, tool: &str, arguments: &Value) -> String {
         let answer = self.ask("tools/call", &serde_json::json!({"name": tool, "arguments": arguments}));
         answer["result"]["content"][0]["text"].as_str().unwrap().to_owned()
     }

@@ -185,32 +185,38 @@ impl<'r> Story<'r> {
         }
     }
 
-    /// Reads recorded items: the newest whole; of a very long past what the user said, what summaries
-    /// say and which files were changed.
+    /// Reads items that were recorded, without their secrets.
     pub(super) fn read(items: &[Told<'r>]) -> Self {
-        let mut left = READ_BYTES_MAX;
-        let mut whole_start = items.len();
-        for (place, told) in items.iter().enumerate().rev() {
-            let bytes: usize = told.item.parts.iter().map(size_of).sum();
-            left = left.saturating_sub(bytes);
-            if left == 0 {
-                break;
-            }
-            whole_start = place;
-        }
         let mut reader = Reader { story: Self::default(), calls: HashMap::new() };
-        let mut old_calls_left = OLD_CALLS_MAX;
-        let old = items[..whole_start].iter().rev().filter(|told| {
-            let is_said = told.kind == ItemKind::User || told.holds.contains(Holds::SUMMARY);
-            let is_change = told.holds.contains(Holds::CHANGE);
-            old_calls_left -= usize::from(!is_said && is_change && old_calls_left > 0);
-            is_said || (is_change && old_calls_left > 0)
-        });
-        let mut old: Vec<&Told<'r>> = old.collect();
-        old.reverse();
-        old.into_iter().chain(&items[whole_start..]).for_each(|told| reader.push(told));
+        items.iter().for_each(|told| reader.push(told));
         reader.story
     }
+}
+
+/// The items that are read: the newest all; of a very long past what the user said, what summaries
+/// say and which files were changed.
+pub(super) fn read_items<'t, 'r>(items: &'t [Told<'r>]) -> Vec<&'t Told<'r>> {
+    let mut left = READ_BYTES_MAX;
+    let mut whole_start = items.len();
+    for (place, told) in items.iter().enumerate().rev() {
+        let bytes: usize = told.item.parts.iter().map(size_of).sum();
+        left = left.saturating_sub(bytes);
+        if left == 0 {
+            break;
+        }
+        whole_start = place;
+    }
+    let mut old_calls_left = OLD_CALLS_MAX;
+    let old = items[..whole_start].iter().rev().filter(|told| {
+        let is_said = told.kind == ItemKind::User || told.holds.contains(Holds::SUMMARY);
+        let is_change = told.holds.contains(Holds::CHANGE);
+        old_calls_left -= usize::from(!is_said && is_change && old_calls_left > 0);
+        is_said || (is_change && old_calls_left > 0)
+    });
+    let mut old: Vec<&Told<'r>> = old.collect();
+    old.reverse();
+    old.extend(&items[whole_start..]);
+    old
 }
 
 /// Bytes of what can be read in a part, without decoding it.

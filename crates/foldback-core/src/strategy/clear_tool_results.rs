@@ -12,6 +12,7 @@ use crate::holds::Holds;
 use crate::ids::{Text, Tokens};
 use crate::part::{Part, ResultPart, ToolCall, ToolResult};
 use crate::placeholder::{hidden_input, is_hidden_input, is_placeholder, placeholder_text};
+use crate::secrets::first_line_of;
 
 const ID: &str = "clear-tool-results";
 
@@ -136,7 +137,7 @@ pub(super) fn cleared_result(draft: &Draft<'_>, position: usize, part_index: usi
     let handle = draft.part_handle(position, part_index);
     let tool = tool_name(draft, &result.call_id);
     let tokens = draft.part_tokens(position, part_index);
-    let line = placeholder_text(&handle, tool, tokens, result.first_line());
+    let line = placeholder_text(&handle, tool, tokens, &first_line_of(result));
     Some(Part::ToolResult(ToolResult { content: vec![ResultPart::Text(line)], ..result.clone() }))
 }
 

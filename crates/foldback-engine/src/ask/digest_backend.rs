@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use foldback_core::{Item, ItemKind, Tokens, Transcript, digest_of, secrets};
+use foldback_core::{Item, ItemKind, Tokens, Transcript, digest_of};
 use tokio_util::sync::CancellationToken;
 
 use crate::backend::{BackendError, CompactionBackend, SummaryRequest, SummaryResult};
@@ -37,7 +37,7 @@ impl CompactionBackend for DigestBackend {
         let transcript = Transcript::default();
         let text = digest_of(&items, tokens_max, transcript.meter())
             .unwrap_or_else(|| format!("[{} items folded]", items.len()));
-        let item = Item::text("summary-digest", ItemKind::Context, secrets::redact(&text).into_owned());
+        let item = Item::text("summary-digest", ItemKind::Context, text);
         Ok(SummaryResult { items: vec![item], ..SummaryResult::default() })
     }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use foldback_core::summary::without_closing;
 use foldback_core::tokens::{ITEM_OVERHEAD_TOKENS, Precision};
-use foldback_core::{FoldRequest, Item, ItemKind, Ledger, Meter, Part, Tokens, digest_of};
+use foldback_core::{FoldRequest, Item, ItemKind, Ledger, Meter, Part, Tokens, digest_of, redact_item};
 use futures_util::future::join_all;
 use serde_json::{Value, json};
 
@@ -361,12 +361,13 @@ impl<'f> Folding<'f> {
 /// What was found in the folded items, and what of it a summary must tell.
 fn demanded(request: &FoldRequest<'_>) -> (Ledger, Demands) {
     let mut ledger = Ledger::new();
-    request.recorded().enumerate().for_each(|(index, item)| ledger.push(index, item));
+    // Facts are cut from items: their secrets are replaced before.
+    request.recorded().enumerate().for_each(|(index, item)| ledger.push(index, &redact_item(item)));
     let meter = request.view().transcript().meter();
     let demands = Demands::of(&ledger, &request.kept_texts(), request.fold().spec.tokens_max, meter);
     let (transcript, mut later) = (request.view().transcript(), Ledger::new());
     let behind = transcript.range(request.fold().range.end..transcript.len());
-    behind.enumerate().for_each(|(index, entry)| later.push(index, entry.item()));
+    behind.enumerate().for_each(|(index, entry)| later.push(index, &redact_item(entry.item())));
     let demands = demands.without_solved(&later);
     (ledger, demands)
 }

@@ -162,7 +162,8 @@ impl Frame<'_> {
     /// leaves out, without secrets, within the size that the fold has room for. Several items stay several
     /// where there is room for all of them.
     pub(super) fn repaired(&self, answer: &[String]) -> Result<Repaired, SummaryFault> {
-        let whole: Vec<String> = answer.iter().map(|text| without_demands(text, self.demands)).collect();
+        let whole = answer.iter().map(|text| without_demands(&redact(text), self.demands));
+        let whole: Vec<String> = whole.collect();
         match whole.as_slice() {
             [only] => self.within(only),
             several => self.made_of(several).or_else(|_| self.within(&several.join("\n"))),
@@ -198,7 +199,6 @@ impl Frame<'_> {
         if let Some(first) = texts.first_mut() {
             *first = self.first_text(first, &missing);
         }
-        let texts = texts.iter().map(|text| redact(text).into_owned());
         let items = self.request.items(texts, self.written_by);
         let meter = self.request.view().transcript().meter();
         let tokens: Tokens = items.iter().map(|item| meter.item(item).total).sum();

@@ -8,6 +8,8 @@ use foldback_core::{
     Blob, Handle, Item, ItemKind, Meter, Part, ResultPart, Tokens, ToolCall, ToolResult, Transcript,
 };
 
+use crate::recall::redacted_item;
+
 /// Texts are not cut below this; an item with many of them is left out instead.
 const TEXT_TOKENS_MIN: u64 = 24;
 
@@ -39,9 +41,10 @@ pub(super) fn total(pieces: &[Piece]) -> Tokens {
     pieces.iter().map(|piece| piece.tokens).sum()
 }
 
-/// An item without what no summary is made of: thoughts, pictures, things nobody can read. `None`
-/// where nothing is left of it.
+/// An item without what no summary is made of: thoughts, pictures, things nobody can read; and without
+/// its secrets, before anything of it is cut. `None` where nothing is left of it.
 pub(super) fn readable(item: &Arc<Item>) -> Option<Arc<Item>> {
+    let item = &redacted_item(item);
     let is_plain = |part: &Part| match part {
         Part::Text(_) | Part::ToolCall(_) | Part::Structured(_) => true,
         Part::ToolResult(result) => result.content.iter().all(|part| part.as_text().is_some()),

@@ -1,6 +1,8 @@
 //! Search over what a model no longer sees of its own conversation, and how well a text fits.
 
-use foldback_core::{CallId, Entry, Fate, Handle, Item, ItemKind, Part, Text, View};
+use std::ops::Range;
+
+use foldback_core::{CallId, Entry, Fate, Handle, Item, ItemKind, Part, Text, View, redact_part};
 
 use super::{excerpt, first_place, shown_part, words_in};
 
@@ -31,67 +33,87 @@ pub fn relevance(lower: &str, phrase: &str) -> f64 {
 }
 
 /// A unit that mentions what was looked for: what a tool was given and what it answered belong together.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ViewHit {
     /// Recalls the unit.
     pub handle: Handle,
     /// Who speaks first.
     pub kind: ItemKind,
-    /// The text around the first place: secrets are still in it.
+    /// The text around the first place, without its secrets.
     pub excerpt: Text,
+}
+
+/// How well a unit fits, by the transcript index of its first item.
+struct Match {
+    unit: usize,
     word_count: usize,
     score: f64,
+}
+
+/// What is looked for, in lower case.
+struct Sought {
+    words: Vec<String>,
+    phrase: String,
 }
 
 /// What mentions words of the query among the items that the model does not see as they were recorded; the
 /// best first. Calls of the tool `recall_tool` and their results are left out: what they hold is elsewhere.
 pub fn search_view(view: &View, query: &str, recall_tool: &str) -> Vec<ViewHit> {
     let words: Vec<String> = words_in(&query.to_lowercase()).into_iter().take(WORDS_MAX).collect();
-    let phrase = words.join(" ");
+    let sought = Sought { phrase: words.join(" "), words };
     let transcript = view.transcript();
     let fates = view.fates();
-    let mut searched_bytes = 0;
-    let mut hits = Vec::new();
-    for start in (0..transcript.len()).rev().filter(|&index| transcript.unit_start(index) == index) {
-        let hidden = transcript.unit_members(start).filter(|&index| !matches!(fates[index], Fate::Visible));
+    let hidden = |unit: usize| {
+        let members = transcript.unit_members(unit);
+        let hidden = members.filter(|&index| !matches!(fates[index], Fate::Visible));
         let items = hidden.filter_map(|index| transcript.get(index)).map(Entry::item);
-        let items = items.filter(|item| !is_recall(view, item, recall_tool));
-        let texts: Vec<String> = items.flat_map(|item| &item.parts).map(shown_part).collect();
-        let text = texts.join("\n");
+        items.filter(|item| !is_recall(view, item, recall_tool)).flat_map(|item| &item.parts)
+    };
+    let mut searched_bytes = 0;
+    let mut matches = Vec::new();
+    for unit in (0..transcript.len()).rev().filter(|&index| transcript.unit_start(index) == index) {
+        let text = joined(hidden(unit).map(shown_part));
         searched_bytes += text.len();
         if searched_bytes > SEARCHED_BYTES_MAX {
             break;
         }
-        let Some(first) = transcript.get(start).map(Entry::item) else { continue };
-        hits.extend(hit(start, first, &text, &words, &phrase));
+        matches.extend(sought.in_text(unit, &text));
     }
     // Newest first so far, and the sort leaves that order among equals.
-    hits.sort_by(|one, other| {
+    matches.sort_by(|one, other| {
         other.word_count.cmp(&one.word_count).then_with(|| other.score.total_cmp(&one.score))
     });
-    hits.truncate(HITS_MAX);
-    hits
+    let hit = |found: &Match| {
+        let first = transcript.get(found.unit)?.item();
+        // Half a secret is none that could be found: they go before the text is cut.
+        let text = joined(hidden(found.unit).map(|part| shown_part(&redact_part(part))));
+        let place = sought.place_in(&text, &text.to_lowercase()).unwrap_or_default();
+        let handle = Handle::of_item(found.unit, &first.id);
+        Some(ViewHit { handle, kind: first.kind, excerpt: excerpt(&text, &place) })
+    };
+    matches.iter().take(HITS_MAX).filter_map(hit).collect()
 }
 
-fn hit(index: usize, item: &Item, text: &str, words: &[String], phrase: &str) -> Option<ViewHit> {
-    let lower = text.to_lowercase();
-    let found: Vec<&str> = words.iter().map(String::as_str).filter(|word| lower.contains(word)).collect();
-    let place = first_place(text, &lower, found.iter().copied())?;
-    let mut score: f64 = found.iter().map(|word| relevance(&lower, word)).sum();
-    let place = match lower.contains(phrase) {
-        true => {
-            score += PHRASE_WEIGHT * relevance(&lower, phrase);
-            first_place(text, &lower, [phrase]).unwrap_or(place)
-        }
-        false => place,
-    };
-    Some(ViewHit {
-        handle: Handle::of_item(index, &item.id),
-        kind: item.kind,
-        excerpt: excerpt(text, &place),
-        word_count: found.len(),
-        score,
-    })
+fn joined(texts: impl Iterator<Item = String>) -> String {
+    texts.collect::<Vec<_>>().join("\n")
+}
+
+impl Sought {
+    fn in_text(&self, unit: usize, text: &str) -> Option<Match> {
+        let lower = text.to_lowercase();
+        let found = self.words.iter().filter(|word| lower.contains(word.as_str()));
+        let scores: Vec<f64> = found.map(|word| relevance(&lower, word)).collect();
+        let of_phrase =
+            if lower.contains(&self.phrase) { PHRASE_WEIGHT * relevance(&lower, &self.phrase) } else { 0.0 };
+        let score = scores.iter().sum::<f64>() + of_phrase;
+        (!scores.is_empty()).then_some(Match { unit, word_count: scores.len(), score })
+    }
+
+    /// Where the words stand together, or else the first of them.
+    fn place_in(&self, text: &str, lower: &str) -> Option<Range<usize>> {
+        let together = first_place(text, lower, [self.phrase.as_str()]);
+        together.or_else(|| first_place(text, lower, self.words.iter().map(String::as_str)))
+    }
 }
 
 /// Whether an item is a recall or its answer.

@@ -1,17 +1,17 @@
 //! Looking into the past: what a handle hides, and what a search finds.
 //!
-//! What goes to a model, a terminal or a log has its secrets replaced. Whoever wants the original
-//! bytes says so.
+//! What goes to a model, a terminal or a log has its secrets replaced, in whole parts and before anything is
+//! cut. Whoever wants the original bytes says so.
 
 use std::borrow::Cow;
 use std::sync::Arc;
 
 use foldback_core::reading::text_of;
-use foldback_core::{Handle, Item, LoopId, Recalled, SessionId, redact};
+use foldback_core::{Handle, Item, LoopId, Part, Recalled, SessionId, redact_part};
 use serde_json::Value;
 
 use super::stored::StoredSession;
-use crate::recall::{excerpt, first_place, shown, words_in};
+use crate::recall::{excerpt, first_place, redacted, shown, words_in};
 use crate::store::{Page, SearchAnswer, SearchHit, SearchQuery, Store, StoreError, recall};
 
 /// Sessions that are looked into for a handle where none is named.
@@ -28,10 +28,10 @@ pub enum Secrets {
 }
 
 impl Secrets {
-    fn of(self, text: &str) -> Cow<'_, str> {
+    fn of(self, recalled: &Recalled) -> Cow<'_, Recalled> {
         match self {
-            Self::Replaced => redact(text),
-            Self::Shown => Cow::Borrowed(text),
+            Self::Replaced => Cow::Owned(redacted(recalled)),
+            Self::Shown => Cow::Borrowed(recalled),
         }
     }
 }
@@ -50,35 +50,18 @@ pub struct Recollection {
 impl Recollection {
     /// What was hidden, to be read: who speaks, then what was said, called and answered.
     pub fn text(&self, secrets: Secrets) -> String {
-        secrets.of(&shown(&self.content)).into_owned()
+        shown(&secrets.of(&self.content))
     }
 
     /// What was hidden in the native form: an array of items, or a part.
     pub fn json(&self, secrets: Secrets) -> Value {
-        let value = match &self.content {
+        let value = match &*secrets.of(&self.content) {
             Recalled::Part(part) => serde_json::to_value(part),
             Recalled::Items(items) => {
                 serde_json::to_value(items.iter().map(|item| &**item).collect::<Vec<_>>())
             }
         };
-        let mut value = value.expect("items and parts have string keys only");
-        if secrets == Secrets::Replaced {
-            redact_strings(&mut value);
-        }
-        value
-    }
-}
-
-fn redact_strings(value: &mut Value) {
-    match value {
-        Value::String(text) => {
-            if let Cow::Owned(redacted) = redact(text) {
-                *text = redacted;
-            }
-        }
-        Value::Array(values) => values.iter_mut().for_each(redact_strings),
-        Value::Object(fields) => fields.values_mut().for_each(redact_strings),
-        Value::Null | Value::Bool(_) | Value::Number(_) => {}
+        value.expect("items and parts have string keys only")
     }
 }
 
@@ -135,21 +118,19 @@ pub async fn search(
     Ok(answer)
 }
 
-/// Replaces the secrets of an excerpt. An excerpt may show half of a secret, which is not recognised
-/// as one: where the item has any, the excerpt is taken from the text without them.
+/// Takes an excerpt from the text of its item without the secrets, where the item has any: an excerpt that is
+/// cut first may show half of one.
 async fn conceal(store: &dyn Store, query: &SearchQuery, hit: &mut SearchHit) -> Result<(), StoreError> {
     let range = hit.item_index..hit.item_index + 1;
     let items: Vec<Arc<Item>> = store.items(&hit.session, &hit.loop_id, range).await?;
-    let texts = items.iter().flat_map(|item| &item.parts).map(text_of);
-    let text = texts.collect::<Vec<_>>().join("\n");
-    if let Cow::Owned(redacted) = redact(&text) {
-        let words = words_in(query.text.as_deref().unwrap_or_default());
-        let words = words.iter().map(String::as_str);
-        let place = first_place(&redacted, &redacted.to_lowercase(), words).unwrap_or_default();
-        hit.excerpt = excerpt(&redacted, &place);
-    } else if let Cow::Owned(redacted) = redact(&hit.excerpt) {
-        hit.excerpt = redacted.into();
+    let parts: Vec<Cow<'_, Part>> = items.iter().flat_map(|item| &item.parts).map(redact_part).collect();
+    if parts.iter().all(|part| matches!(part, Cow::Borrowed(_))) {
+        return Ok(());
     }
+    let text = parts.iter().map(|part| text_of(part)).collect::<Vec<_>>().join("\n");
+    let words = words_in(query.text.as_deref().unwrap_or_default());
+    let place = first_place(&text, &text.to_lowercase(), words.iter().map(String::as_str));
+    hit.excerpt = excerpt(&text, &place.unwrap_or_default());
     Ok(())
 }
 

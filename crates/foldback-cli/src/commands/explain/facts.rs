@@ -1,10 +1,12 @@
 //! The facts that a compaction took from the view, by name: which can be recalled and which cannot.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write;
 
 use foldback_core::account::{Account, Accounted, FactFate};
-use foldback_core::{FactKind, View};
+use foldback_core::reading::text_of;
+use foldback_core::{Fact, FactKind, Item, View, redact, redact_item};
 use foldback_formats::Conversation;
 use serde::Serialize;
 
@@ -52,7 +54,7 @@ impl Facts {
             let recorded = index.and_then(|index| conversation.recorded().get(index));
             Gone {
                 kind: one.fact.kind.name(),
-                text: one.fact.text.to_string(),
+                text: said(one.fact, recorded.map(|recorded| &*recorded.item)),
                 position: index.and_then(|index| positions.get(&index).copied()),
                 line: recorded.map(|recorded| recorded.place.line),
                 handle,
@@ -96,6 +98,17 @@ fn write_all(text: &mut String, heading: &str, all: &[Gone], count: impl Fn(&str
             let _ = writeln!(text, "  {kind:<12} {}", styled(FAINT, format!("and {more} more")));
         }
     }
+}
+
+/// A fact as it may be told. It was cut from an item: where that has secrets, the fact stands as it is only
+/// if the item still says it without them.
+fn said(fact: &Fact, item: Option<&Item>) -> String {
+    let redacted = item.map(redact_item);
+    let is_open = match &redacted {
+        Some(Cow::Owned(item)) => item.parts.iter().any(|part| text_of(part).contains(fact.text.as_str())),
+        Some(Cow::Borrowed(_)) | None => true,
+    };
+    if is_open { redact(&fact.text).into_owned() } else { "(holds a secret)".to_owned() }
 }
 
 /// The beginning of a text on one line.

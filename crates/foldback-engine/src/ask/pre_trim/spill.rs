@@ -59,7 +59,7 @@ pub struct SpilledOutput<'o> {
     pub session_id: &'o SessionId,
     /// The call that it answers.
     pub call_id: &'o CallId,
-    /// All of it, as it was recorded: secrets included.
+    /// All of it, without its secrets.
     pub text: &'o str,
 }
 

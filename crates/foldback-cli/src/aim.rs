@@ -1,14 +1,12 @@
 //! How far to compact: the window, the target and the policy together, as a budget.
 
-use foldback_core::{Budget, BudgetError, Level, Model, Policy, Room, Tokens};
+use foldback_core::{Budget, BudgetError, Level, Policy, Room, Tokens};
 
 use crate::args::Aim;
 use crate::failure::Failure;
+use crate::model::{ChosenModel, ChosenWindow};
 use crate::policy;
 use crate::terminal::number;
-
-/// The window where neither the command line nor the session says which model it is.
-pub(crate) const WINDOW_DEFAULT: Tokens = Tokens(200_000);
 
 impl Aim {
     /// The policy that was asked for, or the default.
@@ -16,20 +14,27 @@ impl Aim {
         policy::chosen(self.policy.as_deref(), &self.policy_from)
     }
 
-    /// The budget of a policy for a model.
-    pub(crate) fn budget(&self, policy: &Policy, model: Option<&Model>) -> Result<Budget, Failure> {
-        let window = self.window.or(model.map(|model| model.window)).unwrap_or(WINDOW_DEFAULT);
-        let budget = match (self.window, self.target) {
-            (None, Some(Level::Tokens(target))) => Budget::for_target(target),
-            (_, Some(target)) => {
-                Budget::builder(window).trigger(Level::PercentOfUsable(100.0)).target(target).build()
+    /// The budget of a policy for a model, and the window that it goes by, if it goes by one.
+    pub(crate) fn budget(
+        &self,
+        policy: &Policy,
+        model: &ChosenModel,
+    ) -> Result<(Budget, Option<ChosenWindow>), Failure> {
+        if let (None, Some(Level::Tokens(target))) = (self.window, self.target) {
+            let budget = Budget::for_target(target).map_err(|error| self.no_budget(error))?;
+            return Ok((budget, None));
+        }
+        let window = model.window(self.window)?;
+        let budget = match self.target {
+            Some(target) => {
+                Budget::builder(window.tokens).trigger(Level::PercentOfUsable(100.0)).target(target).build()
             }
-            (_, None) => {
-                let output_max = model.map_or(Tokens::ZERO, |model| model.output_max);
-                policy.budget(Room::new(window).output_max(output_max))
+            None => {
+                let output_max = model.model().map_or(Tokens::ZERO, |model| model.output_max);
+                policy.budget(Room::new(window.tokens).output_max(output_max))
             }
         };
-        budget.map_err(|error| self.no_budget(error))
+        Ok((budget.map_err(|error| self.no_budget(error))?, Some(window)))
     }
 
     /// Blames whoever set the window and the target.

@@ -54,6 +54,9 @@ pub(crate) struct Shared {
     /// FOLDBACK_MODEL]
     #[arg(long, global = true, value_name = "NAME")]
     pub(crate) model: Option<String>,
+    /// Who named the model
+    #[arg(skip)]
+    pub(crate) model_from: Origin,
     /// The configuration file [env: FOLDBACK_CONFIG]
     #[arg(long, global = true, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,

@@ -154,15 +154,17 @@ impl Config {
         let model = or_variable(shared.model, MODEL_VARIABLE, |name| Ok(name.to_owned()))?;
         let follows = |layer: &&Layer, model: &str| layer.is_trusted || !backend::names_server(model);
         let of_files = || {
-            self.layers
-                .iter()
-                .find_map(|layer| layer.settings.model.clone().filter(|model| follows(&layer, model)))
+            self.layers.iter().find_map(|layer| {
+                let model = layer.settings.model.clone().filter(|model| follows(&layer, model))?;
+                Some((model, layer.origin.clone()))
+            })
         };
-        Ok(Shared {
-            counter: counter.or_else(|| self.first(|file| file.counter)).map(|(counter, _)| counter),
-            model: model.map(|(model, _)| model).or_else(of_files),
-            ..shared
-        })
+        let (model, model_from) = match model.or_else(of_files) {
+            Some((model, origin)) => (Some(model), origin),
+            None => (None, Origin::CommandLine),
+        };
+        let counter = counter.or_else(|| self.first(|file| file.counter)).map(|(counter, _)| counter);
+        Ok(Shared { counter, model, model_from, ..shared })
     }
 
     /// As [`under`](Self::under), for `compact`.

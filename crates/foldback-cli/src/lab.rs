@@ -10,14 +10,15 @@ pub(crate) mod runs;
 
 use std::sync::Arc;
 
-use foldback_core::{Dialect, Item, Model, Room, TokenCounter, Tokens, Transcript};
+use foldback_core::{Dialect, Item, Room, TokenCounter, Tokens, Transcript};
 use foldback_engine::replay::History;
 use foldback_formats::Conversation;
 
-use crate::aim::WINDOW_DEFAULT;
 use crate::args::Shared;
 use crate::counting;
+use crate::failure::Failure;
 use crate::input::Opened;
+use crate::model::ChosenModel;
 
 /// The history of one conversation, counted and read.
 #[derive(Debug)]
@@ -51,15 +52,21 @@ pub(crate) fn recordings<'a>(
 }
 
 /// The window to replay at: the one that was given, or the model's.
-pub(crate) fn window(shared: &Shared, given: Option<Tokens>, opened: &Opened) -> Tokens {
-    given.or(model(shared, opened).map(|model| model.window)).unwrap_or(WINDOW_DEFAULT)
+pub(crate) fn window(shared: &Shared, given: Option<Tokens>, opened: &Opened) -> Result<Tokens, Failure> {
+    let model = model(shared, opened);
+    let window = model.window(given)?;
+    if !shared.quiet {
+        model.tell(opened.session.dialect().or(model.dialect()), Some(&window));
+    }
+    Ok(window.tokens)
 }
 
 /// What a window leaves for a transcript: some policies keep room for the model's longest answer.
 pub(crate) fn room(shared: &Shared, window: Tokens, opened: &Opened) -> Room {
-    Room::new(window).output_max(model(shared, opened).map_or(Tokens::ZERO, |model| model.output_max))
+    let model = model(shared, opened).model();
+    Room::new(window).output_max(model.map_or(Tokens::ZERO, |model| model.output_max))
 }
 
-pub(crate) fn model(shared: &Shared, opened: &Opened) -> Option<&'static Model> {
-    shared.model.as_deref().or(opened.session.model()).and_then(Model::named)
+pub(crate) fn model(shared: &Shared, opened: &Opened) -> ChosenModel {
+    ChosenModel::of(shared, opened.session.model())
 }

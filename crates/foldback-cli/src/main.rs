@@ -14,6 +14,7 @@ mod failure;
 mod input;
 mod interrupt;
 mod lab;
+mod model;
 mod output;
 mod picture;
 mod places;

@@ -82,14 +82,6 @@ impl Destination {
         }
     }
 
-    /// Fails where a session cannot be written, as far as that shows before it is known what to write.
-    pub(crate) fn look(&self, opened: &Opened) -> Result<(), Failure> {
-        match self {
-            Self::InPlace(_) => Held::new(opened).map(|_| ()),
-            _ => Ok(()),
-        }
-    }
-
     /// Begins to write a long session to which something will be added at its end, or the backup of it,
     /// while that is still being worked out. What cannot be done or is wrong here shows when it is written.
     pub(crate) fn begin<'scope, 'env>(
@@ -109,6 +101,16 @@ impl Destination {
         match Target::of(&path).ok()? {
             Target::Device(_) => None,
             Target::File { folder, .. } => Begun::new(scope, &folder, opened, push),
+        }
+    }
+
+    /// Refuses what [`write`](Self::write) would refuse before it writes, for a run that only looks.
+    pub(crate) fn look(&self, opened: &Opened) -> Result<(), Failure> {
+        match self {
+            Self::Nowhere | Self::Stdout | Self::Terminal => Ok(()),
+            Self::File(file) => refuse_input(opened, file),
+            Self::Folder(folder, _) => refuse_input(opened, &folder.join(&opened.name)),
+            Self::InPlace(_) => Held::new(opened).map(|_| ()),
         }
     }
 

@@ -25,6 +25,23 @@ pub(crate) fn similar<'a>(name: &str, names: impl Iterator<Item = &'a str>) -> O
     (best.0 >= SIMILARITY_MIN).then_some(best.1)
 }
 
+/// The most similar of `names`, the best first.
+pub(crate) fn most_similar<'a>(
+    name: &str,
+    names: impl Iterator<Item = &'a str>,
+    count_max: usize,
+) -> Vec<&'a str> {
+    let mut scored: Vec<(f64, &str)> =
+        names.map(|known| (strsim::jaro_winkler(name, known), known)).collect();
+    scored.sort_by(|one, other| other.0.total_cmp(&one.0));
+    scored
+        .into_iter()
+        .filter(|(score, _)| *score >= SIMILARITY_MIN)
+        .map(|(_, known)| known)
+        .take(count_max)
+        .collect()
+}
+
 /// What to tell whoever wrote `name`, which is none of `names`.
 pub(crate) fn no_such<'a>(what: &str, name: &str, names: impl Iterator<Item = &'a str> + Clone) -> String {
     let meant =

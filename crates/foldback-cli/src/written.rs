@@ -12,7 +12,9 @@ const TOLD_MAX: usize = 5;
 
 #[derive(Serialize)]
 pub(crate) struct WrittenReport {
-    path: String,
+    /// None where nothing is written, and only said how it would be.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    path: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     backup: Option<String>,
     format: &'static str,
@@ -43,7 +45,7 @@ pub(crate) enum Fresh {
 
 impl WrittenReport {
     pub(crate) fn new(
-        place: &OutputPlace,
+        place: Option<&OutputPlace>,
         opened: &Opened,
         written: Option<&Written<'_>>,
         losses: Vec<String>,
@@ -59,28 +61,33 @@ impl WrittenReport {
         let others = session.conversations().len().saturating_sub(1);
         let why_fresh = (how == How::Fresh && fresh == Fresh::WhereNeeded).then(|| why_fresh(session));
         Self {
-            path: place.path.display().to_string(),
-            backup: place.backup.as_ref().map(|backup| backup.display().to_string()),
+            path: place.map(|place| place.path.display().to_string()),
+            backup: place.and_then(|place| place.backup.as_ref()).map(|backup| backup.display().to_string()),
             format: format.as_str(),
             how,
             losses,
             conversations_left_out: if is_of_one { others } else { 0 },
-            is_in_place: place.path == opened.path,
+            is_in_place: place.is_some_and(|place| place.path == opened.path),
             why_fresh,
         }
     }
 
     /// `what` was written: a compaction, a repair.
     pub(crate) fn tell(&self, what: &str) {
-        let path = styled(STRONG, &self.path);
-        match self.how {
-            How::Unchanged if self.is_in_place => say(&format!("  left {path} as it is")),
-            How::Unchanged => say(&format!("  copied to {path} unchanged")),
-            How::Appended => say(&format!("  wrote {path}: the {what} was added after the original records")),
-            How::Fresh => {
-                let why = self.why_fresh.map_or_else(String::new, |why| format!(": {why}"));
-                say(&format!("  wrote {path}: a fresh file in {} form{why}", self.format));
+        let why = self.why_fresh.map_or_else(String::new, |why| format!(": {why}"));
+        let fresh = format!("a fresh file in {} form{why}", self.format);
+        match (self.path.as_ref().map(|path| styled(STRONG, path)), self.how) {
+            (Some(path), How::Unchanged) if self.is_in_place => say(&format!("  left {path} as it is")),
+            (Some(path), How::Unchanged) => say(&format!("  copied to {path} unchanged")),
+            (Some(path), How::Appended) => {
+                say(&format!("  wrote {path}: the {what} was added after the original records"));
             }
+            (Some(path), How::Fresh) => say(&format!("  wrote {path}: {fresh}")),
+            (None, How::Unchanged) => say("  nothing was written, and nothing would change"),
+            (None, How::Appended) => {
+                say(&format!("  nothing was written; the {what} would be added after the original records"));
+            }
+            (None, How::Fresh) => say(&format!("  nothing was written; it would be {fresh}")),
         }
         if self.conversations_left_out > 0 {
             let others = counted(self.conversations_left_out, "other conversation");

@@ -8,6 +8,7 @@
 mod finish;
 mod folding;
 mod given;
+mod giving_back;
 mod removal;
 mod settle;
 mod units;
@@ -15,6 +16,8 @@ mod units;
 use std::ops::Range;
 
 use smallvec::SmallVec;
+
+pub(crate) use self::giving_back::{GivenUp, Mark as DraftMark};
 
 use crate::digest::DIGEST_TOKENS_MIN;
 use crate::edit::{Reason, SummarySpec};

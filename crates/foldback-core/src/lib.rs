@@ -76,7 +76,7 @@ pub use ids::{CallId, ItemId, LoopId, SessionId, Text, Timestamp, Tokens, TurnId
 pub use item::{FinishReason, Item, ItemKind, Metadata, Pin, SummaryOrigin, Usage};
 pub use ledger::{Fact, FactKind, Ledger};
 pub use mend::{Mended, mend};
-pub use models::{Encoding, Model};
+pub use models::{Certainty, Encoding, Model};
 pub use part::{
     Blob, File, Json, Media, Opaque, Part, Reasoning, ResultPart, ToolCall, ToolInput, ToolResult,
 };

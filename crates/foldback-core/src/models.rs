@@ -6,6 +6,7 @@
 
 use std::fmt;
 
+use crate::cost::Prices;
 use crate::dialect::Dialect;
 use crate::ids::Tokens;
 
@@ -24,6 +25,15 @@ pub struct Model {
     pub encoding: Option<Encoding>,
     /// Whether it thinks whenever it is asked.
     pub thinks: bool,
+}
+
+/// How sure it is what a model's name means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Certainty {
+    /// Its version is listed.
+    Listed,
+    /// Only its family is: what is known of that is assumed of it.
+    Family,
 }
 
 /// A vocabulary of OpenAI's. A new one is a breaking change: whoever counts exactly has to load it.
@@ -65,6 +75,10 @@ const MODELS: &[Model] = &[
     model("claude-3-opus", 200_000, 4_096, Anthropic),
     model("claude-3-5", 200_000, 8_192, Anthropic),
     model("claude-opus-4", 200_000, 32_000, Anthropic),
+    model("claude-sonnet-4", 200_000, 64_000, Anthropic),
+    model("claude-haiku-4", 200_000, 64_000, Anthropic),
+    model("claude-opus-5", 1_000_000, 64_000, Anthropic),
+    model("claude-fable-5", 1_000_000, 64_000, Anthropic),
     model("claude", 200_000, 64_000, Anthropic),
     model("gpt-3.5", 16_385, 4_096, OpenaiChat).reads(Cl100k),
     // What Azure calls the same model.
@@ -93,15 +107,45 @@ const MODELS: &[Model] = &[
     model("llama", 128_000, 8_192, OpenaiChat),
 ];
 
+/// Generations that may have come since the newest listed one; a greater number means something else.
+const NEWER_GENERATIONS_MAX: u32 = 4;
+
 impl Model {
-    /// What is known about the model called `name`. A router's prefix (`anthropic/claude-…`), the mark
+    /// What is known about the model called `name`, or assumed of it. A router's prefix (`anthropic/claude-…`), the mark
     /// of a fine-tuned model (`ft:gpt-4o:acme`), what follows the family's name and letter case make no
     /// difference.
     pub fn named(name: &str) -> Option<&'static Self> {
+        Self::recognized(name).map(|(model, _)| model)
+    }
+
+    /// The same, and how sure it is. A newer generation of a family that counts them is taken for the
+    /// newest one that is listed.
+    pub fn recognized(name: &str) -> Option<(&'static Self, Certainty)> {
         let name = name.trim().to_ascii_lowercase();
         let name = name.rsplit('/').next().unwrap_or_default();
         let name = name.strip_prefix("ft:").unwrap_or(name);
-        MODELS.iter().find(|model| model.has_member(name))
+        if let Some(model) = MODELS.iter().find(|model| model.has_member(name)) {
+            let is_listed = model.is_version() || model.family == name || Prices::of_model(name).is_some();
+            return Some((model, if is_listed { Certainty::Listed } else { Certainty::Family }));
+        }
+        let older = MODELS.iter().filter_map(|model| Some((model.generation_before(name)?, model)));
+        older.max_by_key(|(generation, _)| *generation).map(|(_, model)| (model, Certainty::Family))
+    }
+
+    /// Whether it is listed with a version, and not only as a family.
+    fn is_version(&self) -> bool {
+        self.family.contains(|c: char| c.is_ascii_digit())
+    }
+
+    /// The number of its generation, if `name` is that of a newer one: 5 of `gpt-5` for `gpt-6-mini`.
+    fn generation_before(&self, name: &str) -> Option<u32> {
+        let stem = self.family.trim_end_matches(|c: char| c.is_ascii_digit());
+        let generation: u32 = self.family[stem.len()..].parse().ok()?;
+        let rest = name.strip_prefix(stem)?;
+        let (digits, rest) = rest.split_at(rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len()));
+        let newer: u32 = digits.parse().ok()?;
+        let is_newer = newer > generation && newer - generation <= NEWER_GENERATIONS_MAX;
+        (is_newer && !rest.starts_with(char::is_alphanumeric)).then_some(generation)
     }
 
     /// Whether a name begins with the family's, and does not go on with another word or number: `o1-mini`
@@ -156,6 +200,35 @@ mod tests {
         for (index, model) in MODELS.iter().enumerate() {
             let hidden = MODELS[..index].iter().any(|earlier| earlier.has_member(model.family));
             assert!(!hidden, "{} can never be found", model.family);
+        }
+    }
+
+    #[test]
+    fn a_newer_model_of_a_known_family_is_taken_for_one_of_it() {
+        let recognized =
+            |name: &str| Model::recognized(name).map(|(model, certainty)| (model.family, certainty));
+        for (name, family) in [
+            ("gpt-6", "gpt-5"),
+            ("gpt-6.1-codex", "gpt-5"),
+            ("openai/gpt-7-mini", "gpt-5"),
+            ("o5-mini", "o4"),
+            ("claude-opus-6-1", "claude"),
+            ("claude-novel-1", "claude"),
+            ("gemini-9-ultra", "gemini"),
+        ] {
+            assert_eq!(recognized(name), Some((family, Certainty::Family)), "{name}");
+        }
+        for (name, family) in [
+            ("claude-opus-5-5", "claude-opus-5"),
+            ("claude-sonnet-4-5-20250929", "claude-sonnet-4"),
+            ("claude-sonnet-5-5", "claude"),
+            ("gemini-2.5-pro", "gemini"),
+            ("gpt-5.3-codex", "gpt-5"),
+        ] {
+            assert_eq!(recognized(name), Some((family, Certainty::Listed)), "{name}");
+        }
+        for name in ["clade-sonet", "gpt-40", "gpt-3", "o10", "gpt", "our-own-model"] {
+            assert_eq!(recognized(name), None, "{name}");
         }
     }
 

@@ -63,8 +63,8 @@ pub(crate) enum SessionCommand {
     },
     /// Compact what the model would see
     ///
-    /// Without a policy, a target and a backend, older loops become summaries and the newest one keeps its
-    /// first and recent turns. With one of them, every loop is compacted as `foldback compact` would do it.
+    /// As `foldback compact` would do it with a file, and with the same default for the target. Older loops
+    /// give way first, the oldest before the others, each as far as needed.
     Compact(SessionCompact),
     /// Do the compactions that `compact --later` left, in this process
     Work(HowToCompact),

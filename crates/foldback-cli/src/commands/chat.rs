@@ -89,6 +89,13 @@ impl<'a> Setup<'a> {
         })?;
         let known = Model::named(served.model());
         let window = arguments.window.or(known.map(|known| known.window)).unwrap_or(WINDOW_DEFAULT);
+        if known.is_none() && arguments.window.is_none() && !shared.quiet {
+            let (model, tokens) = (served.model(), terminal::number(window.0));
+            terminal::note(&format!(
+                "the model {model} is not known: a window of {tokens} tokens is assumed; --window says how \
+                 large it is"
+            ));
+        }
         let policy = policy::chosen(arguments.policy.as_deref(), &arguments.policy_from)?;
         let counter = counting::counter(shared);
         Ok(Self { shared, arguments, served, policy, window, counter })

@@ -232,7 +232,7 @@ fn fix(opened: &Opened, arguments: &Check, destination: &Destination) -> Result<
     };
     let place = destination.write(opened, written.as_ref(), None)?;
     let report = |place: OutputPlace| {
-        WrittenReport::new(&place, opened, written.as_ref(), Vec::new(), Fresh::WhereNeeded)
+        WrittenReport::new(Some(&place), opened, written.as_ref(), Vec::new(), Fresh::WhereNeeded)
     };
     Ok(Fixed { repairs, left, written: place.map(report) })
 }

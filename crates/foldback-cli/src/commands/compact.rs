@@ -7,9 +7,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread;
 
-use foldback_core::{
-    Budget, CompactionReason, Dialect, Item, Model, Policy, TokenCounter, Transcript, check,
-};
+use foldback_core::{Budget, CompactionReason, Dialect, Item, Policy, TokenCounter, Transcript, check};
 use foldback_engine::{CompactionRequest, Outcome, Refusal, compact};
 use foldback_formats::{Committed, Contents, Conversation, Format, Loss, SessionFile, Written, write};
 use regex::RegexSet;
@@ -19,6 +17,7 @@ use self::report::{CompactReport, FailedReport, FoldedReport};
 use crate::args::{Compact, Extent, Shared};
 use crate::failure::{Exit, Failure};
 use crate::input::{self, Opened};
+use crate::model::{ChosenModel, ChosenWindow, WindowReport};
 use crate::output::{Begun, Destination};
 use crate::places::Places;
 use crate::scene::{pinned, recorded, seen};
@@ -32,7 +31,8 @@ const FAILED_TOLD_MAX: usize = 10;
 pub(crate) fn run(shared: &Shared, arguments: &Compact) -> Result<Exit, Failure> {
     input::look(&arguments.inputs)?;
     let is_single = input::is_single(&arguments.inputs);
-    let destination = match arguments.dry_run {
+    let goes_somewhere = arguments.output.is_some() || arguments.in_place;
+    let destination = match arguments.dry_run && !goes_somewhere {
         true => Destination::Nowhere,
         false => Destination::of(shared, arguments.output.as_deref(), arguments.in_place, is_single)?,
     };
@@ -45,7 +45,10 @@ pub(crate) fn run(shared: &Shared, arguments: &Compact) -> Result<Exit, Failure>
         None => None,
     };
     if !shared.quiet {
-        report::tell_what_is_ignored(shared, arguments, &policy);
+        report::tell_what_is_ignored(arguments, &policy);
+        if arguments.dry_run && summarizer.is_some() {
+            terminal::note("--dry-run asks no model: the digest stands for its summaries");
+        }
     }
     input::for_each(shared, &arguments.inputs, |opened| {
         let is_kept = Cell::new(keep.is_empty());
@@ -110,6 +113,9 @@ struct Done<'a> {
     failed: Vec<Failed>,
     budget: Budget,
     dialect: Option<Dialect>,
+    model: ChosenModel,
+    /// The window that the budget goes by, if it does.
+    window: Option<ChosenWindow>,
 }
 
 impl<'a> Job<'a> {
@@ -126,7 +132,7 @@ impl<'a> Job<'a> {
         }
         thread::scope(|scope| {
             let transcripts = self.transcripts();
-            let begun = match self.arguments.fresh {
+            let begun = match self.arguments.fresh || self.arguments.dry_run {
                 true => None,
                 false => destination.begin(scope, self.opened),
             };
@@ -139,9 +145,12 @@ impl<'a> Job<'a> {
         })
     }
 
+    fn model(&self) -> ChosenModel {
+        ChosenModel::of(self.shared, self.session().model())
+    }
+
     fn dialect(&self) -> Option<Dialect> {
-        let named = self.shared.model.as_deref().and_then(Model::named).map(|model| model.dialect);
-        self.arguments.dialect.or(self.session().dialect()).or(named)
+        self.arguments.dialect.or(self.session().dialect()).or(self.model().dialect())
     }
 
     fn transcripts(&self) -> Vec<Transcript> {
@@ -150,9 +159,13 @@ impl<'a> Job<'a> {
     }
 
     fn run(&self, transcripts: &[Transcript]) -> Result<Done<'a>, Failure> {
-        let model = self.shared.model.as_deref().or(self.session().model()).and_then(Model::named);
-        let budget = self.arguments.aim.budget(self.policy, model)?;
-        let mut done = Done { folded: Vec::new(), failed: Vec::new(), budget, dialect: self.dialect() };
+        let model = self.model();
+        let (budget, window) = self.arguments.aim.budget(self.policy, &model)?;
+        if !self.shared.quiet {
+            model.tell(self.dialect(), window.as_ref());
+        }
+        let (folded, failed, dialect) = (Vec::new(), Vec::new(), self.dialect());
+        let mut done = Done { folded, failed, budget, dialect, model, window };
         let each = self.session().own_conversations().iter().zip(transcripts).enumerate();
         for (index, (conversation, transcript)) in each {
             match self.fold(index, conversation, transcript, &budget) {
@@ -293,18 +306,21 @@ impl Done<'_> {
         destination: &Destination,
         begun: Option<Begun<'_>>,
     ) -> Result<Option<WrittenReport>, Failure> {
-        match destination {
-            Destination::Nowhere => return Ok(None),
-            // Nothing was done: a copy of the input would look as if something were.
-            _ if self.folded.is_empty() && !self.failed.is_empty() => return Ok(None),
-            _ => {}
+        // Nothing was done: a copy of the input would look as if something were.
+        if self.folded.is_empty() && !self.failed.is_empty() {
+            return Ok(None);
         }
         let mut whole = None;
         let written = self.written(job, &mut whole)?;
-        let place = destination.write(job.opened, written.as_ref(), begun)?;
+        let is_dry = job.arguments.dry_run;
+        let place = match is_dry {
+            true => destination.look(job.opened).map(|()| None)?,
+            false => destination.write(job.opened, written.as_ref(), begun)?,
+        };
         let fresh = if job.arguments.fresh { Fresh::AskedFor } else { Fresh::WhereNeeded };
         let losses = written.as_ref().map_or_else(Vec::new, |written| self.losses(job, &written.losses));
-        Ok(place.map(|place| WrittenReport::new(&place, job.opened, written.as_ref(), losses, fresh)))
+        let report = || WrittenReport::new(place.as_ref(), job.opened, written.as_ref(), losses, fresh);
+        Ok((is_dry || place.is_some()).then(report))
     }
 
     /// What could not be written, with its place; only formats of one conversation lose anything.
@@ -317,6 +333,10 @@ impl Done<'_> {
 
     fn report(&self, job: &Job<'_>, written: Option<WrittenReport>) -> CompactReport {
         let session = job.session();
+        let (written, would_write) = match job.arguments.dry_run {
+            true => (None, written),
+            false => (written, None),
+        };
         CompactReport {
             file: job.opened.path.display().to_string(),
             format: session.format().as_str(),
@@ -324,10 +344,13 @@ impl Done<'_> {
             counter: job.counter.name().to_owned(),
             from: job.arguments.from.unwrap_or_default(),
             policy: job.policy.name().to_owned(),
+            model: self.model.report(),
+            window: self.window.as_ref().map(WindowReport::from),
             target: policy::aims(job.policy).then_some(self.budget.target().0),
             conversations: self.folded.iter().map(|folded| FoldedReport::new(folded, job.opened)).collect(),
             failed: self.failed.iter().map(FailedReport::new).collect(),
             written,
+            would_write,
         }
     }
 }

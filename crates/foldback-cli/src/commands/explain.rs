@@ -7,7 +7,7 @@ use std::fmt::Write;
 
 use foldback_core::secrets::first_line;
 use foldback_core::view::Fate;
-use foldback_core::{CompactionReason, Edit, Entry, Ledger, Model, Part, Tokens, Transcript, View};
+use foldback_core::{CompactionReason, Edit, Entry, Ledger, Part, Tokens, Transcript, View};
 use foldback_engine::{Execution, compact};
 use foldback_formats::Conversation;
 use regex::RegexSet;
@@ -63,14 +63,18 @@ fn planned(
     scene: &Scene<'_>,
 ) -> Result<Change, Failure> {
     let policy = arguments.aim.policy()?;
-    let budget = arguments.aim.budget(&policy, model(shared, opened))?;
+    let model = model(shared, opened);
+    let dialect = opened.session.dialect().or(model.dialect());
+    let (budget, window) = arguments.aim.budget(&policy, &model)?;
+    if !shared.quiet {
+        model.tell(dialect, window.as_ref());
+    }
     let before = kept(&arguments.keep, scene)?;
-    let named = shared.model.as_deref().and_then(Model::named).map(|model| model.dialect);
     let execution = Execution {
         focus: arguments.focus.as_deref().map(Into::into),
         ..Execution::new(before.clone(), policy.strategy())
             .with_budget(budget)
-            .with_dialect(opened.session.dialect().or(named))
+            .with_dialect(dialect)
             .caused_by(CompactionReason::Manual)
     };
     let outcome = compact(execution).map_err(|error| {

@@ -16,7 +16,6 @@ use serde::Serialize;
 
 use self::ask::{Asker, Subject, is_interrupted};
 use self::cache::Cache;
-use crate::aim::WINDOW_DEFAULT;
 use crate::args::Shared;
 use crate::args::lab::Probe;
 use crate::backend::Spec;
@@ -27,6 +26,7 @@ use crate::lab::probe::questions::{self, Question};
 use crate::lab::probe::scores::{Arm, Bill, ProbedArm, ProbedSession, Read, Total, table, totals};
 use crate::lab::probe::{fit, page, prompts, sheet};
 use crate::lab::{Recording, recordings, room, window};
+use crate::model::WINDOW_DEFAULT;
 use crate::output::{self, Readers};
 use crate::{counting, input, store, terminal};
 
@@ -153,7 +153,7 @@ fn cases(shared: &Shared, arguments: &Probe) -> Result<(Vec<Case>, Exit), Failur
     let chosen = Chosen::of(&names, &arguments.policy_from)?;
     let counter = counting::counter(shared);
     let (cases, exit) = input::in_parallel(shared, &arguments.inputs, |opened| {
-        let policies = chosen.at(room(shared, window(shared, arguments.window, opened), opened))?;
+        let policies = chosen.at(room(shared, window(shared, arguments.window, opened)?, opened))?;
         let cut = |recording| Case::of(recording, &policies, arguments);
         let cases: Vec<Case> = recordings(opened, &counter).filter_map(cut).collect();
         match cases.is_empty() {

@@ -84,7 +84,7 @@ fn run_calls(shared: &Shared, arguments: &Replay) -> Result<Exit, Failure> {
     let chosen = chosen(arguments)?;
     let counter = counting::counter(shared);
     let (sessions, exit) = input::in_parallel(shared, &arguments.inputs, |opened| {
-        let window = window(shared, arguments.window, opened);
+        let window = window(shared, arguments.window, opened)?;
         let pricing = Pricing::of(named, shared, opened);
         let policies = chosen.at(room(shared, window, opened).prices(pricing.prices))?;
         let all = recordings(opened, &counter);

@@ -51,8 +51,9 @@ pub(crate) fn run(shared: &Shared, arguments: &Undo, way: Way) -> Result<Exit, F
         let session = opened.whole()?;
         let (mut report, written) = changed(shared, opened, &session, way)?;
         let place = destination.write(opened, Some(&written), None)?;
-        report.written = place
-            .map(|place| WrittenReport::new(&place, opened, Some(&written), Vec::new(), Fresh::WhereNeeded));
+        report.written = place.map(|place| {
+            WrittenReport::new(Some(&place), opened, Some(&written), Vec::new(), Fresh::WhereNeeded)
+        });
         match shared.json {
             true => output::print_json(&report)?,
             false if shared.quiet => {}

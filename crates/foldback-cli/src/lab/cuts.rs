@@ -32,7 +32,7 @@ pub(crate) fn measured(shared: &Shared, asked: &Asked<'_>) -> Result<(Vec<Cut>, 
     let again = counting::counter(shared);
     let plan = Plan { cut_percents: &CUT_PERCENTS, budget_percents: asked.budget_percents, counter: &*again };
     let (sessions, exit) = input::in_parallel(shared, asked.inputs, |opened| {
-        let policies = asked.chosen.at(room(shared, window(shared, asked.window, opened), opened))?;
+        let policies = asked.chosen.at(room(shared, window(shared, asked.window, opened)?, opened))?;
         let large =
             recordings(opened, &counter).filter(|recording| recording.history.tokens() >= asked.tokens_min);
         Ok(large.map(|recording| Cut::of(&recording, &policies, &plan)).collect::<Vec<_>>())

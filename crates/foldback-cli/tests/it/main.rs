@@ -5,6 +5,7 @@
 mod backend;
 mod chat;
 mod commands;
+mod dry_run;
 mod files;
 mod history;
 #[cfg(target_os = "linux")]

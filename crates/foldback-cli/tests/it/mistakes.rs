@@ -133,11 +133,39 @@ fn a_result_for_a_folder_that_is_not_there_is_refused_with_its_name() {
 }
 
 #[test]
-fn a_model_with_a_typing_error_gets_a_suggestion() {
-    let told = |model: &str| text(&run(&["compact", SESSION, "--dry-run", "--model", model]).stderr);
-    assert!(told("cluade-sonnet-4-5").contains("did you mean claude…?"), "{}", told("cluade-sonnet-4-5"));
-    let own = told("our-own-model");
-    assert!(own.contains("our-own-model is not known") && !own.contains("did you mean"), "{own}");
+fn a_model_that_is_not_known_needs_a_window_and_gets_a_suggestion() {
+    let told = |arguments: &[&str]| run(&[&["compact", SESSION, "--dry-run"], arguments].concat());
+    let refused = told(&["--model", "clade-sonet"]);
+    assert_refused(&refused, &["--model clade-sonet", "did you mean claude-sonnet-", "--window"]);
+    assert_refused(&told(&["--model", "our-own-model"]), &["our-own-model", "--window 128k"]);
+    assert!(!text(&told(&["--model", "our-own-model"]).stderr).contains("did you mean"));
+    for enough in [["--window", "64k"], ["--target", "9000"]] {
+        let done = told(&[&["--model", "clade-sonet"], &enough[..]].concat());
+        let note = text(&done.stderr);
+        assert_eq!(code(&done), 0, "{note}");
+        assert!(note.contains("clade-sonet is not known") && note.contains("did you mean"), "{note}");
+    }
+    let mut by_variable = foldback(&["compact", SESSION, "--dry-run"]);
+    let by_variable = by_variable.env("FOLDBACK_MODEL", "clade-sonet").output().unwrap();
+    assert_refused(&by_variable, &["FOLDBACK_MODEL clade-sonet", "claude-sonnet-"]);
+    let folder = folder();
+    std::fs::write(at(&folder, "foldback.toml"), "model = \"clade-sonet\"\n").unwrap();
+    let mut by_file = foldback(&["explain", SESSION]);
+    let by_file = by_file.env("FOLDBACK_CONFIG", at(&folder, "foldback.toml")).output().unwrap();
+    assert_refused(&by_file, &["model in ", "foldback.toml clade-sonet"]);
+}
+
+#[test]
+fn a_newer_model_of_a_known_family_is_assumed_to_be_like_it_and_that_is_told() {
+    let arguments = ["compact", SESSION, "--dry-run", "--json", "--model", "gpt-6-mini"];
+    let done = run(&arguments);
+    let report: serde_json::Value = serde_json::from_slice(&done.stdout).unwrap();
+    assert_eq!(report["model"]["known"], "family", "{report}");
+    assert_eq!((&report["model"]["family"], &report["window"]["source"]), (&"gpt-5".into(), &"model".into()));
+    let note = text(&done.stderr);
+    assert!(note.contains("gpt-6-mini is not known") && note.contains("gpt-5"), "{note}");
+    let known = run(&["compact", SESSION, "--dry-run", "--model", "gpt-5-mini"]);
+    assert!(!text(&known.stderr).contains("not known"), "{}", text(&known.stderr));
 }
 
 #[test]

@@ -167,6 +167,31 @@ fn a_server_is_a_store_like_a_file() {
 }
 
 #[test]
+fn a_session_is_compacted_as_its_file_is() {
+    let folder = folder();
+    let file = session_file(&folder, "own.jsonl", 60);
+    let figures =
+        |report: &Value| ["tokens_before", "tokens_after"].map(|name| report[name].as_u64().unwrap());
+    let whole = json(&run(&["stats", &file, "--json"]))["tokens_view"].as_u64().unwrap();
+    for (number, percent) in [110, 100, 75, 50, 25].into_iter().enumerate() {
+        let (id, target) = (format!("s{number}"), (whole * percent / 100).to_string());
+        in_store(&folder, &["session", "import", "--id", &id, &file]);
+        let compact = ["session", "compact", &id, "--target", &target];
+        let stored = json(&in_store(&folder, &[&compact[..], &["--json"]].concat()));
+        let dry = json(&run(&["compact", &file, "--target", &target, "--dry-run", "--json"]));
+        assert_eq!(figures(&stored), figures(&dry["conversations"][0]), "{percent}%");
+        if percent >= 100 {
+            assert_eq!(stored["loops"], serde_json::json!([]), "{stored}");
+            let told = text(&in_store(&folder, &compact).stdout);
+            assert!(told.contains("already under the target"), "{told}");
+        }
+    }
+    in_store(&folder, &["session", "import", "--id", "roomy", &file]);
+    let done = json(&in_store(&folder, &["session", "compact", "roomy", "--json"]));
+    assert_eq!(done["loops"], serde_json::json!([]), "half of the default window holds it: {done}");
+}
+
+#[test]
 fn a_compaction_is_logged_undone_and_redone() {
     let folder = folder();
     let file = session_file(&folder, "own.jsonl", 60);
@@ -182,7 +207,7 @@ fn a_compaction_is_logged_undone_and_redone() {
     assert!(after < before, "{after} of {before}");
     let log = lines(&in_store(&folder, &["session", "log", "s", "--json"]));
     assert_eq!((log.len(), &log[0]["in_force"]), (1, &Value::Bool(true)));
-    assert!(log[0]["strategy"].as_str().unwrap().starts_with("block-compaction"));
+    assert!(log[0]["strategy"].as_str().unwrap().starts_with("ladder"));
     let told = text(&in_store(&folder, &["session", "log", "s"]).stdout);
     assert!(told.contains("tokens") && told.contains("recall @"), "{told}");
 

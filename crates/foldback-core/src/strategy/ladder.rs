@@ -9,31 +9,37 @@
 //! 6. shrink the summary and the tail, oldest first, down to the kernel
 //! 7. still over: [`BudgetInfeasible`](crate::plan::BudgetInfeasible), naming the kernel
 //!
+//! A step may free much more than was missing. What the steps after it, or a part of it, would have done
+//! without goes back to the view: see [`give_back`].
+//!
 //! Where the target is a small part of the view, rungs 1 to 3 would clear everything and still leave
 //! the rest to be folded: then they only touch the tail, and the summary speaks for what is older. It
 //! is chosen from the whole past, which as many tokens of emptied rounds are not.
+
+mod give_back;
+mod shorten;
 
 use std::cmp::Reverse;
 use std::collections::HashSet;
 
 use serde::{Deserialize, Serialize};
 
+use self::give_back::give_back;
+use self::shorten::shortened;
 use super::clear_tool_results::cleared_result;
-use super::drop_reasoning::DropReasoningStrategy;
 use super::replace_media::replace_media;
 use super::supersede::{Scope, supersede};
 use super::truncate_tool_inputs::shorten_inputs;
 use super::{Strategy, tail_start};
 use crate::budget::Budget;
-use crate::draft::Draft;
+use crate::draft::{Draft, EmptyItems};
 use crate::edit::{Reason, SummaryPlacement, SummarySpec};
 use crate::handle::Handle;
 use crate::holds::Holds;
 use crate::ids::{CallId, Text, Tokens};
 use crate::item::{Item, ItemKind};
 use crate::kernel::{Floors, Kernel, RESULT_FLOOR_TOKENS_MIN};
-use crate::part::{Part, ResultPart, ToolResult};
-use crate::placeholder::{HeadPercent, is_placeholder, shorten_counted};
+use crate::part::Part;
 use crate::sequence::Entry;
 use crate::summary::SUMMARY_TOKENS_MIN;
 use crate::tokens::Meter;
@@ -152,6 +158,7 @@ impl Strategy for LadderStrategy {
             draft.declare_infeasible(infeasible);
             return;
         }
+        let mark = draft.mark();
         if target.0.saturating_mul(100) < draft.tokens().0.saturating_mul(GENTLE_PERCENT_MIN) {
             let room = tail_room(draft, target);
             let large = Large::in_tail(room);
@@ -168,12 +175,11 @@ impl Strategy for LadderStrategy {
             clear_old(draft, target, reach);
             shorten_large(draft, target, reach, &Large { texts: TEXT_TOKENS_MAX, looks: TEXT_TOKENS_MAX });
         }
-        if draft.tokens() > target {
-            DropReasoningStrategy::new().plan(draft, budget);
-        }
+        drop_reasoning(draft, target);
         if draft.tokens() > target {
             self.fold_older(draft, target);
         }
+        give_back(draft, target, mark);
         debug_assert!(draft.tokens() <= target, "the kernel fits, so the ladder does");
     }
 }
@@ -347,73 +353,26 @@ fn shorten_large(draft: &mut Draft<'_>, target: Tokens, reach: usize, large: &La
 
 fn shorten_texts(draft: &mut Draft<'_>, position: usize, tokens_max: Tokens) {
     let meter = draft.meter();
-    let shorten = |text: &str, tokens: Tokens, part_index: usize| {
-        let handle = draft.part_handle(position, part_index);
-        match is_placeholder(text) {
-            true => None,
-            false => shorten_counted(text, tokens, tokens_max, HeadPercent::HALF, &handle, meter),
-        }
-    };
     let shorter = |(part_index, part): (usize, &Part)| {
         let tokens = Tokens(u64::from(draft.part_tokens(position, part_index)));
-        match part {
-            Part::Text(text) => Some((part_index, Part::text(shorten(text, tokens, part_index)?))),
-            Part::ToolResult(result) => {
-                let longest = longest_text(result);
-                let shorter = |(index, part): (usize, &ResultPart)| match part {
-                    ResultPart::Text(text) => {
-                        // A long text is not counted again: it costs what the rest does not.
-                        let tokens = match longest == Some(index) {
-                            true => tokens.saturating_sub(tokens_without(result, index, meter)),
-                            false => Tokens(meter.text(text)),
-                        };
-                        shorten(text, tokens, part_index).map(|text| ResultPart::Text(text.into()))
-                    }
-                    ResultPart::Media(_)
-                    | ResultPart::File(_)
-                    | ResultPart::Structured(_)
-                    | ResultPart::Opaque(_) => None,
-                };
-                let content: Vec<Option<ResultPart>> =
-                    result.content.iter().enumerate().map(shorter).collect();
-                // What nothing can be cut out of stays.
-                content.iter().any(Option::is_some).then(|| {
-                    let parts = content.into_iter().zip(&result.content);
-                    let content =
-                        parts.map(|(shorter, part)| shorter.unwrap_or_else(|| part.clone())).collect();
-                    (part_index, Part::ToolResult(ToolResult { content, ..result.clone() }))
-                })
-            }
-            Part::Reasoning(_)
-            | Part::ToolCall(_)
-            | Part::Media(_)
-            | Part::File(_)
-            | Part::Structured(_)
-            | Part::Opaque(_) => None,
-        }
+        let handle = draft.part_handle(position, part_index);
+        Some((part_index, shortened(part, tokens, tokens_max, &handle, meter)?))
     };
-    let shortened: Vec<_> = draft.parts(position).filter_map(shorter).collect();
-    for (part_index, part) in shortened {
+    let shorter: Vec<_> = draft.parts(position).filter_map(shorter).collect();
+    for (part_index, part) in shorter {
         draft.rewrite(position, part_index, part, Reason::new(ID, "large; head and tail are kept"));
     }
 }
 
-fn longest_text(result: &ToolResult) -> Option<usize> {
-    let bytes = |part: &ResultPart| match part {
-        ResultPart::Text(text) => Some(text.len()),
-        ResultPart::Media(_) | ResultPart::File(_) | ResultPart::Structured(_) | ResultPart::Opaque(_) => {
-            None
+/// Rung 4: drops reasoning, oldest first.
+fn drop_reasoning(draft: &mut Draft<'_>, target: Tokens) {
+    let reason = Reason::new(ID, "reasoning outside the loop in flight");
+    for position in draft.view().with_reasoning() {
+        if draft.tokens() <= target {
+            return;
         }
-    };
-    let texts = result.content.iter().enumerate().filter_map(|(index, part)| Some((bytes(part)?, index)));
-    texts.max().map(|(_, index)| index)
-}
-
-/// What a result costs without one part of its content.
-fn tokens_without(result: &ToolResult, index: usize, meter: &Meter) -> Tokens {
-    let others = result.content.iter().enumerate().filter(|&(other, _)| other != index);
-    let content = others.map(|(_, part)| part.clone()).collect();
-    Tokens(u64::from(meter.part(&Part::ToolResult(ToolResult { content, ..result.clone() }))))
+        draft.remove_reasoning(position, EmptyItems::Drop, &reason);
+    }
 }
 
 impl LadderStrategy {

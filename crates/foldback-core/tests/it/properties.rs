@@ -293,6 +293,25 @@ proptest! {
         }
     }
 
+    /// Taking back any one step of the ladder would leave the target: it gives up nothing without need.
+    #[test]
+    fn the_ladder_gives_up_no_part_without_need(recipe in recipe(), percent in 5u64..100) {
+        let transcript = recipe.transcript();
+        let (view, budget) = (View::of(&transcript), budget(&transcript, percent));
+        let Ok(plan) = plan(&view, &LadderStrategy::new(), Some(&budget)) else { return Ok(()) };
+        let unused = budget.target().saturating_sub(plan.tokens_after());
+        for edit in plan.edits() {
+            let Edit::Rewrite(rewrite) = edit else { continue };
+            let Some(entry) = view.get(rewrite.item_index).filter(|_| rewrite.replacement.is_some()) else {
+                continue;
+            };
+            let saved = entry.tokens().parts()[rewrite.part_index] - rewrite.tokens;
+            ensure(Tokens(saved.into()) > unused, || {
+                format!("{saved} tokens of {} fit into {unused}\n{}", entry.item().id, plan.shape())
+            })?;
+        }
+    }
+
     /// What a transcript keeps up to date on push is what one would compute from scratch.
     #[test]
     fn the_index_agrees_with_a_naive_one(recipe in recipe()) {

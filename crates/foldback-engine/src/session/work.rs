@@ -113,7 +113,8 @@ struct Task<'a> {
     record: &'a LoopRecord,
     place: LoopPlace,
     reason: &'a CompactionReason,
-    summary_max: Tokens,
+    /// What an older loop may cost, or the summary of it.
+    older_max: Tokens,
     /// What the loops before it take of the budget.
     older_tokens: Tokens,
 }
@@ -213,26 +214,42 @@ impl<'a> Work<'a> {
         let scope = resolve_scope(session, current, config, window)?;
         let (_, older) = scope.split_last().expect("a scope ends in the loop it was asked for");
         let summary_max = older_tokens_max(config, &self.budget, older.len());
-        let task = |loop_id: &LoopId, place, older_tokens| {
+        let task = |loop_id: &LoopId, place, (older_tokens, older_max)| {
             let record = session.record(loop_id)?;
-            Ok::<_, SessionError>(Task { session, record, place, reason: &reason, summary_max, older_tokens })
+            Ok::<_, SessionError>(Task { session, record, place, reason: &reason, older_max, older_tokens })
         };
+        let mut excess = self.excess(tokens_before);
+        if excess == Some(Tokens::ZERO) {
+            return Ok(Attempt { reason, tokens_before, made: Vec::new() });
+        }
         let (mut made, mut views) = (Vec::new(), Vec::new());
         for loop_id in older {
-            let task = task(loop_id, LoopPlace::Older, Tokens::ZERO)?;
+            let before = session.record(loop_id)?.view(LoopPlace::Older)?;
+            // The oldest give way first, and no more than is missing.
+            let older_max =
+                excess.map_or(summary_max, |excess| before.tokens().saturating_sub(excess).max(summary_max));
+            let task = task(loop_id, LoopPlace::Older, (Tokens::ZERO, older_max))?;
             let done = self.compact_loop(&task).await?;
-            views.push(match &done {
-                Some(made) => made.result.transcript.clone(),
-                None => task.record.view(LoopPlace::Older)?,
-            });
+            let view = done.as_ref().map_or_else(|| before.clone(), |made| made.result.transcript.clone());
+            let freed = before.tokens().saturating_sub(view.tokens());
+            excess = excess.map(|excess| excess.saturating_sub(freed));
+            views.push(view);
             made.extend(done);
         }
         let older_tokens: Tokens = views.iter().map(|view| view.tokens()).sum();
         if older_tokens > self.budget.usable() {
             return Err(must_stay(&views, older_tokens, self.budget.usable()));
         }
-        made.extend(self.compact_loop(&task(current, LoopPlace::MostRecent, older_tokens)?).await?);
+        let task = task(current, LoopPlace::MostRecent, (older_tokens, summary_max))?;
+        made.extend(self.compact_loop(&task).await?);
         Ok(Attempt { reason, tokens_before, made })
+    }
+
+    /// What a context of so many tokens is above the target; none where nobody works towards that.
+    fn excess(&self, tokens: Tokens) -> Option<Tokens> {
+        let By::Compactor(compactor) = self.by else { return None };
+        let over = tokens.saturating_sub(self.budget.target());
+        compactor.strategy().needs_budget().then_some(over)
     }
 
     /// Compacts a loop, if there is something to gain or to repair. An older loop stays as it is where it
@@ -281,8 +298,8 @@ impl<'a> Work<'a> {
     }
 
     fn is_small_enough(&self, task: &Task<'_>, view: &View) -> bool {
-        let is_small = matches!(self.by, By::Compactor(_)) && view.tokens() <= task.summary_max;
-        is_small || is_summarised(task.record, view, task.summary_max)
+        let is_small = matches!(self.by, By::Compactor(_)) && view.tokens() <= task.older_max;
+        is_small || is_summarised(task.record, view, task.older_max)
     }
 
     /// Whether what divides the loop into sections may take its time over it.
@@ -329,7 +346,7 @@ impl<'a> Work<'a> {
             request.transcript = task.record.as_older(request.dialect)?;
             request.budget = match self.by {
                 By::Sections(_) => None,
-                By::Compactor(_) => Some(Budget::for_target(task.summary_max)?),
+                By::Compactor(_) => Some(Budget::for_target(task.older_max)?),
             };
         }
         Ok(request)
@@ -400,14 +417,14 @@ impl<'a> Work<'a> {
         };
         let turns = TurnMap::of(&transcript);
         let messages = LoopTurns { transcript: &transcript, turns: &turns };
-        let config = CompactionConfig { max_summary_tokens: task.summary_max, ..self.config.clone() };
+        let config = CompactionConfig { max_summary_tokens: task.older_max, ..self.config.clone() };
         let block = strategy.compact(messages, &config, task.place, Some(self.context.clock.now())).await?;
         let strategy = strategy.describe();
         if let Err(source) = block.check(messages, task.place) {
             return Err(SessionError::Section { strategy, source });
         }
         let summary_max = match self.context.backend {
-            Some(_) => task.summary_max,
+            Some(_) => task.older_max,
             None => Tokens::ZERO,
         };
         Ok(Sections { block, turns, strategy, further: None, summary_max })

@@ -7,8 +7,13 @@
 //! something the environment said: context. Trajectories of sub-agents that are embedded are
 //! conversations of their own. Steps that a continued trajectory repeats (`is_copied_context`) are
 //! read like others, because they are what the model saw.
+//!
+//! Writers say what a tool returned more than once, and the model saw it once. Harbor's converter for
+//! Claude Code puts the output of a command behind itself, and keeps the result as it was recorded
+//! beside that. Exporters of events tell a result again as the message of the next step, or as a second
+//! observation of the same call. See [`Seen`].
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 
 use foldback_core::{
     Blob, CallId, Item, ItemKind, Media, Opaque, Part, ResultPart, Text, Tokens, ToolCall, ToolResult, Usage,
@@ -70,6 +75,8 @@ struct Step<'a> {
     observation: Option<Observation<'a>>,
     #[serde(default, deserialize_with = "if_understood")]
     metrics: Option<Metrics>,
+    #[serde(borrow, default)]
+    extra: Option<&'a RawValue>,
 }
 
 #[derive(Deserialize)]
@@ -94,6 +101,38 @@ struct Returned<'a> {
     content: Option<&'a RawValue>,
     #[serde(borrow, default)]
     subagent_trajectory_ref: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    extra: Option<&'a RawValue>,
+}
+
+/// What Harbor's converter for Claude Code keeps beside a result, since version 1.7 with the result and
+/// before with its step.
+#[derive(Deserialize)]
+struct Beside<'a> {
+    #[serde(borrow, default)]
+    tool_result_metadata: Option<ResultMetadata<'a>>,
+}
+
+#[derive(Deserialize)]
+struct ResultMetadata<'a> {
+    #[serde(borrow, default)]
+    raw_tool_result: Option<RawResult<'a>>,
+}
+
+/// The result as the agent recorded it.
+#[derive(Deserialize)]
+struct RawResult<'a> {
+    #[serde(borrow, default)]
+    content: Option<&'a RawValue>,
+    #[serde(default)]
+    is_error: Option<bool>,
+}
+
+impl<'a> RawResult<'a> {
+    fn beside(extra: Option<&'a RawValue>) -> Option<Self> {
+        let beside: Beside<'a> = serde_json::from_str(extra?.get()).ok()?;
+        beside.tool_result_metadata?.raw_tool_result.filter(|raw| raw.content.is_some())
+    }
 }
 
 #[derive(Deserialize)]
@@ -175,13 +214,13 @@ impl<'a> Reader<'a> {
     /// The conversation, and the model that answered last.
     fn trajectory(&mut self, trajectory: Trajectory<'a>) -> (Conversation, Option<Text>) {
         let mut conversation = Conversation::new();
-        let mut model = None;
+        let (mut model, mut seen) = (None, Seen::default());
         for (index, piece) in trajectory.steps.into_iter().enumerate() {
             let place = self.places.of(piece);
             match self.document.read_piece::<Step<'a>>(piece) {
                 Ok(step) => {
                     model = step.model_name.clone().or(model);
-                    push_step(&mut conversation, index, step, place);
+                    push_step(&mut conversation, &mut seen, (index, step), place);
                 }
                 Err(problem) => self.problems.push(problem),
             }
@@ -190,7 +229,40 @@ impl<'a> Reader<'a> {
     }
 }
 
-fn push_step(conversation: &mut Conversation, index: usize, step: Step<'_>, place: FilePlace) {
+/// What tools returned so far: what is told again is read once.
+#[derive(Default)]
+struct Seen {
+    /// The answer of each call.
+    answers: HashMap<CallId, Vec<ResultPart>>,
+    /// The texts that were observed since the agent spoke last.
+    observed: Vec<Text>,
+}
+
+impl Seen {
+    /// Takes note of what a call returned. Returns whether it is new.
+    fn observe(&mut self, call: Option<&CallId>, content: &[ResultPart]) -> bool {
+        if let Some(call) = call {
+            if self.answers.get(call).is_some_and(|answer| answer == content) {
+                return false;
+            }
+            self.answers.insert(call.clone(), content.to_vec());
+        }
+        self.observed.extend(content.iter().filter_map(ResultPart::as_text).map(Text::from));
+        true
+    }
+
+    fn has_observed(&self, parts: &[Part]) -> bool {
+        let is_observed = |text: &str| self.observed.iter().any(|seen| seen.trim() == text.trim());
+        matches!(parts, [Part::Text(text)] if is_observed(text))
+    }
+}
+
+fn push_step(
+    conversation: &mut Conversation,
+    seen: &mut Seen,
+    (index, step): (usize, Step<'_>),
+    place: FilePlace,
+) {
     let id = format!("step-{}", index + 1);
     let created_at = step.timestamp.as_deref().and_then(time);
     let kind = match step.source.as_str() {
@@ -205,6 +277,7 @@ fn push_step(conversation: &mut Conversation, index: usize, step: Step<'_>, plac
     let mut parts = Vec::new();
     let mut unanswered: VecDeque<CallId> = VecDeque::new();
     if kind == ItemKind::Assistant {
+        seen.observed.clear();
         let thinking = step.reasoning_content.filter(|text| !text.is_empty());
         parts.extend(thinking.map(Part::reasoning));
     }
@@ -212,33 +285,85 @@ fn push_step(conversation: &mut Conversation, index: usize, step: Step<'_>, plac
     if kind == ItemKind::Assistant {
         for call in step.tool_calls.into_iter().flatten() {
             let id: CallId = call.tool_call_id.as_str().into();
+            seen.answers.remove(&id);
             unanswered.push_back(id.clone());
             let input = input_of(call.arguments);
             parts.push(Part::ToolCall(ToolCall { id, name: call.function_name, input, signature: None }));
         }
     }
-    if !parts.is_empty() {
+    let results = step.observation.map_or_else(Vec::new, |observation| observation.results);
+    let of_step = RawResult::beside(step.extra).filter(|_| results.len() == 1);
+    let answers = answers(results, of_step, unanswered);
+    let own = || answers.iter().flat_map(|answer| &answer.content).filter_map(ResultPart::as_text);
+    let is_own = |text: &str| own().any(|observed| observed.trim() == text.trim());
+    let is_told = kind != ItemKind::Assistant
+        && (seen.has_observed(&parts) || matches!(&parts[..], [Part::Text(text)] if is_own(text)));
+    if !parts.is_empty() && !is_told {
         let usage = step.metrics.map(|metrics| metrics.usage());
         let item = Item { created_at, usage, ..Item::new(id.as_str(), kind, parts) };
         conversation.push(on_one_line(item), place);
     }
-    let results = step.observation.map_or_else(Vec::new, |observation| observation.results);
-    let is_named =
-        |call: &CallId| results.iter().any(|result| result.source_call_id.as_deref() == Some(call.as_str()));
-    unanswered.retain(|call| !is_named(call));
-    for (result_index, result) in results.into_iter().enumerate() {
-        let call_id = result.source_call_id.as_deref().map(CallId::from).or_else(|| unanswered.pop_front());
-        let mut content: Vec<ResultPart> = result.content.into_iter().flat_map(content).collect();
-        content.extend(
-            result.subagent_trajectory_ref.map(|reference| opaque("subagent_trajectory_ref", reference)),
-        );
+    for (result_index, answer) in answers.into_iter().enumerate() {
+        let Answer { call_id, content, is_error } = answer;
+        if !seen.observe(call_id.as_ref(), &content) {
+            continue;
+        }
         let id = format!("{id}-{result_index}");
         let item = match call_id {
-            Some(call_id) => Item::tool(id, ToolResult { call_id, content, is_error: false }),
+            Some(call_id) => Item::tool(id, ToolResult { call_id, content, is_error }),
             None if content.is_empty() => continue,
             None => Item::new(id, ItemKind::Context, content.into_iter().map(part_of).collect()),
         };
         conversation.push(on_one_line(Item { created_at, ..item }), place);
+    }
+}
+
+/// One result of an observation.
+struct Answer {
+    call_id: Option<CallId>,
+    content: Vec<ResultPart>,
+    is_error: bool,
+}
+
+/// The results of an observation, each with the call that it answers.
+fn answers(
+    results: Vec<Returned<'_>>,
+    of_step: Option<RawResult<'_>>,
+    mut unanswered: VecDeque<CallId>,
+) -> Vec<Answer> {
+    let is_named =
+        |call: &CallId| results.iter().any(|result| result.source_call_id.as_deref() == Some(call.as_str()));
+    unanswered.retain(|call| !is_named(call));
+    let mut of_step = of_step;
+    let answer = |result: Returned<'_>| {
+        let call_id = result.source_call_id.as_deref().map(CallId::from).or_else(|| unanswered.pop_front());
+        let raw = RawResult::beside(result.extra).or_else(|| of_step.take());
+        let is_error = raw.as_ref().and_then(|raw| raw.is_error).unwrap_or(false);
+        let recorded = raw.and_then(|raw| raw.content).map(content);
+        let told = || result.content.into_iter().flat_map(content).map(told_once).collect();
+        let mut content: Vec<ResultPart> = recorded.unwrap_or_else(told);
+        content.extend(
+            result.subagent_trajectory_ref.map(|reference| opaque("subagent_trajectory_ref", reference)),
+        );
+        Answer { call_id, content, is_error }
+    };
+    results.into_iter().map(answer).collect()
+}
+
+/// What Harbor's converter for Claude Code puts between an output and the same output.
+const STDOUT_MARK: &str = "\n\n[stdout]\n";
+
+/// A text without what it says twice.
+fn told_once(part: ResultPart) -> ResultPart {
+    let ResultPart::Text(text) = &part else { return part };
+    let repeats = |(place, _): (usize, &str)| {
+        let (output, again) = (text[..place].trim(), &text[place + STDOUT_MARK.len()..]);
+        let rest = again.trim_start().strip_prefix(output)?;
+        (rest.is_empty() || rest.starts_with('\n')).then(|| format!("{}{rest}", &text[..place]))
+    };
+    match text.match_indices(STDOUT_MARK).next().and_then(repeats) {
+        Some(once) => ResultPart::Text(once.into()),
+        None => part,
     }
 }
 
@@ -252,10 +377,21 @@ struct ContentPart<'a> {
     source: Option<&'a RawValue>,
 }
 
+/// Where an image is, or all of it.
 #[derive(Deserialize)]
 struct ImageSource {
     media_type: Text,
-    path: Text,
+    #[serde(default)]
+    path: Option<Text>,
+    #[serde(default)]
+    data: Option<Text>,
+}
+
+impl ImageSource {
+    fn media(self) -> Option<Media> {
+        let data = self.path.map(Blob::Url).or_else(|| self.data.map(Blob::Base64))?;
+        Some(Media { media_type: self.media_type, data, pixels: None })
+    }
 }
 
 /// Content is a string, or since version 1.6 a list of text and images.
@@ -273,15 +409,10 @@ fn content_part(raw: &RawValue) -> Option<ResultPart> {
     let Ok(part) = serde_json::from_str::<ContentPart<'_>>(raw.get()) else {
         return Some(opaque("content", raw));
     };
-    let image = || serde_json::from_str::<ImageSource>(part.source?.get()).ok();
+    let image = || serde_json::from_str::<ImageSource>(part.source?.get()).ok()?.media();
     match (part.kind.as_deref(), part.text.clone()) {
         (Some("text"), Some(text)) => (!text.is_empty()).then_some(ResultPart::Text(text)),
-        (Some("image"), _) => Some(image().map_or_else(
-            || opaque("image", raw),
-            |ImageSource { media_type, path }| {
-                ResultPart::Media(Media { media_type, data: Blob::Url(path), pixels: None })
-            },
-        )),
+        (Some("image"), _) => Some(image().map_or_else(|| opaque("image", raw), ResultPart::Media)),
         _ => Some(opaque("content", raw)),
     }
 }
@@ -324,6 +455,55 @@ mod tests {
             .collect();
         assert_eq!(answers, ["b 1", "a 2"]);
         assert_eq!(recorded[3].item.kind, ItemKind::Context);
+    }
+
+    fn texts(reading: &Reading) -> Vec<(ItemKind, String)> {
+        let recorded = reading.conversations[0].recorded();
+        let result = |item: &Item| item.results().map(|(_, result)| result.first_line().to_owned()).next();
+        let said = |item: &Item| match item.parts.first() {
+            Some(Part::Text(text)) => Some(text.to_string()),
+            _ => None,
+        };
+        recorded.iter().filter_map(|at| Some((at.item.kind, result(&at.item).or(said(&at.item))?))).collect()
+    }
+
+    #[test]
+    fn what_a_tool_returned_is_read_once_however_often_it_is_told() {
+        let call = r#"{"source":"agent","message":"I look.","tool_calls":[{"tool_call_id":"a","function_name":"x","arguments":{}}]"#;
+        let result = r#""observation":{"results":[{"source_call_id":"a","content":"seven files"}]}"#;
+        let again = format!(r#"{{"source":"system","message":"seven files",{result}}}"#);
+        let message = r#"{"source":"user","message":"seven files\n"}"#;
+        let next = r#"{"source":"user","message":"go on"}"#;
+        let reading = read(&[format!("{call},{result}}}"), again, message.into(), next.into()].join(",\n"));
+        let said = texts(&reading);
+        let kinds: Vec<ItemKind> = said.iter().map(|(kind, _)| *kind).collect();
+        assert_eq!(kinds, [ItemKind::Assistant, ItemKind::Tool, ItemKind::User], "{said:?}");
+        assert_eq!(said[2].1, "go on");
+    }
+
+    #[test]
+    fn the_same_answer_to_another_call_is_another_answer() {
+        let step = |id: &str| {
+            format!(
+                r#"{{"source":"agent","message":"","tool_calls":[{{"tool_call_id":"{id}","function_name":"x","arguments":{{}}}}],
+                "observation":{{"results":[{{"source_call_id":"{id}","content":"ok"}}]}}}}"#
+            )
+        };
+        let reading = read(&[step("a"), step("b"), step("b")].join(",\n"));
+        assert_eq!(reading.conversations[0].len(), 6, "an id that is used again is a call of its own");
+    }
+
+    #[test]
+    fn an_output_that_stands_behind_itself_is_read_once() {
+        let told = |text: &str| match told_once(ResultPart::Text(text.into())) {
+            ResultPart::Text(text) => text.to_string(),
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(told("a\nb\n\n[stdout]\na\nb"), "a\nb");
+        assert_eq!(told("a\nb\n\n[stdout]\na\nb\n[metadata] {}"), "a\nb\n[metadata] {}");
+        for other in ["a\n\n[stdout]\nab", "a\n\n[stdout]\nb", "[stdout]\na", "plain"] {
+            assert_eq!(told(other), other);
+        }
     }
 
     #[test]

@@ -1,16 +1,15 @@
 //! What `foldback compact` did, for scripts and for people.
 
-use foldback_core::{Change, Edit, Model, Policy, Prices};
+use foldback_core::{Change, Edit, Policy, Prices};
 use serde::Serialize;
 
 use super::{Done, Failed, Folded};
-use crate::aim::WINDOW_DEFAULT;
-use crate::args::{Compact, Extent, Shared};
+use crate::args::{Compact, Extent};
 use crate::input::Opened;
+use crate::model::{ModelReport, WindowReport};
 use crate::places::Places;
 use crate::summarizer::Account;
 use crate::terminal::{counted, number, say, styled};
-use crate::values::is_typing_error;
 use crate::written::{WrittenReport, tell_some};
 use crate::{picture, policy, terminal};
 
@@ -26,12 +25,19 @@ pub(super) struct CompactReport {
     pub(super) counter: String,
     pub(super) from: Extent,
     pub(super) policy: String,
+    /// The model it is compacted for, if one is named.
+    pub(super) model: Option<ModelReport>,
+    /// The window, where the target is a share of one.
+    pub(super) window: Option<WindowReport>,
     /// What the policy aims for; none where it does not aim at a size.
     pub(super) target: Option<u64>,
     pub(super) conversations: Vec<FoldedReport>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) failed: Vec<FailedReport>,
     pub(super) written: Option<WrittenReport>,
+    /// How it would be written, where that was only asked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) would_write: Option<WrittenReport>,
 }
 
 /// A conversation that stays as it was.
@@ -133,7 +139,7 @@ impl Folded<'_> {
 }
 
 /// Says what of the command line has no effect.
-pub(super) fn tell_what_is_ignored(shared: &Shared, arguments: &Compact, policy: &Policy) {
+pub(super) fn tell_what_is_ignored(arguments: &Compact, policy: &Policy) {
     if arguments.aim.target.is_some() && !policy::aims(policy) {
         let target = arguments.aim.target_from.name("target");
         terminal::note(&format!(
@@ -143,15 +149,6 @@ pub(super) fn tell_what_is_ignored(shared: &Shared, arguments: &Compact, policy:
     }
     if arguments.focus.is_some() && !policy::asks_for_summaries(policy) {
         terminal::note(&format!("--focus: {} asks for no summary that could attend to it", policy.name()));
-    }
-    if let Some(model) = shared.model.as_deref().filter(|model| Model::named(model).is_none()) {
-        let window = number(WINDOW_DEFAULT.0);
-        let begins_so = |family: &&str| is_typing_error(model.get(..family.len()).unwrap_or(model), family);
-        let meant = Model::families().find(begins_so);
-        let meant = meant.map_or_else(String::new, |family| format!("; did you mean {family}…?"));
-        terminal::note(&format!(
-            "the model {model} is not known: a window of {window} tokens is assumed{meant}"
-        ));
     }
 }
 
@@ -189,7 +186,7 @@ pub(super) fn tell(done: &Done, report: &CompactReport) {
         let why = report.target.map_or("have nothing to compact", |_| "are already under the target");
         say(&format!("{unchanged} of {all} conversations {why}"));
     }
-    if let Some(written) = &report.written {
+    if let Some(written) = report.written.as_ref().or(report.would_write.as_ref()) {
         written.tell("compaction");
     }
 }

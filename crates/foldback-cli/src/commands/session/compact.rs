@@ -3,19 +3,19 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use foldback_core::{CompactionReason, Model, Room, SessionId};
+use foldback_core::{CompactionReason, Room, SessionId, Tokens};
 use foldback_engine::session::{CompactionConfig, SessionCompaction};
 use foldback_engine::store::{Job, JobOutcome};
 use foldback_engine::{CompactionContext, Store, StrategyCompactor};
 
 use super::counting_session;
-use crate::aim::WINDOW_DEFAULT;
 use crate::args::Shared;
 use crate::args::sessions::{HowToCompact, SessionCompact};
 use crate::failure::{Exit, Failure};
-use crate::output;
+use crate::model::ChosenModel;
 use crate::summarizer::Summarizer;
 use crate::terminal::number;
+use crate::{output, policy};
 
 /// How long a worker has a job for itself before another may take it.
 const LEASE: Duration = Duration::from_secs(600);
@@ -80,21 +80,30 @@ pub(super) async fn work(
     Ok(failed.first().map_or(Exit::Success, Failure::exit))
 }
 
+/// What a compaction came to, and what it aimed for, if it aimed at a size.
+struct Compacted {
+    done: SessionCompaction,
+    target: Option<Tokens>,
+}
+
+/// Compacts as `foldback compact` does with the file of the session.
 async fn compacted(
     shared: &Shared,
     store: &Arc<dyn Store>,
     id: &str,
     how: &HowToCompact,
-) -> Result<SessionCompaction, Failure> {
+) -> Result<Compacted, Failure> {
     let HowToCompact { aim, dialect, backend } = how;
     let mut session = counting_session(shared, store, id).await?;
-    let config = CompactionConfig { dialect: *dialect, ..CompactionConfig::default() };
+    let model = ChosenModel::of(shared, None);
+    let dialect = dialect.or(model.dialect());
+    let config = CompactionConfig { dialect, ..CompactionConfig::default() };
     let summarizer = Summarizer::new(shared, backend)?;
-    if aim.policy.is_none() && aim.target.is_none() && summarizer.is_none() {
-        return Ok(session.compact(&config, aim.window.unwrap_or(WINDOW_DEFAULT)).await?);
-    }
     let policy = aim.policy()?;
-    let budget = aim.budget(&policy, shared.model.as_deref().and_then(Model::named))?;
+    let (budget, window) = aim.budget(&policy, &model)?;
+    if !shared.quiet {
+        model.tell(dialect, window.as_ref());
+    }
     let context = summarizer.as_ref().map_or_else(CompactionContext::default, Summarizer::context);
     let compactor = StrategyCompactor::builder()
         .policy(&policy, Room::new(budget.window()))
@@ -106,20 +115,29 @@ async fn compacted(
     if let Some(summarizer) = &summarizer {
         summarizer.account().warn(id);
     }
-    Ok(done)
+    let target = policy::aims(&policy).then_some(budget.target());
+    Ok(Compacted { done, target })
 }
 
-fn tell(shared: &Shared, id: &str, done: &SessionCompaction) -> Result<(), Failure> {
+fn tell(shared: &Shared, id: &str, compacted: &Compacted) -> Result<(), Failure> {
+    let Compacted { done, target } = compacted;
     if shared.json {
         return output::print_json(&serde_json::json!({
             "session": id,
+            "target": target,
             "tokens_before": done.tokens_before,
             "tokens_after": done.tokens_after,
             "loops": done.loops.iter().map(|each| &each.loop_id).collect::<Vec<_>>(),
         }));
     }
-    output::print(&match done.loops.is_empty() {
-        true => format!("{} has nothing to compact: {} tokens\n", id, number(done.tokens_before.0)),
-        false => format!("{} → {} tokens\n", number(done.tokens_before.0), number(done.tokens_after.0)),
+    let (before, after) = (number(done.tokens_before.0), number(done.tokens_after.0));
+    let target = target.map(|target| number(target.0));
+    output::print(&match (done.loops.is_empty(), target) {
+        (true, Some(target)) => {
+            format!("{id} is already under the target: {before} tokens, the target is {target}\n")
+        }
+        (true, None) => format!("{id} has nothing to compact: {before} tokens\n"),
+        (false, Some(target)) => format!("{before} → {after} tokens (target {target})\n"),
+        (false, None) => format!("{before} → {after} tokens\n"),
     })
 }

@@ -5,7 +5,7 @@ use super::*;
 use crate::draft::{SummarySize, SummaryWriter};
 use crate::edit::Edit;
 use crate::item::Item;
-use crate::part::{Blob, Media};
+use crate::part::{Blob, Media, ResultPart, ToolResult};
 use crate::plan::Plan;
 use crate::strategy::{Fitting, PlanError, plan};
 use crate::tokens::{EstimatingCounter, Precision, TokenCounter};
@@ -193,6 +193,84 @@ fn what_a_summary_does_not_need_is_the_tails() {
     assert!(again.summaries_max() <= written && again.tokens_after() <= budget.target());
     let kept = |plan: &Plan| plan.apply_floor().view.len();
     assert!(kept(&again) > kept(&first) + 20, "{} and {}", kept(&again), kept(&first));
+}
+
+/// A round that reads so many lines.
+fn round(transcript: &mut Transcript, number: usize, lines: usize) {
+    let call = format!("c{number}");
+    let parts = vec![Part::call(call.clone(), "read", &json!({"path": format!("src/{number}.rs")}))];
+    transcript.push(Item::assistant(format!("a{number}"), parts));
+    let line = |line: usize| format!("line {line} of file {number}\n");
+    let output: String = (0..lines).map(line).collect();
+    transcript.push(Item::tool(format!("t{number}"), ToolResult::text(call, output)));
+}
+
+/// Fifteen small outputs, then a large one, then what was done with them.
+fn small_ones_before_a_large_one() -> Transcript {
+    let mut transcript = Transcript::default();
+    transcript.push(Item::user("task", "Look at every file, then mend the parser."));
+    (0..15).for_each(|number| round(&mut transcript, number, 40));
+    round(&mut transcript, 15, 8_000);
+    (16..60).for_each(|number| round(&mut transcript, number, 120));
+    transcript.push(Item::assistant("end", vec![Part::text("Done.")]));
+    transcript.push(Item::user("next", "And now the tests"));
+    transcript
+}
+
+#[test]
+fn one_large_output_is_cut_to_what_fits_and_small_ones_before_it_stay() {
+    let transcript = small_ones_before_a_large_one();
+    let target = transcript.tokens().0 * 3 / 4;
+    let plan = climb(&transcript, target).unwrap();
+    let after = plan.apply_digest().view.tokens().0;
+    assert!(after <= target && after * 100 >= target * 97, "{after} of {target}");
+    let [Edit::Rewrite(rewrite)] = plan.edits() else { panic!("{} edits", plan.edits().len()) };
+    assert_eq!(transcript.get(rewrite.item_index).unwrap().item().id.as_str(), "t15");
+    let Some(Part::ToolResult(result)) = &rewrite.replacement else { panic!("{rewrite:?}") };
+    let text = result.content[0].as_text().unwrap();
+    assert!(text.starts_with("line 0 of file 15\n") && text.ends_with("line 7999 of file 15\n"));
+    assert_eq!(plan.first_changed(), Some(32), "the prefix before it stays in the provider's cache");
+}
+
+#[test]
+fn what_another_strategy_cut_is_not_given_back() {
+    use crate::strategy::{StrategyPipeline, TruncateToolOutputsStrategy};
+    let transcript = small_ones_before_a_large_one();
+    let pipeline = StrategyPipeline::new()
+        .with_strategy(TruncateToolOutputsStrategy::by_tokens(Tokens(500)).unwrap())
+        .with_strategy(LadderStrategy::new());
+    let view = View::of(&transcript);
+    let cut = plan(&view, &TruncateToolOutputsStrategy::by_tokens(Tokens(500)).unwrap(), None).unwrap();
+    let budget = Budget::for_target(Tokens(cut.tokens_after().0 * 9 / 10)).unwrap();
+    let compacted = plan(&view, &pipeline, Some(&budget)).unwrap().apply_digest().view;
+    let large = compacted.iter().find(|entry| entry.item().id.as_str() == "t15").unwrap();
+    assert!(large.tokens().total <= Tokens(520), "{}", large.tokens().total);
+}
+
+#[test]
+fn reasoning_goes_only_as_far_as_needed() {
+    let mut transcript = Transcript::default();
+    transcript.push(Item::user("task", "Think about it."));
+    for number in 0..40 {
+        let parts = vec![Part::reasoning("thinking about it ".repeat(60)), Part::text("So.")];
+        transcript.push(Item::assistant(format!("a{number}"), parts));
+        transcript.push(Item::user(format!("u{number}"), "Go on."));
+    }
+    let target = transcript.tokens().0 * 3 / 4;
+    let plan = climb(&transcript, target).unwrap();
+    let removed = plan.edits().iter().map(Edit::first_index).collect::<Vec<_>>();
+    assert_eq!(removed, (0..removed.len()).map(|n| 1 + 2 * n).collect::<Vec<_>>(), "the oldest go");
+    assert!(plan.tokens_after().0 * 100 >= target * 97, "{} of {target}", plan.tokens_after());
+}
+
+#[test]
+fn a_result_in_flight_keeps_what_there_is_room_for() {
+    let mut transcript = session(5, 20);
+    transcript.push(Item::assistant("a", vec![Part::call("fresh", "read", &json!({}))]));
+    transcript.push(Item::tool("t", ToolResult::text("fresh", "fresh output\n".repeat(20_000))));
+    let target = transcript.tokens().0 / 2;
+    let after = climb(&transcript, target).unwrap().apply_digest().view.tokens().0;
+    assert!(after <= target && after * 100 >= target * 95, "{after} of {target}");
 }
 
 #[test]

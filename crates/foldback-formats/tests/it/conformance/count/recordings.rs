@@ -190,22 +190,40 @@ pub(crate) fn atif(bytes: &[u8]) -> Vec<Counts> {
 
 fn atif_trajectory(trajectory: &Value) -> Counts {
     let mut tally = Tally::default();
+    // What a call returned, and what was observed since the agent spoke: told again, it counts once.
+    let mut answered: Vec<(String, Value)> = Vec::new();
+    let mut observed: Vec<String> = Vec::new();
     for step in list(&trajectory["steps"]) {
+        let is_agent = step["source"] == "agent";
+        if is_agent {
+            observed.clear();
+        }
         let calls: Vec<String> =
             list(&step["tool_calls"]).iter().map(|call| text(&call["tool_call_id"])).collect();
-        let is_item = says(&step["message"]) || says(&step["reasoning_content"]) || !calls.is_empty();
-        tally.item_if(is_item);
+        answered.retain(|(call, _)| !calls.contains(call));
         let results = list(&step["observation"]["results"]);
-        let mut named: Vec<String> = results
-            .iter()
-            .filter_map(|result| result["source_call_id"].as_str().map(str::to_owned))
-            .collect();
-        let unnamed = results.len() - named.len();
-        let left: Vec<String> = calls.iter().filter(|call| !named.contains(call)).cloned().collect();
-        named.extend(left.into_iter().take(unnamed));
-        tally.items += results.len();
+        let own = results.iter().filter_map(|result| Some(result["content"].as_str()?.trim().to_owned()));
+        let own: Vec<String> = own.collect();
+        let message = step["message"].as_str().map(|message| message.trim().to_owned());
+        let is_told =
+            !is_agent && message.is_some_and(|text| observed.contains(&text) || own.contains(&text));
+        let is_item = says(&step["message"]) || says(&step["reasoning_content"]) || !calls.is_empty();
+        tally.item_if(is_item && !is_told);
+        let name = |result: &Value| result["source_call_id"].as_str().map(str::to_owned);
+        let named: Vec<String> = results.iter().filter_map(name).collect();
+        let mut left = calls.iter().filter(|call| !named.contains(call)).cloned();
+        for result in results {
+            let call = name(result).or_else(|| left.next());
+            let answer = call.clone().map(|call| (call, result["content"].clone()));
+            if answer.as_ref().is_some_and(|answer| answered.contains(answer)) {
+                continue;
+            }
+            answered.extend(answer);
+            observed.extend(result["content"].as_str().map(|text| text.trim().to_owned()));
+            tally.items += 1;
+            tally.results.extend(call);
+        }
         tally.calls.extend(calls);
-        tally.results.extend(named);
     }
     tally.counts()
 }

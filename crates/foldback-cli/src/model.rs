@@ -1,0 +1,197 @@
+//! Which model a command works for, how large its window is, and who says so: one place for all commands.
+
+use foldback_core::{Certainty, Dialect, Model, Prices, Tokens};
+use serde::Serialize;
+
+use crate::args::Shared;
+use crate::config::Origin;
+use crate::failure::Failure;
+use crate::terminal::{self, number};
+use crate::values::{is_typing_error, most_similar};
+
+/// The window where neither the command line nor the session says which model it is.
+pub(crate) const WINDOW_DEFAULT: Tokens = Tokens(200_000);
+
+/// Names of models that are suggested for one that is not known.
+const SUGGESTIONS_MAX: usize = 3;
+
+/// The model that a command works for, as far as it is known.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct ChosenModel {
+    /// What is known, and what it goes by.
+    known: Option<KnownModel>,
+    /// A name that was set and says nothing.
+    unknown: Option<(String, Origin)>,
+}
+
+#[derive(Clone, Debug)]
+struct KnownModel {
+    name: String,
+    model: &'static Model,
+    certainty: Certainty,
+    /// Who named it; none where the session does.
+    origin: Option<Origin>,
+}
+
+/// A window, and who says that it is as large as that.
+#[derive(Clone, Debug)]
+pub(crate) struct ChosenWindow {
+    pub(crate) tokens: Tokens,
+    pub(crate) source: WindowSource,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum WindowSource {
+    /// The flag, its variable or the configuration file.
+    Set,
+    /// The model.
+    Model,
+    /// Nobody: most windows are at least as large.
+    Assumed,
+}
+
+/// The model as reports tell it.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct ModelReport {
+    name: String,
+    /// `--model`, its variable, the configuration file or the session.
+    named_by: String,
+    /// `listed`, `family`: what is known of its family is assumed of it; or `unknown`.
+    known: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    family: Option<&'static str>,
+}
+
+/// The window as reports tell it.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct WindowReport {
+    pub(crate) tokens: u64,
+    pub(crate) source: WindowSource,
+}
+
+impl ChosenModel {
+    /// The one that was set or, where nothing is known of that, the one that the session names.
+    pub(crate) fn of(shared: &Shared, of_session: Option<&str>) -> Self {
+        let known = |name: &str, origin: Option<Origin>| {
+            let (model, certainty) = Model::recognized(name)?;
+            Some(KnownModel { name: name.to_owned(), model, certainty, origin })
+        };
+        let by_session = || known(of_session?, None);
+        let Some(set) = shared.model.as_deref().and_then(name_in) else {
+            return Self { known: by_session(), unknown: None };
+        };
+        match known(set, Some(shared.model_from.clone())) {
+            Some(model) => Self { known: Some(model), unknown: None },
+            None => Self { known: by_session(), unknown: Some((set.to_owned(), shared.model_from.clone())) },
+        }
+    }
+
+    /// What is known of it.
+    pub(crate) fn model(&self) -> Option<&'static Model> {
+        self.known.as_ref().map(|known| known.model)
+    }
+
+    /// Whose rules it keeps.
+    pub(crate) fn dialect(&self) -> Option<Dialect> {
+        self.model().map(|model| model.dialect)
+    }
+
+    /// How large the window is: as large as was set, or the model's. A model that was set and is not
+    /// known has none that could be guessed.
+    pub(crate) fn window(&self, set: Option<Tokens>) -> Result<ChosenWindow, Failure> {
+        let chosen = |tokens, source| Ok(ChosenWindow { tokens, source });
+        match (set, &self.known, &self.unknown) {
+            (Some(tokens), _, _) => chosen(tokens, WindowSource::Set),
+            (None, Some(known), _) => chosen(known.model.window, WindowSource::Model),
+            (None, None, None) => chosen(WINDOW_DEFAULT, WindowSource::Assumed),
+            (None, None, Some((name, origin))) => {
+                let what = format!("{} {name}: no such model is known", origin.name("model"));
+                let hint = format!("{}say how large its window is: --window 128k", meant(name));
+                Err(Failure::usage(what, hint))
+            }
+        }
+    }
+
+    /// Says what is not known of the model, and what is taken to be so instead.
+    pub(crate) fn tell(&self, dialect: Option<Dialect>, window: Option<&ChosenWindow>) {
+        let rules = dialect.map_or("the rules that all providers share", Dialect::as_str);
+        let size = window.map(|window| (number(window.tokens.0), window.source));
+        if let Some((name, origin)) = &self.unknown {
+            let window = match (size, &self.known) {
+                (Some((tokens, WindowSource::Model)), Some(known)) => {
+                    format!("the window of {}, {tokens} tokens, which the session names, and ", known.name)
+                }
+                (Some((tokens, _)), _) => format!("a window of {tokens} tokens and "),
+                (None, _) => String::new(),
+            };
+            let (origin, meant) = (origin.name("model"), meant(name));
+            terminal::note(&format!(
+                "{origin}: the model {name} is not known; {window}{rules} are taken for it; {meant}--window \
+                 says how large its window is"
+            ));
+        } else if let Some(known) = self.known.as_ref().filter(|known| known.certainty == Certainty::Family) {
+            let family = known.model.family;
+            let window = size.map_or_else(String::new, |(tokens, source)| match source {
+                WindowSource::Model => format!(", with a window of {tokens} tokens"),
+                WindowSource::Set | WindowSource::Assumed => String::new(),
+            });
+            terminal::note(&format!(
+                "the model {} is not known; it is taken for one of {family}{window}",
+                known.name
+            ));
+        }
+    }
+
+    pub(crate) fn report(&self) -> Option<ModelReport> {
+        match (&self.unknown, &self.known) {
+            (Some((name, origin)), _) => Some(ModelReport {
+                name: name.clone(),
+                named_by: origin.name("model"),
+                known: "unknown",
+                family: None,
+            }),
+            (None, Some(known)) => Some(ModelReport {
+                name: known.name.clone(),
+                named_by: known.origin.as_ref().map_or("session".to_owned(), |by| by.name("model")),
+                known: match known.certainty {
+                    Certainty::Listed => "listed",
+                    Certainty::Family => "family",
+                },
+                family: Some(known.model.family),
+            }),
+            (None, None) => None,
+        }
+    }
+}
+
+impl From<&ChosenWindow> for WindowReport {
+    fn from(window: &ChosenWindow) -> Self {
+        Self { tokens: window.tokens.0, source: window.source }
+    }
+}
+
+/// The model's name in what was set, which for `chat` may be a server: `openai:http://127.0.0.1/v1#qwen3`.
+fn name_in(set: &str) -> Option<&str> {
+    match set.split_once('#') {
+        Some((_, name)) => Some(name.trim()).filter(|name| !name.is_empty()),
+        None => Some(set).filter(|set| !set.contains("://")),
+    }
+}
+
+/// The names that were probably meant, as the beginning of a hint.
+fn meant(name: &str) -> String {
+    let first_word = |name: &str| name.split(|c: char| !c.is_ascii_alphabetic()).next().map(str::to_owned);
+    let name = name.rsplit('/').next().unwrap_or(name).to_ascii_lowercase();
+    let is_near = |known: &&str| {
+        let words = first_word(&name).zip(first_word(known));
+        words.is_some_and(|(word, known)| !word.is_empty() && is_typing_error(&word, &known))
+    };
+    let priced = Prices::ALL.iter().map(|prices| prices.name).filter(|name| !name.ends_with("-1h"));
+    let near = most_similar(&name, priced.filter(is_near), SUGGESTIONS_MAX);
+    match (&near[..], Model::families().find(is_near)) {
+        ([], None) => String::new(),
+        ([], Some(family)) => format!("did you mean {family}…? "),
+        (names, _) => format!("did you mean {}? ", names.join(", ")),
+    }
+}

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a failed test says where")]
 #![allow(clippy::print_stderr, reason = "a test that is passed over says so")]
 
+mod attack;
 mod backend;
 mod chat;
 mod commands;

@@ -4,9 +4,7 @@ use std::fmt::Write;
 
 use async_trait::async_trait;
 use foldback_core::{Recalled, View};
-use foldback_engine::recall::{
-    ViewHit, handles_in, page, passages, redacted, search_view, shown,
-};
+use foldback_engine::recall::{ViewHit, handles_in, page, passages, redacted, search_view, shown};
 use foldback_engine::session::{Secrets, StoredSession, search};
 use foldback_engine::store::{SearchQuery, StoreError};
 use serde_json::{Value, json};

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use foldback_core::{BlockKind, CompactionBlock, Edit, SessionId};
+use foldback_core::{BlockKind, CompactionBlock, Edit};
 use foldback_engine::Store;
 use serde::Serialize;
 
@@ -13,7 +13,7 @@ use crate::input;
 use crate::output;
 use crate::scene::Scene;
 use crate::stats;
-use crate::store::time;
+use crate::store::{self, time};
 use crate::terminal::{FAINT, GREEN, STRONG, counted, number, styled};
 
 /// Compactions of a file that are told, the newest; a session has a few.

@@ -1,6 +1,5 @@
 //! `foldback search`: finds what was said and done, folded or not.
 
-use foldback_core::SessionId;
 use foldback_engine::session::{Secrets, search};
 use foldback_engine::store::{SearchAnswer, SearchHit, SearchQuery};
 use foldback_engine::{Store, StoreError};

@@ -491,7 +491,8 @@ fn a_title_that_the_agent_gave_is_kept_and_followed() {
     let path = at(&folder, "session.jsonl");
     let said = serde_json::json!({"type": "user", "uuid": "u1", "parentUuid": null, "sessionId": "s1",
         "timestamp": "2026-11-01T10:00:00.000Z", "message": {"role": "user", "content": "Make it blue."}});
-    let titled = |title: &str| serde_json::json!({"type": "custom-title", "customTitle": title, "sessionId": "s1"});
+    let titled =
+        |title: &str| serde_json::json!({"type": "custom-title", "customTitle": title, "sessionId": "s1"});
     for title in ["Colours", "Colours of the page"] {
         std::fs::write(&path, format!("{said}\n{}\n", titled(title))).unwrap();
         assert_eq!(code(&in_store(&folder, &["import", &path])), 0);

@@ -36,7 +36,7 @@ pub fn passages(text: &str, query: &str, bytes_max: usize) -> Option<String> {
     for (line, span) in lines.iter().enumerate() {
         let lower = text[span.clone()].to_lowercase();
         let mut found = 0;
-        for (number, word) in words.iter().enumerate().filter(|(_, word)| lower.contains(word.as_str())) {
+        for (number, _) in words.iter().enumerate().filter(|(_, word)| lower.contains(word.as_str())) {
             line_counts[number] += 1;
             found |= 1 << number;
         }

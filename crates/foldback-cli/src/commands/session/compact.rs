@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use foldback_core::{CompactionReason, Room, SessionId, Tokens};
+use foldback_core::{CompactionReason, Room, Tokens};
 use foldback_engine::session::{CompactionConfig, SessionCompaction};
 use foldback_engine::store::{Job, JobOutcome};
 use foldback_engine::{CompactionContext, Store, StrategyCompactor};
@@ -13,6 +13,7 @@ use crate::args::Shared;
 use crate::args::sessions::{HowToCompact, SessionCompact};
 use crate::failure::{Exit, Failure};
 use crate::model::ChosenModel;
+use crate::store;
 use crate::summarizer::Summarizer;
 use crate::terminal::number;
 use crate::{output, policy};

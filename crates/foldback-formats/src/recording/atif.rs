@@ -16,7 +16,7 @@ use foldback_core::{
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::pieces::{Places, if_understood, input_of, json_of, on_one_line, time};
+use super::pieces::{Places, if_understood, input_of, json_of, of_recording, time};
 use crate::conversation::{Conversation, FilePlace};
 use crate::detect::{Fit, Probe};
 use crate::document::Document;
@@ -220,7 +220,7 @@ fn push_step(conversation: &mut Conversation, index: usize, step: Step<'_>, plac
     if !parts.is_empty() {
         let usage = step.metrics.map(|metrics| metrics.usage());
         let item = Item { created_at, usage, ..Item::new(id.as_str(), kind, parts) };
-        conversation.push(on_one_line(item), place);
+        conversation.push(of_recording(item), place);
     }
     let results = step.observation.map_or_else(Vec::new, |observation| observation.results);
     let is_named =
@@ -238,7 +238,7 @@ fn push_step(conversation: &mut Conversation, index: usize, step: Step<'_>, plac
             None if content.is_empty() => continue,
             None => Item::new(id, ItemKind::Context, content.into_iter().map(part_of).collect()),
         };
-        conversation.push(on_one_line(Item { created_at, ..item }), place);
+        conversation.push(of_recording(Item { created_at, ..item }), place);
     }
 }
 

@@ -301,7 +301,9 @@ impl Item {
         // Records of others may name any bytes.
         let of_part = self.inserted.iter().filter(|inserted| inserted.part_index == part_index);
         let mut inserted: Vec<Range<usize>> = of_part
-            .map(|Inserted { span, .. }| text.floor_char_boundary(span.start)..text.ceil_char_boundary(span.end))
+            .map(|Inserted { span, .. }| {
+                text.floor_char_boundary(span.start)..text.ceil_char_boundary(span.end)
+            })
             .collect();
         inserted.sort_by_key(|span| span.start);
         let (mut typed, mut start) = (Vec::with_capacity(inserted.len() + 1), 0);
@@ -413,7 +415,11 @@ mod tests {
 
     #[test]
     fn what_was_inserted_stays_so_in_a_shortened_text() {
-        let mut item = Item::new("u", ItemKind::User, vec![Part::text("gone"), Part::text("<r>Fix the long thing now.</r>")]);
+        let mut item = Item::new(
+            "u",
+            ItemKind::User,
+            vec![Part::text("gone"), Part::text("<r>Fix the long thing now.</r>")],
+        );
         item.inserted = vec![inserted(1, 0..3), inserted(1, 26..30)];
         let shown = item.with_parts([(1, Part::text("<r>Fix [folded] now.</r>"))]);
         assert_eq!(shown.typed(0).as_deref(), Some("Fix \n now."));

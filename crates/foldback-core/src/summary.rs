@@ -271,7 +271,8 @@ impl<'p> FoldRequest<'p> {
         let texts = previous.flat_map(|entry| &entry.item().parts).map(|part| text_of(part).into_owned());
         let texts: Vec<String> = texts.collect();
         let meter = self.view.transcript().meter();
-        earlier_section(&texts, tokens_max, meter).map_or_else(String::new, |section| redact(&section).into_owned())
+        earlier_section(&texts, tokens_max, meter)
+            .map_or_else(String::new, |section| redact(&section).into_owned())
     }
 
     /// Whether a summary's lines are made anew from the items it stands for.
@@ -390,9 +391,7 @@ impl<'p> FoldRequest<'p> {
 fn first_said(text: Cow<'_, str>) -> Option<Cow<'_, str>> {
     let said = |text: &str| text.lines().map(str::trim).find(|line| !line.is_empty()).map(str::to_owned);
     match text {
-        Cow::Borrowed(text) => {
-            text.lines().map(str::trim).find(|line| !line.is_empty()).map(Cow::Borrowed)
-        }
+        Cow::Borrowed(text) => text.lines().map(str::trim).find(|line| !line.is_empty()).map(Cow::Borrowed),
         Cow::Owned(text) => said(&text).map(Cow::Owned),
     }
 }

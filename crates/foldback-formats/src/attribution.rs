@@ -146,7 +146,9 @@ fn is_enclosed(text: &str, found: &[Found]) -> bool {
 /// Everything in a text that a row describes, in order.
 fn find(text: &str) -> Vec<Found> {
     let begun = text.trim_start();
-    if let Some(row) = hosts::rows().find(|row| matches!(row.form, Form::Opening(start) if begun.starts_with(start))) {
+    if let Some(row) =
+        hosts::rows().find(|row| matches!(row.form, Form::Opening(start) if begun.starts_with(start)))
+    {
         return vec![Found { row, span: 0..text.len() }];
     }
     let mut search = Search { text, unclosed: Vec::new(), open: Vec::new() };
@@ -155,7 +157,8 @@ fn find(text: &str) -> Vec<Found> {
         let start = text.len() - text[at..].trim_start_matches([' ', '\t']).len();
         let line_end = memchr::memchr(b'\n', &text.as_bytes()[start..]).map_or(text.len(), |end| start + end);
         let line = start..line_end;
-        let next = search.at(start).or_else(|| search.wrapper_end(line.clone())).or_else(|| search.at_end(line));
+        let next =
+            search.at(start).or_else(|| search.wrapper_end(line.clone())).or_else(|| search.at_end(line));
         at = next.as_ref().map_or(line_end + 1, |next| next.span.end);
         found.extend(next);
     }

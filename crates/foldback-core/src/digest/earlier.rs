@@ -4,8 +4,6 @@
 //! Where not all lines fit, those stay that quote somebody, then those that tell what is left to do, then
 //! the newest.
 
-use foldhash::HashSet;
-
 use super::text::{LEFT_OUT, beginning};
 use crate::tokens::Meter;
 use crate::written::{EARLIER, EARLIER_MARK, SECTION_MARK, USER_MARK, escaped, is_line_end, without_closing};
@@ -13,6 +11,7 @@ use crate::written::{EARLIER, EARLIER_MARK, SECTION_MARK, USER_MARK, escaped, is
 /// Words in a heading whose section is the last to go.
 const KEPT_LONGEST: &[&str] = &[
     "pending",
+    "to do",
     "current",
     "next",
     "state",
@@ -38,6 +37,8 @@ const BYTES_PER_TOKEN: u64 = 4;
 struct Line {
     text: String,
     rank: u8,
+    /// The heading that it stands under: without it nobody knows whose words it has.
+    heading: Option<usize>,
 }
 
 /// The section about earlier summaries, the oldest first, within `tokens_max`. `None` where there is none,
@@ -53,12 +54,15 @@ pub(crate) fn section(summaries: &[String], tokens_max: u64, meter: &Meter) -> O
     let all: u64 = lines.iter().map(|line| meter.text(&line.text) + 1).sum();
     let room = if all <= room { room } else { room.saturating_sub(mark) };
     let (mut is_kept, mut used) = (vec![false; lines.len()], 0);
+    let marks = if all <= room { 0 } else { mark };
     for number in order {
-        let tokens = meter.text(&lines[number].text) + 1;
-        let marks = if all <= room { 0 } else { mark };
-        if used + tokens + marks <= room {
-            used += tokens + marks;
-            is_kept[number] = true;
+        let heading = lines[number].heading.filter(|&heading| !is_kept[heading]);
+        let added = || [Some(number), heading].into_iter().flatten().filter(|&number| !is_kept[number]);
+        let tokens: u64 = added().map(|number| meter.text(&lines[number].text) + 1 + marks).sum();
+        if used + tokens <= room {
+            used += tokens;
+            let added: Vec<usize> = added().collect();
+            added.into_iter().for_each(|number| is_kept[number] = true);
         }
     }
     let mut section = heading;
@@ -85,35 +89,28 @@ pub(crate) fn section(summaries: &[String], tokens_max: u64, meter: &Meter) -> O
 
 /// Every line that says something, once, as it is quoted.
 fn lines(summaries: &[String]) -> Vec<Line> {
-    let mut lines = Vec::new();
+    let mut lines: Vec<Line> = Vec::new();
     for summary in summaries {
-        let mut is_kept_longest = false;
-        for (number, line) in without_closing(summary).split(is_line_end).enumerate() {
-            let mut content = line.trim_end();
+        let (mut is_kept_longest, mut is_quoted, mut heading) = (true, false, None);
+        for line in without_closing(summary).split(is_line_end).map(str::trim_end) {
             // A summary of a summary quotes its lines already.
-            while let Some(inside) = content.strip_prefix(EARLIER_MARK) {
-                content = inside;
-            }
+            let quoted = line.strip_prefix(EARLIER_MARK).filter(|_| is_quoted);
+            is_quoted = quoted.is_some() || line.strip_prefix(SECTION_MARK) == Some(EARLIER);
+            let content = quoted.unwrap_or(line);
             if content.trim().is_empty() || content.strip_prefix(SECTION_MARK) == Some(EARLIER) {
                 continue;
             }
             if is_heading(content) {
-                let heading = content.to_lowercase();
-                is_kept_longest = KEPT_LONGEST.iter().any(|word| heading.contains(word));
+                let words = content.to_lowercase();
+                is_kept_longest = KEPT_LONGEST.iter().any(|word| words.contains(word));
             }
-            let rank = match content.starts_with(USER_MARK) {
-                true => 0,
-                false => u8::from(!(is_kept_longest || number == 0)) + 1,
-            };
-            lines.push(Line { text: format!("{EARLIER_MARK}{}", escaped(content)), rank });
+            heading = if content.starts_with(SECTION_MARK) { None } else { heading };
+            let rank = if content.starts_with(USER_MARK) { 0 } else { u8::from(!is_kept_longest) + 1 };
+            lines.push(Line { text: format!("{EARLIER_MARK}{}", escaped(content)), rank, heading });
+            heading = if content.starts_with(SECTION_MARK) { Some(lines.len() - 1) } else { heading };
         }
     }
-    // What is said again stands where it was said last; headings stand where they are.
-    let mut later: HashSet<String> = HashSet::default();
-    let mut is_new: Vec<bool> = lines.iter().rev().map(|line| later.insert(line.text.clone())).collect();
-    is_new.reverse();
-    let is_told = |(line, is_new): (Line, bool)| (is_new || is_heading(&line.text[EARLIER_MARK.len()..])).then_some(line);
-    lines.into_iter().zip(is_new).filter_map(is_told).collect()
+    lines
 }
 
 fn is_heading(line: &str) -> bool {
@@ -149,11 +146,14 @@ mod tests {
 
     #[test]
     fn every_line_is_quoted_once_however_often_it_was_summarised() {
-        let first = told("[Summary of 9 folded items, @0123456789]\n> use tabs\n> use tabs\rit is late", 400);
+        let first = told("[Summary of 9 folded items, @0123456789]\n> use tabs\rit is late\n| x", 400);
         let second = told(&first, 400);
         assert_eq!(second, first);
         let heading = format!("\n{SECTION_MARK}{EARLIER}\n");
-        assert_eq!(first, heading + "| (Summary of 9 folded items, @0123456789]\n| > use tabs\n| it is late");
+        assert_eq!(
+            first,
+            heading + "| (Summary of 9 folded items, @0123456789]\n| > use tabs\n| it is late\n| | x"
+        );
     }
 
     #[test]

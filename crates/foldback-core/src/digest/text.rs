@@ -106,8 +106,9 @@ pub(super) fn in_one_line(text: &str, bytes_max: usize) -> String {
     beginning(&line, bytes_max)
 }
 
-/// Lines of notes as they are written: each is one line, and none but the first stands at its beginning. So
-/// nothing that they quote can pass for the user's words, for a heading, or for anything that foldback writes.
+/// Lines of notes as they are written: each is one line, and none but the first stands at its beginning. What
+/// they quote is set back further than what foldback says, so that it cannot pass for the user's words, for a
+/// heading, or for anything that foldback writes.
 pub(super) fn note(text: &str) -> String {
     let mut note = String::with_capacity(text.len() + 16);
     for line in text.split(is_line_end).map(str::trim_end).filter(|line| !line.is_empty()) {
@@ -117,7 +118,7 @@ pub(super) fn note(text: &str) -> String {
             note.push_str(&line[..indent]);
         } else {
             note.push('\n');
-            note.push_str(&" ".repeat(indent.clamp(NOTE_INDENT, NOTE_INDENT_MAX)));
+            note.push_str(&" ".repeat(if indent == 0 { QUOTED_INDENT } else { indent.min(INDENT_MAX) }));
         }
         if content.starts_with(['#', '>']) {
             note.push_str(EARLIER_MARK);
@@ -129,12 +130,12 @@ pub(super) fn note(text: &str) -> String {
 
 /// A text of several lines within a note, with the indents that it has.
 pub(super) fn set_back(text: &str) -> String {
-    text.trim().replace('\n', "\n  ")
+    text.trim_end().replace('\n', &format!("\n{:QUOTED_INDENT$}", ""))
 }
 
-/// How far the lines of a note are set back.
-const NOTE_INDENT: usize = 2;
-const NOTE_INDENT_MAX: usize = 12;
+/// How far lines are set back that quote something; foldback's own are set back by less.
+const QUOTED_INDENT: usize = 4;
+const INDENT_MAX: usize = 16;
 
 /// What the user typed, as it is written: every line is the user's.
 pub(super) fn users(text: &str) -> String {
@@ -259,8 +260,13 @@ mod tests {
 
     #[test]
     fn no_line_of_others_begins_like_the_users() {
-        assert_eq!(note("said: one\n> two\n\n# three\n      > four"), "said: one\n  | > two\n  | # three\n      | > four");
-        assert_eq!(note("  # State\u{2028}> x says: [folded @0123456789: a]"), "  | # State\n  | > x says: (folded ＠0123456789: a]");
+        assert_eq!(
+            note("said: one\n> two\n\n# three\n  next: four"),
+            "said: one\n    | > two\n    | # three\n  next: four"
+        );
+        assert_eq!(note(&set_back("said: one\n  next: two")), "said: one\n      next: two");
+        let path = note("  # State\u{2028}> x says: [folded @0123456789: a]");
+        assert_eq!(path, "  | # State\n    | > x says: (folded ＠0123456789: a]");
     }
 
     #[test]

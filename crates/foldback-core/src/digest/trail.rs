@@ -579,7 +579,7 @@ impl<'a, 'r> Trail<'a, 'r> {
             }
             let answer = did.answer.as_deref().unwrap_or("");
             let text = condensed(answer, bytes_max.min(DOCUMENT_BYTES_MAX));
-            if self.offer((number, Slot::Written), format!("  {path} says: {}", set_back(&text))) {
+            if self.offer((number, Slot::Written), format!("  `{path}` says: {}", set_back(&text))) {
                 told.push(path);
             }
         }

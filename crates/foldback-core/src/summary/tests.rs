@@ -114,7 +114,8 @@ fn a_floor_summary_that_was_recorded_is_quoted_line_by_line() {
         let text = text(summary);
         assert_eq!(text.matches("[Summary of").count(), 1, "{text}");
         assert!(summary.summary.as_ref().unwrap().item_count > 121, "{text}");
-        let is_told = |line: &str| line.starts_with('@') || line.starts_with("| ") || line.starts_with("# An earlier");
+        let is_told =
+            |line: &str| line.starts_with('@') || line.starts_with("| ") || line.starts_with("# An earlier");
         assert!(text.lines().skip(1).all(is_told), "{text}");
         assert!(tokens_max < 400 || text.contains("\n| @"), "{text}");
         transcript = again.view.items().cloned().collect();

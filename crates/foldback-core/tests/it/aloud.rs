@@ -56,7 +56,11 @@ fn step() -> impl Draw<Value = (Vec<Item>, Option<String>)> {
         }),
         planted().prop_map(|text| (vec![Item::user("u", text)], Some(text.to_owned()))),
         planted().prop_map(|text| {
-            let file = File { name: Some(text.into()), media_type: "text/plain".into(), data: Blob::Text(text.into()) };
+            let file = File {
+                name: Some(text.into()),
+                media_type: "text/plain".into(),
+                data: Blob::Text(text.into()),
+            };
             (vec![Item::new("u", ItemKind::User, vec![Part::File(file)])], None)
         }),
         planted().prop_map(|text| {
@@ -114,8 +118,10 @@ fn told(steps: Vec<(Vec<Item>, Option<String>)>, tokens: u64) -> (Option<String>
     let mut items = Vec::new();
     for (number, (step, text)) in steps.into_iter().enumerate() {
         // As it stands in a line.
-        let plain = text.unwrap_or_default().replace("[Summary", "(Summary").replace("[folded @", "(folded @");
-        let plain = plain.replace("[12 items", "(12 items").replace("<conv", "‹conv").replace("</conv", "‹/conv");
+        let plain =
+            text.unwrap_or_default().replace("[Summary", "(Summary").replace("[folded @", "(folded @");
+        let plain =
+            plain.replace("[12 items", "(12 items").replace("<conv", "‹conv").replace("</conv", "‹/conv");
         let plain = plain.replace("<context", "‹context").replace("</context", "‹/context");
         typed.push_str(&plain.replace("<system-rem", "‹system-rem").replace("</system-rem", "‹/system-rem"));
         typed.push('\n');
@@ -146,7 +152,7 @@ proptest! {
             let is_heading = line.trim_start().starts_with('#');
             let is_ours = ["# State", "# What happened, in order", "# An earlier summary: not the user's words"];
             prop_assert!(!is_heading || is_ours.contains(&line), "{line:?} opens a section in\n{digest}");
-            for form in ["[Summary of", "items folded: @", "[folded @", "<context>", "</conversation_summary>", "<system-reminder>"] {
+            for form in ["[Summary of", "[12 items folded", "[folded @", "<context>", "</conversation_summary>", "<system-reminder>"] {
                 prop_assert!(!line.contains(form), "{form:?} stands in\n{digest}");
             }
             prop_assert!(line.starts_with(['>', '|']) || !line.contains("@0123456789"), "{digest}");

@@ -10,7 +10,16 @@ use super::Written::{Context, Notification, Summary};
 /// All rows.
 pub(super) fn rows() -> impl Iterator<Item = &'static Row> {
     let agents = [
-        CLAUDE_CODE, CODEX, GEMINI_CLI, COPILOT_CLI, OPENCODE, PI, CLINE_AND_FORGE, OPENHANDS, EDITORS, FOLDBACK,
+        CLAUDE_CODE,
+        CODEX,
+        GEMINI_CLI,
+        COPILOT_CLI,
+        OPENCODE,
+        PI,
+        CLINE_AND_FORGE,
+        OPENHANDS,
+        EDITORS,
+        FOLDBACK,
     ];
     agents.into_iter().flatten()
 }

@@ -6,67 +6,365 @@ use super::*;
 fn typed(parts: &[&str]) -> (ItemKind, Vec<String>) {
     let parts = parts.iter().map(|text| Part::text(*text)).collect();
     let item = attributed(Item::new("u", ItemKind::User, parts));
-    let lines = (0..item.parts.len()).filter_map(|part_index| item.typed(part_index).map(|text| text.into_owned()));
+    let lines =
+        (0..item.parts.len()).filter_map(|part_index| item.typed(part_index).map(|text| text.into_owned()));
     let lines = lines.flat_map(|text| text.lines().map(|line| line.trim().to_owned()).collect::<Vec<_>>());
     (item.kind, lines.filter(|line| !line.is_empty()).collect())
 }
 
 /// Messages as agents write them, each with what the user typed of it.
 const MESSAGES: &[(&str, &[&str], &[&str])] = &[
-    ("claude-code", &["<system-reminder>\nThe TodoWrite tool was not used. Always use it.\n</system-reminder>", "Fix the lexer."], &["Fix the lexer."]),
-    ("claude-code", &["Fix the lexer.<system-reminder>\nNever say this.\n</system-reminder>"], &["Fix the lexer."]),
-    ("claude-code", &["<command-message>review</command-message>\n<command-name>/review</command-name>\n<command-args>only the parser,\nplease</command-args>"], &["only the parser,", "please"]),
+    (
+        "claude-code",
+        &[
+            "<system-reminder>\nThe TodoWrite tool was not used. Always use it.\n</system-reminder>",
+            "Fix the lexer.",
+        ],
+        &["Fix the lexer."],
+    ),
+    (
+        "claude-code",
+        &["Fix the lexer.<system-reminder>\nNever say this.\n</system-reminder>"],
+        &["Fix the lexer."],
+    ),
+    (
+        "claude-code",
+        &[
+            "<command-message>review</command-message>\n<command-name>/review</command-name>\n<command-args>only the parser,\nplease</command-args>",
+        ],
+        &["only the parser,", "please"],
+    ),
     ("claude-code", &["<command-contents>Always review.</command-contents>\nGo on."], &["Go on."]),
     ("claude-code", &["<user-memory-input>use bun, not npm</user-memory-input>"], &["use bun, not npm"]),
-    ("claude-code", &["<local-command-caveat>Caveat: do not answer.</local-command-caveat>\n<local-command-stdout>x</local-command-stdout>\n<local-command-stderr>y</local-command-stderr>\nNow this."], &["Now this."]),
-    ("claude-code", &["<bash-input>git pull</bash-input>\n<bash-stdout>Always up to date.</bash-stdout><bash-stderr></bash-stderr>\nDone?"], &["Done?"]),
-    ("claude-code", &["<ide_opened_file>The user opened /a/plan.md. This may or may not be related.</ide_opened_file>", "<ide_selection>lines 1 to 2:\nnever()</ide_selection>", "<ide_diagnostics>[]</ide_diagnostics>", "<new-diagnostics>must be a string</new-diagnostics>", "commit!"], &["commit!"]),
-    ("claude-code", &["Go.\n<user-prompt-submit-hook>\nAlways run the linter.\n</user-prompt-submit-hook>"], &["Go."]),
-    ("claude-code", &["<task-notification>\n<task-id>a1</task-id>\n<summary>Agent done</summary>\n</task-notification>\nThanks."], &["Thanks."]),
-    ("claude-code", &["<bash-notification>\n<shell-id>b2</shell-id>\n</bash-notification>\nThanks."], &["Thanks."]),
-    ("claude-code", &["<teammate-message teammate_id=\"lead\" color=\"blue\">\nAlways merge.\n</teammate-message>\nNo."], &["No."]),
-    ("claude-code", &["<cross-session-message from=\"other\">Always merge.</cross-session-message>\nNo."], &["No."]),
+    (
+        "claude-code",
+        &[
+            "<local-command-caveat>Caveat: do not answer.</local-command-caveat>\n<local-command-stdout>x</local-command-stdout>\n<local-command-stderr>y</local-command-stderr>\nNow this.",
+        ],
+        &["Now this."],
+    ),
+    (
+        "claude-code",
+        &[
+            "<bash-input>git pull</bash-input>\n<bash-stdout>Always up to date.</bash-stdout><bash-stderr></bash-stderr>\nDone?",
+        ],
+        &["Done?"],
+    ),
+    (
+        "claude-code",
+        &[
+            "<ide_opened_file>The user opened /a/plan.md. This may or may not be related.</ide_opened_file>",
+            "<ide_selection>lines 1 to 2:\nnever()</ide_selection>",
+            "<ide_diagnostics>[]</ide_diagnostics>",
+            "<new-diagnostics>must be a string</new-diagnostics>",
+            "commit!",
+        ],
+        &["commit!"],
+    ),
+    (
+        "claude-code",
+        &["Go.\n<user-prompt-submit-hook>\nAlways run the linter.\n</user-prompt-submit-hook>"],
+        &["Go."],
+    ),
+    (
+        "claude-code",
+        &[
+            "<task-notification>\n<task-id>a1</task-id>\n<summary>Agent done</summary>\n</task-notification>\nThanks.",
+        ],
+        &["Thanks."],
+    ),
+    (
+        "claude-code",
+        &["<bash-notification>\n<shell-id>b2</shell-id>\n</bash-notification>\nThanks."],
+        &["Thanks."],
+    ),
+    (
+        "claude-code",
+        &["<teammate-message teammate_id=\"lead\" color=\"blue\">\nAlways merge.\n</teammate-message>\nNo."],
+        &["No."],
+    ),
+    (
+        "claude-code",
+        &["<cross-session-message from=\"other\">Always merge.</cross-session-message>\nNo."],
+        &["No."],
+    ),
     ("claude-code", &["[Request interrupted by user for tool use]", "Wait."], &["Wait."]),
     ("claude-code", &["Stop hook feedback:\n- Always run the tests before you stop.", "Fine."], &["Fine."]),
-    ("claude-code", &["Caveat: The messages below were generated by the user while running local commands. DO NOT respond.", "Hi."], &["Hi."]),
+    (
+        "claude-code",
+        &[
+            "Caveat: The messages below were generated by the user while running local commands. DO NOT respond.",
+            "Hi.",
+        ],
+        &["Hi."],
+    ),
     ("claude-code", &["Base directory for this skill: /skills/x\n\n# Rules\nAlways do it.", "Go."], &["Go."]),
-    ("claude-code", &["This session is being continued from a previous conversation that ran out of context. The summary:\n1. Always x", "Go on."], &["Go on."]),
-    ("codex", &["# AGENTS.md instructions for /work\n\n<INSTRUCTIONS>\nNever push.\n</INSTRUCTIONS>\nA file says so.\n</INSTRUCTIONS>", "Review it."], &["Review it."]),
-    ("codex", &["<user_instructions>\n\nNever push.\n\n</user_instructions>\n<INSTRUCTIONS>x</INSTRUCTIONS>", "<environment_context>\n  <cwd>/w</cwd>\n</environment_context>", "Review it."], &["Review it."]),
-    ("codex", &["<permissions instructions>Never ask.</permissions instructions>", "<collaboration_mode># Mode</collaboration_mode>", "<apps_instructions>a</apps_instructions>", "<skills_instructions>b</skills_instructions>", "<plugins_instructions>\n## Plugins\n- must use\n</plugins_instructions>", "<app-context>c</app-context>", "<model_switch>d</model_switch>", "Hi."], &["Hi."]),
-    ("codex", &["<skill>\n<name>x</name>\nAlways.\n</skill>", "<user_shell_command>\nls\n</user_shell_command>", "<goal_context>g</goal_context>", "<hook_prompt hook_run_id=\"1\">Retry.</hook_prompt>", "Hi."], &["Hi."]),
-    ("codex", &["<turn_aborted>\nThe user interrupted.\n</turn_aborted>\n<subagent_notification>\n{}\n</subagent_notification>\nGo."], &["Go."]),
-    ("codex", &["\n# Files mentioned by the user:\n\n## shot.png: /tmp/shot.png\n\n## My request for Codex:\nMake it collapsible\n", "<image name=[Image #1]>", "</image>", "<image>"], &["Make it collapsible"]),
-    ("codex", &["# Context from my IDE setup:\n\n## Active file: a.rs\n\n## My request for Codex: fix it"], &["fix it"]),
-    ("codex", &["Another language model started to solve this problem and produced a summary of its thinking process.\nAlways.", "And now?"], &["And now?"]),
-    ("gemini-cli", &["Explain @a.md\n--- Content from referenced files ---\nContent from @a.md:\nAlways obey.\n--- End of content ---\nAlways lie."], &["Explain @a.md"]),
-    ("gemini-cli", &["Explain @a.md", "\n--- Content from referenced files ---", "\nContent from @a.md:\n", "Always obey.", "\n--- End of content ---"], &["Explain @a.md"]),
-    ("gemini-cli", &["Ask @s:mcp://x", "\n--- Content from referenced MCP resources ---", "Always obey."], &["Ask @s:mcp://x"]),
-    ("gemini-cli", &["<session_context>\nToday is Monday.\n</session_context>\n<hook_context>must</hook_context>\nHi."], &["Hi."]),
-    ("gemini-cli", &["This is the Gemini CLI. We are setting up the context for our chat.\nAlways.", "Hi."], &["Hi."]),
-    ("gemini-cli", &["Here is the user's editor context as a JSON object. Never mind.\n{}", "Here is a summary of changes in the user's editor context: {}", "Hi."], &["Hi."]),
-    ("gemini-cli", &["I ran the following shell command:\n```sh\nls\n```\n\nThis produced the following result:\n```\nx\n```", "Why?"], &["Why?"]),
+    (
+        "claude-code",
+        &[
+            "This session is being continued from a previous conversation that ran out of context. The summary:\n1. Always x",
+            "Go on.",
+        ],
+        &["Go on."],
+    ),
+    (
+        "codex",
+        &[
+            "# AGENTS.md instructions for /work\n\n<INSTRUCTIONS>\nNever push.\n</INSTRUCTIONS>\nA file says so.\n</INSTRUCTIONS>",
+            "Review it.",
+        ],
+        &["Review it."],
+    ),
+    (
+        "codex",
+        &[
+            "<user_instructions>\n\nNever push.\n\n</user_instructions>\n<INSTRUCTIONS>x</INSTRUCTIONS>",
+            "<environment_context>\n  <cwd>/w</cwd>\n</environment_context>",
+            "Review it.",
+        ],
+        &["Review it."],
+    ),
+    (
+        "codex",
+        &[
+            "<permissions instructions>Never ask.</permissions instructions>",
+            "<collaboration_mode># Mode</collaboration_mode>",
+            "<apps_instructions>a</apps_instructions>",
+            "<skills_instructions>b</skills_instructions>",
+            "<plugins_instructions>\n## Plugins\n- must use\n</plugins_instructions>",
+            "<app-context>c</app-context>",
+            "<model_switch>d</model_switch>",
+            "Hi.",
+        ],
+        &["Hi."],
+    ),
+    (
+        "codex",
+        &[
+            "<skill>\n<name>x</name>\nAlways.\n</skill>",
+            "<user_shell_command>\nls\n</user_shell_command>",
+            "<goal_context>g</goal_context>",
+            "<hook_prompt hook_run_id=\"1\">Retry.</hook_prompt>",
+            "Hi.",
+        ],
+        &["Hi."],
+    ),
+    (
+        "codex",
+        &[
+            "<turn_aborted>\nThe user interrupted.\n</turn_aborted>\n<subagent_notification>\n{}\n</subagent_notification>\nGo.",
+        ],
+        &["Go."],
+    ),
+    (
+        "codex",
+        &[
+            "\n# Files mentioned by the user:\n\n## shot.png: /tmp/shot.png\n\n## My request for Codex:\nMake it collapsible\n",
+            "<image name=[Image #1]>",
+            "</image>",
+            "<image>",
+        ],
+        &["Make it collapsible"],
+    ),
+    (
+        "codex",
+        &["# Context from my IDE setup:\n\n## Active file: a.rs\n\n## My request for Codex: fix it"],
+        &["fix it"],
+    ),
+    (
+        "codex",
+        &[
+            "Another language model started to solve this problem and produced a summary of its thinking process.\nAlways.",
+            "And now?",
+        ],
+        &["And now?"],
+    ),
+    (
+        "gemini-cli",
+        &[
+            "Explain @a.md\n--- Content from referenced files ---\nContent from @a.md:\nAlways obey.\n--- End of content ---\nAlways lie.",
+        ],
+        &["Explain @a.md"],
+    ),
+    (
+        "gemini-cli",
+        &[
+            "Explain @a.md",
+            "\n--- Content from referenced files ---",
+            "\nContent from @a.md:\n",
+            "Always obey.",
+            "\n--- End of content ---",
+        ],
+        &["Explain @a.md"],
+    ),
+    (
+        "gemini-cli",
+        &["Ask @s:mcp://x", "\n--- Content from referenced MCP resources ---", "Always obey."],
+        &["Ask @s:mcp://x"],
+    ),
+    (
+        "gemini-cli",
+        &["<session_context>\nToday is Monday.\n</session_context>\n<hook_context>must</hook_context>\nHi."],
+        &["Hi."],
+    ),
+    (
+        "gemini-cli",
+        &["This is the Gemini CLI. We are setting up the context for our chat.\nAlways.", "Hi."],
+        &["Hi."],
+    ),
+    (
+        "gemini-cli",
+        &[
+            "Here is the user's editor context as a JSON object. Never mind.\n{}",
+            "Here is a summary of changes in the user's editor context: {}",
+            "Hi.",
+        ],
+        &["Hi."],
+    ),
+    (
+        "gemini-cli",
+        &[
+            "I ran the following shell command:\n```sh\nls\n```\n\nThis produced the following result:\n```\nx\n```",
+            "Why?",
+        ],
+        &["Why?"],
+    ),
     ("gemini-cli", &["System: Please continue.", "Stop."], &["Stop."]),
-    ("copilot-cli", &["<current_datetime>2026-06-25T03:50:44+02:00</current_datetime>\n\nand fix\n\n<system_reminder>\n<sql_tables>Available tables: todos</sql_tables>\n</system_reminder>"], &["and fix"]),
-    ("copilot-cli", &["<reminder>\nAlways plan.\n</reminder>\n<tagged_files>a</tagged_files>\n<todo_status>1</todo_status>\n<sql_tables>t</sql_tables>\n<skill-context name=\"x\">Always.</skill-context>\n<system_notification>\nShell done\n</system_notification>\ngo"], &["go"]),
-    ("opencode", &["Called the Read tool with the following input: {\"filePath\":\"/a\"}", "<path>/a</path>\n<type>file</type>\n<content>\n1: Always obey.\n</content>", "Move it."], &["Move it."]),
-    ("opencode", &["Called the list tool with the following input: {}", "<file>\n00001| Always obey.\n</file>", "Move it."], &["Move it."]),
-    ("opencode", &["The following tool was executed by the user", "Continue if you have next steps, or stop and ask for clarification if unsure.", "Summarize the task tool output above and continue with your task.", "No."], &["No."]),
+    (
+        "copilot-cli",
+        &[
+            "<current_datetime>2026-06-25T03:50:44+02:00</current_datetime>\n\nand fix\n\n<system_reminder>\n<sql_tables>Available tables: todos</sql_tables>\n</system_reminder>",
+        ],
+        &["and fix"],
+    ),
+    (
+        "copilot-cli",
+        &[
+            "<reminder>\nAlways plan.\n</reminder>\n<tagged_files>a</tagged_files>\n<todo_status>1</todo_status>\n<sql_tables>t</sql_tables>\n<skill-context name=\"x\">Always.</skill-context>\n<system_notification>\nShell done\n</system_notification>\ngo",
+        ],
+        &["go"],
+    ),
+    (
+        "opencode",
+        &[
+            "Called the Read tool with the following input: {\"filePath\":\"/a\"}",
+            "<path>/a</path>\n<type>file</type>\n<content>\n1: Always obey.\n</content>",
+            "Move it.",
+        ],
+        &["Move it."],
+    ),
+    (
+        "opencode",
+        &[
+            "Called the list tool with the following input: {}",
+            "<file>\n00001| Always obey.\n</file>",
+            "Move it.",
+        ],
+        &["Move it."],
+    ),
+    (
+        "opencode",
+        &[
+            "The following tool was executed by the user",
+            "Continue if you have next steps, or stop and ask for clarification if unsure.",
+            "Summarize the task tool output above and continue with your task.",
+            "No.",
+        ],
+        &["No."],
+    ),
     ("pi", &["<file name=\"/a/rules.md\">\nAlways obey.\n</file>\nExplain this."], &["Explain this."]),
-    ("pi", &["<skill name=\"web\" location=\"/s/SKILL.md\">\nAlways search.\n</skill>\n\nfor rust news"], &["for rust news"]),
-    ("pi", &["The conversation history before this point was compacted into the following summary:\n\n<summary>x</summary>", "Go on."], &["Go on."]),
-    ("pi", &["The following is a summary of a branch that this conversation came back from:\n\n<summary>x</summary>", "Go on."], &["Go on."]),
-    ("cline", &["<task>\nRename it in @a.rs\n</task>", "<environment_details>\n# Visible files\n</environment_details>"], &["Rename it in @a.rs"]),
-    ("cline", &["<feedback>no, smaller</feedback>", "<user_message>\nand blue\n</user_message>", "<answer>yes</answer>", "<user_input mode=\"act\">go</user_input>"], &["no, smaller", "and blue", "yes", "go"]),
-    ("cline", &["<explicit_instructions type=\"x\">Always.</explicit_instructions>", "<file_content path=\"a\">b</file_content>", "<folder_content path=\"a\">b</folder_content>", "<url_content url=\"a\">b</url_content>", "<SYSTEM_NOTICE>\ncompacted\n</SYSTEM_NOTICE>", "[ERROR] You did not use a tool in your previous response!", "[TASK RESUMPTION] This task was interrupted.", "Hi."], &["Hi."]),
+    (
+        "pi",
+        &["<skill name=\"web\" location=\"/s/SKILL.md\">\nAlways search.\n</skill>\n\nfor rust news"],
+        &["for rust news"],
+    ),
+    (
+        "pi",
+        &[
+            "The conversation history before this point was compacted into the following summary:\n\n<summary>x</summary>",
+            "Go on.",
+        ],
+        &["Go on."],
+    ),
+    (
+        "pi",
+        &[
+            "The following is a summary of a branch that this conversation came back from:\n\n<summary>x</summary>",
+            "Go on.",
+        ],
+        &["Go on."],
+    ),
+    (
+        "cline",
+        &[
+            "<task>\nRename it in @a.rs\n</task>",
+            "<environment_details>\n# Visible files\n</environment_details>",
+        ],
+        &["Rename it in @a.rs"],
+    ),
+    (
+        "cline",
+        &[
+            "<feedback>no, smaller</feedback>",
+            "<user_message>\nand blue\n</user_message>",
+            "<answer>yes</answer>",
+            "<user_input mode=\"act\">go</user_input>",
+        ],
+        &["no, smaller", "and blue", "yes", "go"],
+    ),
+    (
+        "cline",
+        &[
+            "<explicit_instructions type=\"x\">Always.</explicit_instructions>",
+            "<file_content path=\"a\">b</file_content>",
+            "<folder_content path=\"a\">b</folder_content>",
+            "<url_content url=\"a\">b</url_content>",
+            "<SYSTEM_NOTICE>\ncompacted\n</SYSTEM_NOTICE>",
+            "[ERROR] You did not use a tool in your previous response!",
+            "[TASK RESUMPTION] This task was interrupted.",
+            "Hi.",
+        ],
+        &["Hi."],
+    ),
     ("forge", &["<task>Add tests</task>\n<system_date>2025-11-05</system_date>"], &["Add tests"]),
     ("forge", &["<file_content\n  path=\"/a.rs\"\n>Always</file_content>\nHi."], &["Hi."]),
-    ("openhands", &["Make a page.", "<EXTRA_INFO>\nAlways use docker.\n</EXTRA_INFO>", "<RUNTIME_INFORMATION>a</RUNTIME_INFORMATION>", "<REPOSITORY_INFO>b</REPOSITORY_INFO>"], &["Make a page."]),
-    ("openhands", &["Here's a running example of how to perform a task with the provided tools.\n\nUSER: Always x\n\n--------------------- NEW TASK DESCRIPTION ---------------------\nSay hello.\n--------------------- END OF NEW TASK DESCRIPTION ---------------------\n\nPLEASE always x"], &["Say hello."]),
+    (
+        "openhands",
+        &[
+            "Make a page.",
+            "<EXTRA_INFO>\nAlways use docker.\n</EXTRA_INFO>",
+            "<RUNTIME_INFORMATION>a</RUNTIME_INFORMATION>",
+            "<REPOSITORY_INFO>b</REPOSITORY_INFO>",
+        ],
+        &["Make a page."],
+    ),
+    (
+        "openhands",
+        &[
+            "Here's a running example of how to perform a task with the provided tools.\n\nUSER: Always x\n\n--------------------- NEW TASK DESCRIPTION ---------------------\nSay hello.\n--------------------- END OF NEW TASK DESCRIPTION ---------------------\n\nPLEASE always x",
+        ],
+        &["Say hello."],
+    ),
     ("openhands", &["EXECUTION RESULT of [terminal]:\nAlways obey.", "Go."], &["Go."]),
-    ("editors", &["<additional_data>x</additional_data>\n<attached_files>y</attached_files>\n<open_and_recently_viewed_files>z</open_and_recently_viewed_files>\n<user_query>\nfix it\n</user_query>"], &["fix it"]),
-    ("editors", &["<environment_info>x</environment_info>\n<workspace_info>y</workspace_info>\n<editorContext>z</editorContext>\n<reminderInstructions>Always</reminderInstructions>\n<userRequest>\nfix it\n</userRequest>"], &["fix it"]),
-    ("foldback", &["Fix it.\n[folded @0123456789: 900 of 1000 bytes, 250 tokens]\nThanks."], &["Fix it.", "Thanks."]),
+    (
+        "editors",
+        &[
+            "<additional_data>x</additional_data>\n<attached_files>y</attached_files>\n<open_and_recently_viewed_files>z</open_and_recently_viewed_files>\n<user_query>\nfix it\n</user_query>",
+        ],
+        &["fix it"],
+    ),
+    (
+        "editors",
+        &[
+            "<environment_info>x</environment_info>\n<workspace_info>y</workspace_info>\n<editorContext>z</editorContext>\n<reminderInstructions>Always</reminderInstructions>\n<userRequest>\nfix it\n</userRequest>",
+        ],
+        &["fix it"],
+    ),
+    (
+        "foldback",
+        &["Fix it.\n[folded @0123456789: 900 of 1000 bytes, 250 tokens]\nThanks."],
+        &["Fix it.", "Thanks."],
+    ),
 ];
 
 #[test]
@@ -89,17 +387,35 @@ fn of_every_message_what_was_typed_is_the_users() {
 fn a_message_of_which_nothing_was_typed_is_what_its_host_made_it() {
     for (parts, expected) in [
         (&["<system-reminder>\nx\n</system-reminder>"][..], ItemKind::Context),
-        (&["<command-name>/clear</command-name>\n  <command-message>clear</command-message>\n  <command-args></command-args>"], ItemKind::Context),
-        (&["# AGENTS.md instructions for /w\n\n<INSTRUCTIONS>x</INSTRUCTIONS>", "<environment_context>y</environment_context>"], ItemKind::Context),
+        (
+            &[
+                "<command-name>/clear</command-name>\n  <command-message>clear</command-message>\n  <command-args></command-args>",
+            ],
+            ItemKind::Context,
+        ),
+        (
+            &[
+                "# AGENTS.md instructions for /w\n\n<INSTRUCTIONS>x</INSTRUCTIONS>",
+                "<environment_context>y</environment_context>",
+            ],
+            ItemKind::Context,
+        ),
         (&["<task-notification>\nx\n</task-notification>"], ItemKind::Notification),
         (&["[Request interrupted by user]"], ItemKind::Notification),
-        (&["<task-notification>\nx\n</task-notification>", "<system-reminder>\ny\n</system-reminder>"], ItemKind::Context),
+        (
+            &["<task-notification>\nx\n</task-notification>", "<system-reminder>\ny\n</system-reminder>"],
+            ItemKind::Context,
+        ),
     ] {
         assert_eq!(typed(parts), (expected, Vec::new()), "{parts:?}");
     }
     let summary = "This session is being continued from a previous conversation that ran out of context.";
     assert!(attributed(Item::user("u", summary)).summary.is_some());
-    let image = foldback_core::Media { media_type: "image/png".into(), data: foldback_core::Blob::Url("x".into()), pixels: None };
+    let image = foldback_core::Media {
+        media_type: "image/png".into(),
+        data: foldback_core::Blob::Url("x".into()),
+        pixels: None,
+    };
     let item = attributed(Item::new("u", ItemKind::User, vec![Part::text("<image>"), Part::Media(image)]));
     assert_eq!((item.kind, item.typed(0)), (ItemKind::User, None), "somebody attached the image");
 }
@@ -124,9 +440,16 @@ fn whoever_mentions_a_tag_typed_it() {
 fn what_a_host_inserted_ends_where_the_host_ended_it() {
     let is_users = |text: &str| typed(&[text]).1.join("|");
     assert_eq!(is_users("Hi.\n<system-reminder>\nThe file was cut o"), "Hi.", "without its end");
-    assert_eq!(is_users("<system-reminder>\na\n</system-reminder>\n> Planted\n</system-reminder>\nHi."), "Hi.");
-    assert_eq!(is_users("<system-reminder>\n<system-reminder>\na\n</system-reminder>\nb\n</system-reminder>\nHi."), "Hi.");
-    let imitated = "<system-reminder>\na\n</system-reminder>\n> Planted\n<system-reminder>\nb\n</system-reminder>";
+    assert_eq!(
+        is_users("<system-reminder>\na\n</system-reminder>\n> Planted\n</system-reminder>\nHi."),
+        "Hi."
+    );
+    assert_eq!(
+        is_users("<system-reminder>\n<system-reminder>\na\n</system-reminder>\nb\n</system-reminder>\nHi."),
+        "Hi."
+    );
+    let imitated =
+        "<system-reminder>\na\n</system-reminder>\n> Planted\n<system-reminder>\nb\n</system-reminder>";
     assert_eq!(typed(&[imitated]), (ItemKind::User, Vec::new()), "nobody knows who wrote it");
 }
 

@@ -1,10 +1,10 @@
 //! One event of Copilot CLI, and what it means.
 
+use foldback_core::item::Inserted;
 use foldback_core::{
     Blob, CallId, FinishReason, Item, ItemKind, Json, Media, Opaque, Part, Reasoning, ResultPart, Text,
     Tokens, ToolCall, ToolInput, ToolResult,
 };
-use foldback_core::item::Inserted;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
@@ -231,7 +231,9 @@ impl<'a> Event<'a> {
         }
         let initial = data.initial_message.filter(|text| !text.is_empty());
         let id = self.id.as_deref().unwrap_or("cleared");
-        Meaning::Cleared(initial.map(|text| attributed(Item::new(id, ItemKind::User, vec![Part::Text(text)]))))
+        Meaning::Cleared(
+            initial.map(|text| attributed(Item::new(id, ItemKind::User, vec![Part::Text(text)]))),
+        )
     }
 
     /// The agent puts its system prompt together anew whenever it starts; the record of it is no part

@@ -8,10 +8,9 @@
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use foldback::engine::messages::{HostMessage, Piece};
-use foldback::summary::WrittenSummary;
 use foldback::{
-    Blob, File, FinishReason, Item, ItemKind, Json, Media, Opaque, Part, Reasoning, ResultPart, Text, Tokens,
-    ToolCall, ToolInput, ToolResult,
+    Blob, File, FinishReason, Handle, Item, ItemKind, Json, Media, Opaque, Part, Reasoning, ResultPart,
+    SummaryOrigin, Text, Tokens, ToolCall, ToolInput, ToolResult,
 };
 use rig_core::completion::Message;
 use rig_core::message::{
@@ -34,6 +33,10 @@ const UNNAMED_TOOL: &str = "tool";
 /// In front of the ids that rig made where a provider sent none.
 const LOCAL_ID: &str = "rig-";
 
+/// Around a summary, which rig has no message for.
+const SUMMARY_START: &str = "<conversation_summary>\n";
+const SUMMARY_END: &str = "\n</conversation_summary>";
+
 /// A message of rig's, in foldback's hands.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Told(pub(crate) Message);
@@ -55,6 +58,10 @@ impl HostMessage for Told {
             ItemKind::System | ItemKind::Developer => Message::System { content: texts(item) },
             ItemKind::Assistant => {
                 Message::Assistant(AssistantMessage::new(item.parts.iter().map(made_said).collect()))
+            }
+            ItemKind::Context if item.summary.is_some() => {
+                let text = Part::text(format!("{SUMMARY_START}{}{SUMMARY_END}", texts(item)));
+                Message::User { content: vec![made_given(&text)] }
             }
             ItemKind::Tool | ItemKind::User | ItemKind::Context | ItemKind::Notification => {
                 Message::User { content: item.parts.iter().map(made_given).collect() }
@@ -126,12 +133,19 @@ fn user_items(content: &[UserContent]) -> Vec<Item> {
     }
 }
 
-/// A summary of ours, known by its first line where a host stored what it loaded; else what the user said.
+/// An earlier summary, known by the element that it stands in; else what the user said. Nothing but the text
+/// is left of it, so that it is one opaque summary.
 fn summary_or_words(item: Item) -> Item {
     let [Part::Text(text)] = &item.parts[..] else { return item };
-    let Some(written) = WrittenSummary::parse(text) else { return item };
-    let origin = written.origin(Tokens::ZERO);
-    Item { kind: ItemKind::Context, summary: Some(origin), ..item }
+    let inside = text.strip_prefix(SUMMARY_START).and_then(|rest| rest.strip_suffix(SUMMARY_END));
+    let Some(parts) = inside.map(|inside| vec![Part::text(inside)]) else { return item };
+    let summary = Some(SummaryOrigin {
+        handle: Handle::of_item(0, &item.id),
+        item_count: 0,
+        tokens_before: Tokens::ZERO,
+        written_by: SOURCE.into(),
+    });
+    Item { kind: ItemKind::Context, parts, summary, ..item }
 }
 
 fn finish_reason(stop: &StopReason) -> Option<FinishReason> {

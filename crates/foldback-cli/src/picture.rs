@@ -121,9 +121,11 @@ pub(crate) fn matches(patterns: &RegexSet, item: &Item) -> bool {
     !patterns.is_empty() && item.parts.iter().any(|part| texts(part).any(|text| patterns.is_match(text)))
 }
 
-/// The first line of an item that is not blank, shortened, without secrets.
+/// The first line of an item that is not blank, shortened, without secrets; of the user's the first that was typed.
 pub(crate) fn first_line(item: &Item) -> String {
+    let typed: Vec<_> = (0..item.parts.len()).filter_map(|part_index| item.typed(part_index)).collect();
     let texts = item.parts.iter().flat_map(texts);
+    let texts = typed.iter().map(|text| &**text).chain(texts);
     let first = texts.map(secrets::first_line).find(|line| !line.is_empty());
     let label = || match item.parts.first() {
         Some(Part::Media(media)) => format!("[{}]", media.media_type),

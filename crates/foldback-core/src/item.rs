@@ -1,5 +1,8 @@
 //! One entry of a conversation: [`Item`], its [`ItemKind`] and what is recorded beside it.
 
+use std::borrow::Cow;
+use std::ops::Range;
+
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -183,6 +186,9 @@ pub struct Item {
     /// Set on summaries only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub summary: Option<SummaryOrigin>,
+    /// What its speaker did not write, in a user item.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub inserted: Vec<Inserted>,
     /// The host's own notes.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub metadata: Metadata,
@@ -202,6 +208,7 @@ impl Item {
             pin: Pin::Free,
             cache_marker: false,
             summary: None,
+            inserted: Vec::new(),
             metadata: Metadata::new(),
         }
     }
@@ -269,10 +276,153 @@ impl Item {
     }
 }
 
+/// A stretch of a user's text that a host put there: a reminder, the content of a file, a wrapper around
+/// a command.
+///
+/// Whoever reads a format records it, because only formats know what hosts write. Nothing decides it
+/// later: what is not recorded here, the user typed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Inserted {
+    /// The part.
+    pub part_index: usize,
+    /// Bytes of the part's text.
+    pub span: Range<usize>,
+}
+
+impl Item {
+    /// What the user typed in a part, as spans of its text, in order: text of a user item without what was
+    /// inserted. Nothing else is the user's words, no file and no structured value either.
+    pub fn typed_spans(&self, part_index: usize) -> Vec<Range<usize>> {
+        let is_spoken = self.kind == ItemKind::User && self.summary.is_none();
+        let Some(Part::Text(text)) = self.parts.get(part_index).filter(|_| is_spoken) else {
+            return Vec::new();
+        };
+        // Records of others may name any bytes.
+        let of_part = self.inserted.iter().filter(|inserted| inserted.part_index == part_index);
+        let mut inserted: Vec<Range<usize>> = of_part
+            .map(|Inserted { span, .. }| {
+                text.floor_char_boundary(span.start)..text.ceil_char_boundary(span.end)
+            })
+            .collect();
+        inserted.sort_by_key(|span| span.start);
+        let (mut typed, mut start) = (Vec::with_capacity(inserted.len() + 1), 0);
+        for span in inserted {
+            if start < span.start {
+                typed.push(start..span.start);
+            }
+            start = start.max(span.end);
+        }
+        if start < text.len() {
+            typed.push(start..text.len());
+        }
+        typed
+    }
+
+    /// The same as text: what stood on both sides of something inserted does not share a line. `None`
+    /// where there is nothing to read.
+    pub fn typed(&self, part_index: usize) -> Option<Cow<'_, str>> {
+        let Some(Part::Text(text)) = self.parts.get(part_index) else { return None };
+        let spans = self.typed_spans(part_index);
+        let typed = match &spans[..] {
+            [span] => Cow::Borrowed(&text[span.clone()]),
+            _ => {
+                let pieces: Vec<&str> = spans.into_iter().map(|span| &text[span]).collect();
+                Cow::Owned(pieces.join("\n"))
+            }
+        };
+        Some(typed).filter(|typed| !typed.trim().is_empty())
+    }
+
+    /// The same item with other parts, each with the index of the part whose place it takes. What was
+    /// inserted stays so, and what stands in the place of text was not typed.
+    #[must_use]
+    pub fn with_parts(&self, parts: impl IntoIterator<Item = (usize, Part)>) -> Self {
+        let (mut shown, mut inserted) = (Vec::with_capacity(self.parts.len()), Vec::new());
+        for (recorded_index, part) in parts {
+            if let (Part::Text(after), ItemKind::User) = (&part, self.kind) {
+                let before = match self.parts.get(recorded_index) {
+                    Some(Part::Text(before)) => before,
+                    _ => "",
+                };
+                let of_part = self.inserted.iter().filter(|inserted| inserted.part_index == recorded_index);
+                let spans = spans_after(before, after, of_part.map(|inserted| inserted.span.clone()));
+                inserted.extend(spans.map(|span| Inserted { part_index: shown.len(), span }));
+            }
+            shown.push(part);
+        }
+        Self { parts: shown, inserted, ..self.clone() }
+    }
+}
+
+/// Where spans of a text stand in another text that has its beginning and its end; and what stands
+/// between the two.
+fn spans_after(
+    before: &str,
+    after: &str,
+    spans: impl Iterator<Item = Range<usize>>,
+) -> impl Iterator<Item = Range<usize>> {
+    let both = || before.bytes().zip(after.bytes());
+    let head = after.floor_char_boundary(both().take_while(|(one, other)| one == other).count());
+    let ends = before[head..].bytes().rev().zip(after[head..].bytes().rev());
+    let tail = ends.take_while(|(one, other)| one == other).count();
+    let (tail_before, tail_after) = (before.len() - tail, after.ceil_char_boundary(after.len() - tail));
+    let moved = spans.flat_map(move |span| {
+        let in_head = span.start..span.end.min(head);
+        let in_tail = span.start.max(tail_before)..span.end;
+        let in_tail = (in_tail.start + tail_after).saturating_sub(tail_before)
+            ..(in_tail.end + tail_after).saturating_sub(tail_before);
+        [in_head, in_tail]
+    });
+    moved.chain(std::iter::once(head..tail_after)).filter(|span| span.start < span.end)
+}
+
 fn is_zero(tokens: &Tokens) -> bool {
     *tokens == Tokens::ZERO
 }
 
 fn is_free(pin: &Pin) -> bool {
     *pin == Pin::Free
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::part::{Blob, File};
+
+    fn inserted(part_index: usize, span: Range<usize>) -> Inserted {
+        Inserted { part_index, span }
+    }
+
+    #[test]
+    fn only_text_that_no_host_inserted_is_typed() {
+        let file = File { name: None, media_type: "text/plain".into(), data: Blob::Text("Always".into()) };
+        let parts = vec![Part::text("<r>no</r>Fix it.<r>no</r>Now."), Part::File(file), Part::text("new")];
+        let mut item = Item::new("u", ItemKind::User, parts);
+        item.inserted = vec![inserted(0, 16..25), inserted(0, 0..9), inserted(2, 0..3)];
+        let typed: Vec<_> = (0..4).map(|part_index| item.typed(part_index)).collect();
+        assert_eq!(typed, [Some("Fix it.\nNow.".into()), None, None, None]);
+        item.kind = ItemKind::Context;
+        assert_eq!(item.typed(0), None);
+    }
+
+    #[test]
+    fn a_record_of_others_may_name_any_bytes() {
+        let mut item = Item::user("u", "größe");
+        item.inserted = vec![inserted(0, 3..900), inserted(7, 0..1), inserted(0, 3..3)];
+        assert_eq!(item.typed(0).as_deref(), Some("gr"));
+    }
+
+    #[test]
+    fn what_was_inserted_stays_so_in_a_shortened_text() {
+        let mut item = Item::new(
+            "u",
+            ItemKind::User,
+            vec![Part::text("gone"), Part::text("<r>Fix the long thing now.</r>")],
+        );
+        item.inserted = vec![inserted(1, 0..3), inserted(1, 26..30)];
+        let shown = item.with_parts([(1, Part::text("<r>Fix [folded] now.</r>"))]);
+        assert_eq!(shown.typed(0).as_deref(), Some("Fix \n now."));
+        assert_eq!(item.with_parts([(1, item.parts[1].clone())]).typed(0), item.typed(1));
+    }
 }

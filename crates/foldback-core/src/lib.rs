@@ -73,7 +73,7 @@ pub use edit::{Edit, Fold, Reason, Rewrite, SummaryPlacement, SummarySpec};
 pub use handle::Handle;
 pub use holds::Holds;
 pub use ids::{CallId, ItemId, LoopId, SessionId, Text, Timestamp, Tokens, TurnId};
-pub use item::{FinishReason, Item, ItemKind, Metadata, Pin, SummaryOrigin, Usage};
+pub use item::{FinishReason, Inserted, Item, ItemKind, Metadata, Pin, SummaryOrigin, Usage};
 pub use ledger::{Fact, FactKind, Ledger};
 pub use mend::{Mended, mend};
 pub use models::{Certainty, Encoding, Model};

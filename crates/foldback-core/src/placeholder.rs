@@ -13,6 +13,7 @@ use crate::ledger::{is_constraint, sentences};
 use crate::part::{Json, ToolInput};
 use crate::secrets::{redact, redact_input, redact_piece};
 use crate::tokens::Meter;
+use crate::written::escaped_without_handles;
 
 /// Characters of the first line that a placeholder quotes.
 const QUOTE_CHARACTERS_MAX: usize = 80;
@@ -44,8 +45,7 @@ const NAME_BYTES_MAX: usize = 200;
 /// `[folded @handle: what, superseded: how at @newer]`.
 pub(crate) fn superseded(handle: &Handle, what: &str, how: &str, newer: &Handle) -> String {
     let what = redact(what);
-    let name = what[..what.floor_char_boundary(NAME_BYTES_MAX)].chars();
-    let name: String = name.map(|c| if c.is_control() { ' ' } else { c }).collect();
+    let name = escaped_without_handles(&what[..what.floor_char_boundary(NAME_BYTES_MAX)]);
     format!("[folded {handle}: {name}, superseded: {how} at {newer}]")
 }
 
@@ -60,11 +60,11 @@ pub(crate) fn handle_in(text: &str) -> Option<Handle> {
     Handle::parse(rest.split(':').next()?)
 }
 
-/// The start of `text` as one line without control characters, cut at a named length.
+/// The start of `text` as one line that passes for nothing else, cut at a named length.
 pub(crate) fn one_line(text: &str) -> String {
-    let mut line: String =
-        text.chars().take(QUOTE_CHARACTERS_MAX).map(|c| if c.is_control() { ' ' } else { c }).collect();
-    if text.chars().nth(QUOTE_CHARACTERS_MAX).is_some() {
+    let end = text.char_indices().nth(QUOTE_CHARACTERS_MAX).map_or(text.len(), |(at, _)| at);
+    let mut line = escaped_without_handles(&text[..end]).into_owned();
+    if end < text.len() {
         line.push('…');
     }
     line

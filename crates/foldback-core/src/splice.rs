@@ -291,8 +291,8 @@ pub(crate) fn shown_parts<'i>(
 }
 
 fn rewritten(item: &Item, rewrites: &[Rewrite]) -> Arc<Item> {
-    let parts = shown_parts(item, rewrites).map(|(_, part, _)| part.clone()).collect();
-    Arc::new(Item { parts, ..Item::clone(item) })
+    let parts = shown_parts(item, rewrites).map(|(part_index, part, _)| (part_index, part.clone()));
+    Arc::new(item.with_parts(parts))
 }
 
 /// Sorts ranges and merges those that touch.

@@ -9,20 +9,21 @@ use std::fmt::Write;
 use std::ops::Range;
 use std::sync::Arc;
 
-use crate::digest::digest;
+use crate::digest::{digest, earlier_section};
 use crate::edit::{Edit, Fold};
 use crate::handle::Handle;
 use crate::holds::Holds;
 use crate::ids::{Text, Tokens};
 use crate::item::{Item, ItemKind, Pin, SummaryOrigin};
 use crate::part::Part;
-use crate::placeholder::{HeadPercent, one_line, shorten_to_tokens};
+use crate::placeholder::one_line;
+use crate::reading::text_of;
 use crate::secrets::{first_line, first_line_of, redact};
 use crate::sequence::Entry;
 use crate::tokens::ITEM_OVERHEAD_TOKENS;
 use crate::view::{Fate, View};
-use crate::written::{DIGEST, FLOOR, short_header};
-pub use crate::written::{ModelSummary, SummaryForm, WrittenSummary, without_closing};
+use crate::written::{DIGEST, FLOOR, SummaryForm, short_header};
+pub use crate::written::{ModelSummary, without_closing};
 
 /// No summary is asked to be smaller: this much holds a handle and a count.
 pub const SUMMARY_TOKENS_MIN: u64 = 40;
@@ -140,7 +141,7 @@ impl<'p> FoldRequest<'p> {
     }
 
     /// The line with which a summary begins that a model wrote: it names the handle, so that what was
-    /// folded can be recalled, and later compactions recognise the summary by it.
+    /// folded can be recalled.
     pub fn header(&self) -> String {
         SummaryForm::Model.header(self.item_count(&self.covered()), &self.fold.handle)
     }
@@ -186,15 +187,14 @@ impl<'p> FoldRequest<'p> {
             return Ok(vec![self.digest()]);
         }
         let (id, closings) = (wider.item_id(), (wider.closing(), self.older_behind()));
+        let headers = (wider.header(), self.header());
         let renamed = |text: &Text| -> Text {
-            let Some(written) = WrittenSummary::parse(text).filter(|it| it.handle == wider.fold.handle)
-            else {
+            let Some(lines) = text.strip_prefix(&*headers.0).and_then(|rest| rest.strip_prefix('\n')) else {
                 return text.clone();
             };
-            let header = written.form.header(self.item_count(&self.covered()), &self.fold.handle);
-            let old = closings.0.as_deref().and_then(|closing| written.lines.strip_suffix(closing));
+            let old = closings.0.as_deref().and_then(|closing| lines.strip_suffix(closing));
             let new = old.and(closings.1.as_deref()).unwrap_or_default();
-            format!("{header}\n{}{new}", old.unwrap_or(written.lines)).trim_end().into()
+            format!("{}\n{}{new}", headers.1, old.unwrap_or(lines)).trim_end().into()
         };
         let items = items.iter().cloned().map(|mut item| {
             if let Some(number) = item.id.strip_prefix(&*id) {
@@ -265,30 +265,14 @@ impl<'p> FoldRequest<'p> {
         fitting.unwrap_or_else(|| short_header(item_count, &self.fold.handle))
     }
 
-    /// What an earlier summary says that its items, if they are recorded here at all, do not. The
-    /// lines of a floor summary are taken over as lines: one header is enough.
+    /// What an earlier summary says that its items, if they are recorded here at all, do not: quoted.
     fn prologue(&self, tokens_max: u64) -> String {
-        let mut prologue = String::new();
-        for entry in self.previous().filter(|entry| !self.is_regenerated(entry)) {
-            for part in &entry.item().parts {
-                if let Part::Text(text) = part {
-                    let text = redact(text);
-                    let lines = WrittenSummary::parse(&text).map_or(&*text, |floor| floor.lines);
-                    prologue.push_str(if lines.is_empty() { "" } else { "\n" });
-                    prologue.push_str(lines);
-                }
-            }
-        }
+        let previous = self.previous().filter(|entry| !self.is_regenerated(entry));
+        let texts =
+            previous.flat_map(|entry| &entry.item().parts).map(|part| redact(&text_of(part)).into_owned());
+        let texts: Vec<String> = texts.collect();
         let meter = self.view.transcript().meter();
-        let mut group_len = 1;
-        while meter.text(&prologue) > tokens_max && group_len < MERGED_LINES_MAX {
-            group_len *= 2;
-            let Some(merged) = merge_lines(&prologue, group_len) else { break };
-            prologue = merged;
-        }
-        let handle = &self.fold.handle;
-        let shortened = shorten_to_tokens(&prologue, Tokens(tokens_max), HeadPercent::HALF, handle, meter);
-        shortened.unwrap_or(prologue)
+        earlier_section(&texts, tokens_max, meter).unwrap_or_default()
     }
 
     /// Whether a summary's lines are made anew from the items it stands for.
@@ -381,49 +365,32 @@ impl<'p> FoldRequest<'p> {
         of_kind(is_user).or_else(|| of_kind(|_| true))
     }
 
-    /// The first line of a unit's last result, or of its own text, without secrets.
+    /// The first line of a unit's last result, or of its own text, without secrets; of the user's what was
+    /// typed.
     fn first_line(&self, unit: usize) -> Cow<'p, str> {
         let transcript = self.view.transcript();
         let (_, last) = transcript.unit_ends(unit);
-        let parts = [last, unit]
-            .into_iter()
-            .filter_map(|index| transcript.get(index))
-            .flat_map(|entry| &entry.item().parts);
-        let lines = parts.filter_map(|part| match part {
-            Part::ToolResult(result) => Some(first_line_of(result)),
-            Part::Text(text) => Some(first_line(text)),
-            Part::Reasoning(_)
-            | Part::ToolCall(_)
-            | Part::Media(_)
-            | Part::File(_)
-            | Part::Structured(_)
-            | Part::Opaque(_) => None,
-        });
-        lines.into_iter().find(|line| !line.is_empty()).unwrap_or_default()
+        let of_item = |item: &'p Arc<Item>| {
+            let lines = item.parts.iter().enumerate().map(|(part_index, part)| match part {
+                Part::ToolResult(result) => first_line_of(result),
+                Part::Text(_) if item.kind == ItemKind::User => match item.typed(part_index) {
+                    Some(Cow::Borrowed(text)) => first_line(text),
+                    Some(Cow::Owned(text)) => Cow::Owned(first_line(&text).into_owned()),
+                    None => Cow::Borrowed(""),
+                },
+                Part::Text(text) => first_line(text),
+                Part::Reasoning(_)
+                | Part::ToolCall(_)
+                | Part::Media(_)
+                | Part::File(_)
+                | Part::Structured(_)
+                | Part::Opaque(_) => Cow::Borrowed(""),
+            });
+            lines.into_iter().find(|line| !line.is_empty())
+        };
+        let items = [last, unit].into_iter().filter_map(|index| transcript.get(index)).map(Entry::item);
+        items.into_iter().find_map(of_item).unwrap_or_default()
     }
-}
-
-/// Lines of an earlier summary that are merged into one.
-const MERGED_LINES_MAX: usize = 1 << 16;
-
-/// Neighbouring lines of a floor summary as one each: from the first handle to the last, with what
-/// the last one says. `None` where something else stands among them.
-fn merge_lines(lines: &str, group_len: usize) -> Option<String> {
-    let parsed: Vec<(&str, &str, &str)> = lines
-        .lines()
-        .filter(|line| !line.is_empty())
-        .map(|line| {
-            let (handles, rest) = line.split_once(' ').unwrap_or((line, ""));
-            let (first, last) = handles.split_once('…').unwrap_or((handles, handles));
-            (Handle::parse(first).is_some() && first.starts_with('@')).then_some((first, last, rest))
-        })
-        .collect::<Option<_>>()?;
-    let merged = parsed.chunks(group_len).map(|group| {
-        let (first, last) = (group[0].0, group[group.len() - 1].1);
-        let rest = group[group.len() - 1].2;
-        if first == last { format!("\n{first} {rest}") } else { format!("\n{first}…{last} {rest}") }
-    });
-    Some(merged.collect())
 }
 
 /// Folded units and what they are named by.

@@ -285,11 +285,11 @@ fn push_rewritten(sequence: &mut Sequence, entry: &Entry, index: usize, rewrites
     let mut tokens = Vec::with_capacity(recorded.parts.len());
     let mut recorded_parts = Vec::with_capacity(recorded.parts.len());
     for (part_index, part, rewrite) in shown_parts(recorded, rewrites) {
-        parts.push(part.clone());
+        parts.push((part_index, part.clone()));
         tokens.push(rewrite.map_or(entry.tokens().parts[part_index], |rewrite| rewrite.tokens));
         recorded_parts.push(part_index as u32);
     }
-    let item = Item { parts, ..Item::clone(recorded) };
+    let item = recorded.with_parts(parts);
     sequence.push_rewritten(item.into(), ItemTokens::of_parts(tokens), index, recorded_parts);
 }
 

@@ -21,6 +21,7 @@
 //! agents that foldback also writes in `session/`, files that it only reads in `recording/`.
 
 pub mod answer;
+mod attribution;
 mod conversation;
 mod detect;
 mod dialect;

@@ -6,9 +6,9 @@
 
 use std::sync::Arc;
 
+use crate::attribution::marks_itself;
 use crate::conversation::Sent;
-use foldback_core::summary::WrittenSummary;
-use foldback_core::{Handle, Item, ItemKind, Part, SummaryOrigin, Text, Tokens};
+use foldback_core::{Handle, Item, ItemKind, SummaryOrigin, Text, Tokens};
 
 /// What a tag says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,9 +29,10 @@ impl Tag {
         }
     }
 
-    /// The tag that an item's text gets, if any.
+    /// The tag that an item's text gets, if any: text that hosts mark themselves needs none.
     pub(crate) fn of(item: &Item) -> Option<Self> {
         match item.kind {
+            _ if marks_itself(item) => None,
             ItemKind::Context if item.summary.is_some() => Some(Self::Summary),
             ItemKind::Context => Some(Self::Context),
             ItemKind::Notification => Some(Self::Notification),
@@ -67,7 +68,8 @@ impl Tag {
     }
 }
 
-/// Marks an item as a summary that was found in a file. What it stood for is not always known.
+/// Marks an item as a summary that was found in a file. What it stood for is not always known, and its text
+/// does not say who wrote it, whatever it imitates: what foldback wrote is in its own record.
 pub(crate) fn found_summary(
     mut item: Item,
     written_by: &str,
@@ -75,13 +77,6 @@ pub(crate) fn found_summary(
     tokens_before: Tokens,
 ) -> Item {
     item.kind = ItemKind::Context;
-    // What foldback wrote says itself what it stands for.
-    if let [Part::Text(text)] = &item.parts[..]
-        && let Some(floor) = WrittenSummary::parse(text)
-    {
-        item.summary = Some(floor.origin(tokens_before));
-        return item;
-    }
     item.summary = Some(SummaryOrigin {
         handle: Handle::of_item(0, &item.id),
         item_count: u32::try_from(item_count).unwrap_or(u32::MAX),

@@ -226,9 +226,9 @@ pub use foldback_core::{
 
 // The conversation.
 pub use foldback_core::{
-    Blob, CallId, File, FinishReason, Item, ItemId, ItemKind, Json, LoopId, Media, Metadata, Opaque, Part,
-    Pin, Reasoning, ResultPart, SessionId, SummaryOrigin, Text, Timestamp, ToolCall, ToolInput, ToolResult,
-    Transcript, TurnId, TurnMap, TurnRange, TurnRangeError, TurnRanges, Usage,
+    Blob, CallId, File, FinishReason, Inserted, Item, ItemId, ItemKind, Json, LoopId, Media, Metadata,
+    Opaque, Part, Pin, Reasoning, ResultPart, SessionId, SummaryOrigin, Text, Timestamp, ToolCall, ToolInput,
+    ToolResult, Transcript, TurnId, TurnMap, TurnRange, TurnRangeError, TurnRanges, Usage,
 };
 
 // What the model sees, and what becomes of it.

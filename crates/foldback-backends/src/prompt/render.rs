@@ -1,6 +1,7 @@
 //! Items as a reader sees them: one heading for each, then everything it says.
 
 use std::collections::HashMap;
+use std::ops::Range;
 use std::sync::Arc;
 
 use foldback_core::reading::fields;
@@ -10,6 +11,9 @@ use super::seal::Seal;
 
 /// What is told of the model's thinking: what came of it stands in what it said and did.
 const REASONING_CHARACTERS_MAX: usize = 600;
+
+/// The heading over what stands in a user's message and the user did not write.
+const INSERTED: &str = "put in by the agent's program, not said by the user";
 
 /// All items in order, each under a heading that the seal makes ours: what a tool returned cannot
 /// pass for something that the person said.
@@ -28,8 +32,11 @@ pub(super) fn items(items: &[Arc<Item>], seal: &Seal) -> String {
                 None => rendering.heading(item.kind.as_str()),
             }
         }
-        for part in &item.parts {
-            rendering.part(part, &called);
+        for (part_index, part) in item.parts.iter().enumerate() {
+            match (part, item.kind) {
+                (Part::Text(text), ItemKind::User) => rendering.said(text, &item.typed_spans(part_index)),
+                _ => rendering.part(part, &called),
+            }
         }
     }
     rendering.out.trim().to_owned()
@@ -52,6 +59,24 @@ impl Rendering<'_> {
         if !text.is_empty() {
             self.out.push_str(&self.seal.kept_out_of(text));
             self.out.push('\n');
+        }
+    }
+
+    /// What a user typed, and under a heading of its own what a host put beside it.
+    fn said(&mut self, text: &str, typed: &[Range<usize>]) {
+        let mut end = 0;
+        for span in typed.iter().cloned().chain([text.len()..text.len()]) {
+            let inserted = text[end..span.start].trim();
+            if !inserted.is_empty() {
+                self.heading(INSERTED);
+                self.text(inserted);
+            }
+            let said = &text[span.clone()];
+            if !inserted.is_empty() && !said.trim().is_empty() {
+                self.heading(ItemKind::User.as_str());
+            }
+            self.text(said);
+            end = span.end;
         }
     }
 

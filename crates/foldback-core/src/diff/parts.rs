@@ -88,6 +88,8 @@ fn other_field(before: &Item, after: &Item) -> Option<&'static str> {
         pin,
         cache_marker,
         summary,
+        // Who wrote what is the record's to say, not a host's.
+        inserted: _,
         metadata,
     } = before;
     let fields = [

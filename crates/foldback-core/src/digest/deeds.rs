@@ -244,7 +244,7 @@ pub(super) fn content_of(did: &Did<'_>, bytes_max: usize) -> Option<String> {
         })
         .collect();
     let text = beginning(&added.join("\n"), bytes_max);
-    (!text.is_empty()).then(|| format!("  the words of the change of {path}:\n  {}", set_back(&text)))
+    (!text.is_empty()).then(|| format!("  the words of the change of {path}:\n    {}", set_back(&text)))
 }
 
 /// Comments that say why, each in one line.
@@ -336,7 +336,7 @@ pub(super) fn guide_rules<'d>(did: &'d Did<'_>, bytes_max: usize) -> Option<(&'d
             rules.push_str(clipped(sentence, REMARK_BYTES.end));
         }
     }
-    (!rules.is_empty()).then(|| (path, format!("  {path} says: {} {LEFT_OUT}", set_back(&rules))))
+    (!rules.is_empty()).then(|| (path, format!("  `{path}` says: {} {LEFT_OUT}", set_back(&rules))))
 }
 
 fn is_guide(path: &str) -> bool {

@@ -237,7 +237,7 @@ fn failure(story: &Story<'_>, bytes_max: usize) -> Option<String> {
         let is_before = story.events[number..].iter().any(|event| matches!(event.what, What::User(_)));
         let when = if is_before { ", before the user's newest message" } else { "" };
         return Some(format!(
-            "Newest failure, not put right yet{when}, of {}:\n  {}",
+            "Newest failure, not put right yet{when}, of {}:\n    {}",
             tried(did),
             set_back(&told)
         ));
@@ -279,8 +279,10 @@ pub(super) fn tried(did: &Did<'_>) -> String {
     match did.command() {
         Some(command) => format!("`{}`", plain_command(command)),
         None => match did.actions.iter().find_map(Action::file) {
-            Some(path) => in_one_line(&format!("{} {path}", did.call.name.as_str()), COMMAND_BYTES_MAX),
-            None => in_one_line(did.call.name.as_str(), COMMAND_BYTES_MAX),
+            Some(path) => {
+                format!("`{}`", in_one_line(&format!("{} {path}", did.call.name.as_str()), COMMAND_BYTES_MAX))
+            }
+            None => format!("`{}`", in_one_line(did.call.name.as_str(), COMMAND_BYTES_MAX)),
         },
     }
 }
@@ -338,7 +340,7 @@ fn files(story: &Story<'_>, bytes_max: usize) -> Option<String> {
     }
     let lines = folders.iter().flat_map(|(folder, names)| {
         let title = if folder.is_empty() { String::new() } else { format!("{folder}: ") };
-        names.chunks(NAMES_MAX).map(move |names| format!("{title}{}", names.join(", ")))
+        names.chunks(NAMES_MAX).map(move |names| format!("- {title}{}", names.join(", ")))
     });
     let lines: Vec<String> = lines.collect();
     Some(format!("Files changed:\n  {}", listed(&lines, "\n  ", bytes_max)))

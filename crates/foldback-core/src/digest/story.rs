@@ -4,16 +4,14 @@ use std::borrow::Cow;
 
 use foldhash::{HashMap, HashMapExt};
 
-use super::text::is_line_end;
 use super::{Hidden, Told};
 use crate::holds::Holds;
 use crate::ids::CallId;
 use crate::item::ItemKind;
-use crate::ledger::{typed, wrapped};
 use crate::part::{Part, ToolCall};
 use crate::reading::{fields, text_of};
 use crate::tools::{Action, Outcome};
-use crate::written::{WrittenSummary, user_lines};
+use crate::written::is_line_end;
 
 /// All but the user's words is read up to this much, the newest first: about 270,000 tokens.
 const READ_BYTES_MAX: usize = 1 << 20;
@@ -34,7 +32,7 @@ pub(super) struct Event<'r> {
 /// What happened.
 #[derive(Debug)]
 pub(super) enum What<'r> {
-    /// The user said something; without what the host wrapped around it.
+    /// The user typed something.
     User(Cow<'r, str>),
     /// The host told the agent something.
     Host(Cow<'r, str>),
@@ -42,8 +40,6 @@ pub(super) enum What<'r> {
     /// The agent thought something that nobody was meant to read.
     Thought(Cow<'r, str>),
     Did(Did<'r>),
-    /// An earlier summary, without what it quotes of the user.
-    Earlier(String),
 }
 
 /// A call and what came of it.
@@ -145,6 +141,8 @@ fn is_frame(line: &str) -> bool {
 #[derive(Debug, Default)]
 pub(super) struct Story<'r> {
     pub(super) events: Vec<Event<'r>>,
+    /// What earlier summaries say of items that are not there, the oldest first.
+    pub(super) earlier: Vec<String>,
 }
 
 /// A longer path outside of the working folder is named by its end.
@@ -237,7 +235,8 @@ impl<'r> Reader<'r> {
     fn push(&mut self, told: &Told<'r>) {
         if told.item.summary.is_some() {
             if told.hidden == Hidden::Whole {
-                told.item.parts.iter().for_each(|part| self.earlier(&text_of(part)));
+                let texts = told.item.parts.iter().map(|part| text_of(part).into_owned());
+                self.story.earlier.extend(texts.filter(|text| !text.trim().is_empty()));
             }
             return;
         }
@@ -273,6 +272,8 @@ impl<'r> Reader<'r> {
             Part::Reasoning(reasoning) if !reasoning.text.trim().is_empty() => {
                 self.event(told, part_index, What::Thought(Cow::Borrowed(&reasoning.text)));
             }
+            // What a user attaches is not what the user says.
+            Part::Structured(_) | Part::File(_) if told.kind == ItemKind::User => {}
             Part::Text(_) | Part::Structured(_) | Part::File(_) => {
                 let text = text_of(part);
                 if !text.trim().is_empty() {
@@ -287,37 +288,13 @@ impl<'r> Reader<'r> {
         match told.kind {
             ItemKind::Assistant => self.event(told, part_index, What::Said(text)),
             ItemKind::User => {
-                if let Some(notice) = wrapped(&text) {
-                    let notice = Cow::Owned(notice.to_owned());
-                    self.event(told, part_index, What::Host(notice));
-                }
-                let own = typed(text);
-                if !own.trim().is_empty() {
-                    self.event(told, part_index, What::User(own));
+                if let Some(typed) = told.item.typed(part_index) {
+                    self.event(told, part_index, What::User(typed));
                 }
             }
             ItemKind::Notification => self.event(told, part_index, What::Host(text)),
             // Instructions are given again by the host, whoever compacts.
             ItemKind::Tool | ItemKind::System | ItemKind::Developer | ItemKind::Context => {}
-        }
-    }
-
-    /// Takes an earlier summary in: what it quotes of the user is the user's still.
-    fn earlier(&mut self, text: &str) {
-        let mut push = |what| self.story.events.push(Event { is_visible: false, is_beside: false, what });
-        let quoted = user_lines(text);
-        let mut rest = String::new();
-        let mut end = WrittenSummary::parse(text).map_or(0, |written| text.len() - written.lines.len());
-        for span in quoted {
-            // Without the mark that makes the line the user's.
-            let line_start = text[..span.start].rfind('\n').map_or(0, |at| at + 1);
-            rest.push_str(text.get(end..line_start).unwrap_or(""));
-            end = (span.end + 1).min(text.len());
-            push(What::User(Cow::Owned(text[span].to_owned())));
-        }
-        rest.push_str(text.get(end..).unwrap_or(""));
-        if !rest.trim().is_empty() {
-            push(What::Earlier(rest));
         }
     }
 }

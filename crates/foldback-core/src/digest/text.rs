@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use crate::reading::clipped;
+use crate::written::{EARLIER_MARK, USER_MARK, escaped, escaped_without_handles, is_line_end};
 
 /// What stands where text was left out.
 pub(super) const LEFT_OUT: &str = "[…]";
@@ -105,27 +106,41 @@ pub(super) fn in_one_line(text: &str, bytes_max: usize) -> String {
     beginning(&line, bytes_max)
 }
 
-/// Whether a reader, or a terminal, may take what follows for a new line.
-pub(super) fn is_line_end(character: char) -> bool {
-    matches!(character, '\n' | '\r' | '\u{b}' | '\u{c}' | '\u{85}' | '\u{2028}' | '\u{2029}')
+/// Lines of notes as they are written: each is one line, and none but the first stands at its beginning. What
+/// they quote is set back further than what foldback says, so that it cannot pass for the user's words, for a
+/// heading, or for anything that foldback writes.
+pub(super) fn note(text: &str) -> String {
+    let mut note = String::with_capacity(text.len() + 16);
+    for line in text.split(is_line_end).map(str::trim_end).filter(|line| !line.is_empty()) {
+        let content = line.trim_start();
+        let indent = line.len() - content.len();
+        if note.is_empty() {
+            note.push_str(&line[..indent]);
+        } else {
+            note.push('\n');
+            note.push_str(&" ".repeat(if indent == 0 { QUOTED_INDENT } else { indent.min(INDENT_MAX) }));
+        }
+        if content.starts_with(['#', '>']) {
+            note.push_str(EARLIER_MARK);
+        }
+        note.push_str(&escaped_without_handles(content));
+    }
+    note
 }
 
-/// Every line but the first set back, so that none of them can pass for the user's or for a heading; the
-/// mark of what somebody quotes becomes another.
+/// A text of several lines within a note, with the indents that it has.
 pub(super) fn set_back(text: &str) -> String {
-    let mut lines = text.split(is_line_end).map(str::trim_end).filter(|line| !line.is_empty());
-    let mut all = lines.next().unwrap_or("").to_owned();
-    for line in lines {
-        all.push_str("\n  ");
-        match line.trim_start().strip_prefix('>') {
-            Some(quoted) => {
-                all.push('|');
-                all.push_str(quoted);
-            }
-            None => all.push_str(line),
-        }
-    }
-    all
+    text.trim_end().replace('\n', &format!("\n{:QUOTED_INDENT$}", ""))
+}
+
+/// How far lines are set back that quote something; foldback's own are set back by less.
+const QUOTED_INDENT: usize = 4;
+const INDENT_MAX: usize = 16;
+
+/// What the user typed, as it is written: every line is the user's.
+pub(super) fn users(text: &str) -> String {
+    let lines = text.split(is_line_end).map(str::trim_end).filter(|line| !line.is_empty());
+    lines.map(|line| format!("{USER_MARK}{}", escaped(line))).collect::<Vec<_>>().join("\n")
 }
 
 /// Words that a line has which says what went wrong.
@@ -245,6 +260,17 @@ mod tests {
 
     #[test]
     fn no_line_of_others_begins_like_the_users() {
-        assert_eq!(set_back("one\n> two\n\n# three"), "one\n  | two\n  # three");
+        assert_eq!(
+            note("said: one\n> two\n\n# three\n  next: four"),
+            "said: one\n    | > two\n    | # three\n  next: four"
+        );
+        assert_eq!(note(&set_back("said: one\n  next: two")), "said: one\n      next: two");
+        let path = note("  # State\u{2028}> x says: [folded @0123456789: a]");
+        assert_eq!(path, "  | # State\n    | > x says: (folded ＠0123456789: a]");
+    }
+
+    #[test]
+    fn every_line_of_a_message_is_the_users() {
+        assert_eq!(users("one\n\ntwo \r# three"), "> one\n> two\n> # three");
     }
 }

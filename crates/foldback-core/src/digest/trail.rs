@@ -12,13 +12,12 @@ use super::speech::{is_acknowledgement, is_filler, is_telling, number_of, number
 use super::state::{Tried, deeds, families, tried};
 use super::statements::{Statements, Worth};
 use super::story::{Event, Story, What};
-use super::text::{both_ends, condensed, in_one_line, is_line_end, set_back, without_code};
+use super::text::{both_ends, condensed, in_one_line, note, set_back, users, without_code};
 use super::words::{quoted, worth_at_least};
 use crate::ids::Text;
 use crate::reading::clipped;
 use crate::tokens::Meter;
 use crate::tools::Action;
-use crate::written::USER_MARK;
 
 /// Bytes quoted of a message that the reader still sees in full below.
 const VISIBLE_BYTES_MAX: usize = 100;
@@ -64,9 +63,6 @@ const RULES_PERCENT: u64 = 60;
 
 /// In a smaller room the user's rules may take all of it.
 const LITTLE_TOKENS: u64 = 400;
-
-/// An earlier summary has this share of the room at most.
-const EARLIER_PERCENT: usize = 45;
 
 /// What happened within the last part of the story is new; within the first it is old.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -134,7 +130,7 @@ impl<'a, 'r> Trail<'a, 'r> {
             let is_beside = self.story.events[number].is_beside;
             let is_hidden = |said: &str| !is_beside || !kept.iter().any(|text| text.contains(said));
             if let Some(told) = worth_at_least(text, self.statements.at(number), worth, is_hidden) {
-                self.offer((number, Slot::Told), as_users(&told));
+                self.offer_written((number, Slot::Told), users(&told));
             }
         }
     }
@@ -151,7 +147,6 @@ impl<'a, 'r> Trail<'a, 'r> {
         self.visible_users();
         self.users(|_| 400);
         self.unquoted_users();
-        self.earlier(room_bytes * EARLIER_PERCENT / 100);
         self.closings(|_| 300);
         self.asked_and_planned();
         self.users(|age| if age == Age::Old { 1_200 } else { 2_400 });
@@ -230,6 +225,11 @@ impl<'a, 'r> Trail<'a, 'r> {
     }
 
     fn offer(&mut self, place: Place, text: String) -> bool {
+        self.offer_written(place, note(&text))
+    }
+
+    /// Takes lines as they are written, if there is room for them.
+    fn offer_written(&mut self, place: Place, text: String) -> bool {
         if text.trim().is_empty() {
             return false;
         }
@@ -271,7 +271,6 @@ impl<'a, 'r> Trail<'a, 'r> {
             let event = &self.story.events[number];
             if let (true, What::User(text)) = (event.is_visible, &event.what)
                 && text.trim().len() >= VISIBLE_BYTES_MIN
-                && !text.trim_start().starts_with('<')
             {
                 let text = in_one_line(text, VISIBLE_BYTES_MAX);
                 self.offer((number, Slot::Told), format!("(here the user said what stands below: “{text}”)"));
@@ -312,11 +311,11 @@ impl<'a, 'r> Trail<'a, 'r> {
                 continue;
             }
             let age = if number == 0 { Age::New } else { self.age(number) };
-            let quoted = as_users(&quoted(text, self.statements.at(number), bytes_max(age)));
+            let quoted = users(&quoted(text, self.statements.at(number), bytes_max(age)));
             if let Some(asked) = self.asked_before(number, text) {
                 self.offer((number, Slot::Asked), format!("asked: {asked}"));
             }
-            self.offer((number, Slot::Told), quoted);
+            self.offer_written((number, Slot::Told), quoted);
         }
     }
 
@@ -468,16 +467,6 @@ impl<'a, 'r> Trail<'a, 'r> {
         }
     }
 
-    fn earlier(&mut self, bytes_max: usize) {
-        for number in self.told(|what| matches!(what, What::Earlier(_))) {
-            let What::Earlier(text) = &self.story.events[number].what else { continue };
-            for bytes_max in [bytes_max / 4, bytes_max] {
-                let told = set_back(&super::earlier::cut(text, bytes_max));
-                self.offer((number, Slot::Told), format!("earlier summary:\n  {told}"));
-            }
-        }
-    }
-
     /// Questions that were asked with a tool and their answers, and plans that were proposed.
     fn asked_and_planned(&mut self) {
         let mut told: HashSet<String> = HashSet::default();
@@ -590,7 +579,7 @@ impl<'a, 'r> Trail<'a, 'r> {
             }
             let answer = did.answer.as_deref().unwrap_or("");
             let text = condensed(answer, bytes_max.min(DOCUMENT_BYTES_MAX));
-            if self.offer((number, Slot::Written), format!("  {path} says: {}", set_back(&text))) {
+            if self.offer((number, Slot::Written), format!("  `{path}` says: {}", set_back(&text))) {
                 told.push(path);
             }
         }
@@ -621,20 +610,4 @@ fn said_again(story: &Story<'_>) -> HashSet<usize> {
         _ => None,
     });
     said.filter(|(_, text)| !later.insert(text)).map(|(number, _)| number).collect()
-}
-
-/// Every line as the user's.
-fn as_users(text: &str) -> String {
-    let lines = text.split(is_line_end).map(str::trim_end).filter(|line| !line.is_empty());
-    lines.map(|line| format!("{USER_MARK}{line}")).collect::<Vec<_>>().join("\n")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_line_of_a_message_is_the_users() {
-        assert_eq!(as_users("one\n\ntwo "), "> one\n> two");
-    }
 }

@@ -76,7 +76,7 @@ impl Ledger {
         self.items.push(Told { item_index, facts: Vec::new() });
         for (part_index, part) in item.parts.iter().enumerate() {
             let text = text_of(part);
-            let at = Spot { item_index, part_index, text: &text };
+            let at = Spot { item_index, part_index, text: &text, start: 0 };
             names(&text, |kind, span| {
                 let detail = || match kind {
                     FactKind::Path => Detail::Path(PathHistory::default()),
@@ -158,15 +158,15 @@ impl Ledger {
         Some(index)
     }
 
-    /// What is said in a text: rules, decisions, things to do, questions, and jobs that have ended.
+    /// What is said in a text: rules, decisions, things to do, questions, and jobs that have ended. A summary
+    /// says none of it again: it quotes tools as well.
     fn push_said(&mut self, at: &Spot<'_>, item: &Item) {
-        if item.summary.is_some() {
-            said::push_summary(self, at);
-            return;
-        }
         match item.kind {
+            _ if item.summary.is_some() => {}
             ItemKind::User => {
-                said::push_user(self, at);
+                for span in item.typed_spans(at.part_index) {
+                    said::push_user(self, &Spot { text: &at.text[span.clone()], start: span.start, ..*at });
+                }
                 self.end_jobs_told_of(at);
             }
             ItemKind::System | ItemKind::Developer => said::push_instructions(self, at, item.kind),
@@ -203,16 +203,19 @@ impl Ledger {
     }
 }
 
-/// The part that is being read.
+/// The part that is being read, or a stretch of it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Spot<'t> {
     pub(super) item_index: usize,
     pub(super) part_index: usize,
     pub(super) text: &'t str,
+    /// Where the text stands in the part.
+    pub(super) start: usize,
 }
 
 impl Spot<'_> {
     pub(super) fn place(&self, span: std::ops::Range<usize>) -> Mention {
+        let span = self.start + span.start..self.start + span.end;
         Mention { item_index: self.item_index, part_index: self.part_index, span }
     }
 

@@ -5,14 +5,13 @@ use std::sync::LazyLock;
 
 use super::FactKind;
 use super::book::{FactIndex, Ledger, Spot};
-use super::constraint::{Cues, find_cue, is_constraint, sentences};
+use super::constraint::{Cues, find_cue, is_constraint};
 use super::fact::{Detail, Mention};
 use super::own::{RULES_BYTES_MAX, SENTENCE_BYTES_MAX, outside_code, own_words};
 use crate::ids::Text;
 use crate::item::ItemKind;
 use crate::reading::clipped;
 use crate::tools::TodoState;
-use crate::written::user_lines;
 
 /// Words with which an agent says that it settled something, or found out why it is so.
 const DECISION_CUES: &[&str] = &[
@@ -61,7 +60,7 @@ const QUESTION_BYTES_MIN: usize = 8;
 /// What stands before something to do in the middle of a text.
 const TODO_MARK: &str = "TODO:";
 
-/// Rules, questions and things to do in a user's message.
+/// Rules, questions and things to do in what a user typed.
 pub(super) fn push_user(ledger: &mut Ledger, at: &Spot<'_>) {
     let own = own_words(at.text);
     let is_typed = own.iter().map(ExactSizeIterator::len).sum::<usize>() <= RULES_BYTES_MAX;
@@ -86,16 +85,6 @@ pub(super) fn push_agent(ledger: &mut Ledger, at: &Spot<'_>) {
         note_question(ledger, at, &span, ItemKind::Assistant);
     }
     note_todos(ledger, at);
-}
-
-/// What a digest quotes of the user is the user's still. Nothing else in a summary is a rule: it
-/// quotes tools as well.
-pub(super) fn push_summary(ledger: &mut Ledger, at: &Spot<'_>) {
-    for line in user_lines(at.text) {
-        for span in sentences(&at.text[line.clone()]) {
-            note_rule(ledger, at, &(line.start + span.start..line.start + span.end), ItemKind::User);
-        }
-    }
 }
 
 /// The sentence at a span, of a long one the beginning, and where that stands.

@@ -5,9 +5,9 @@ use std::borrow::Cow;
 use serde_json::{Map, Value};
 
 use super::named::field_secret;
-use super::{SecretKind, first_line, label, redact};
+use super::{SecretKind, find, first_line, label, redact};
 use crate::ids::Text;
-use crate::item::Item;
+use crate::item::{Inserted, Item};
 use crate::part::{Blob, File, Json, Opaque, Part, Reasoning, ResultPart, ToolCall, ToolInput, ToolResult};
 
 /// How deep JSON is searched.
@@ -23,11 +23,32 @@ pub fn redact_item(item: &Item) -> Cow<'_, Item> {
         return Cow::Borrowed(item);
     }
     let parts = parts.into_iter().map(Cow::into_owned).collect();
-    let mut redacted = Item { parts, ..item.clone() };
+    let inserted = item.inserted.iter().map(|inserted| moved(item, inserted)).collect();
+    let mut redacted = Item { parts, inserted, ..item.clone() };
     if let (true, Value::Object(metadata)) = (has_metadata, metadata) {
         redacted.metadata = metadata;
     }
     Cow::Owned(redacted)
+}
+
+/// What was inserted into a text, in the text without its secrets.
+fn moved(item: &Item, inserted: &Inserted) -> Inserted {
+    let Some(Part::Text(text)) = item.parts.get(inserted.part_index) else { return inserted.clone() };
+    let secrets = find(text);
+    let place = |at: usize, in_secret: fn(usize, usize) -> usize| {
+        let (mut before, mut after) = (0, 0);
+        for secret in secrets.iter().take_while(|secret| secret.span.start < at) {
+            let length = label(secret.kind).len();
+            if at < secret.span.end {
+                return secret.span.start - before + after + in_secret(0, length);
+            }
+            (before, after) = (before + secret.span.len(), after + length);
+        }
+        at - before + after
+    };
+    // A secret that is inserted in part is inserted.
+    let (start, end) = (place(inserted.span.start, usize::min), place(inserted.span.end, usize::max));
+    Inserted { part_index: inserted.part_index, span: start..end }
 }
 
 /// The part without its secrets; itself if there are none.
@@ -201,5 +222,27 @@ fn field_label(kind: SecretKind, value: &str) -> String {
     match super::find(value).as_slice() {
         [one] if one.span == (0..value.len()) => label(one.kind),
         _ => label(kind),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::item::ItemKind;
+
+    #[test]
+    fn what_a_host_inserted_stays_so_where_secrets_before_it_are_replaced() {
+        // Put together here, so that no scanner takes this file for a leak.
+        let token = ["gh", "p_", &"aB3dE7fG1hJ9".repeat(3)].concat();
+        let (typed, inserted, more) = ("Use ", "<system-reminder>Obey.</system-reminder>", " and tabs.");
+        let text = format!("{typed}{token}{inserted}{token}{more}");
+        let start = typed.len() + token.len();
+        let mut item = Item::new("u", ItemKind::User, vec![Part::text(text)]);
+        item.inserted = vec![Inserted { part_index: 0, span: start..start + inserted.len() }];
+        let redacted = redact_item(&item);
+        assert_eq!(
+            redacted.typed(0).unwrap(),
+            "Use [secret: github token]\n[secret: github token] and tabs."
+        );
     }
 }

@@ -8,7 +8,6 @@ use crate::edit::{Edit, Fold};
 use crate::item::{Item, ItemKind};
 use crate::part::Part;
 use crate::placeholder::one_line;
-use crate::reading::text_of;
 use crate::secrets::redact;
 use crate::sequence::Entry;
 use crate::view::covers;
@@ -33,11 +32,10 @@ impl<'p> FoldRequest<'p> {
             if rewritten.is_empty() || !parts.clone().any(|index| rewritten.contains_key(&place(index))) {
                 return Arc::clone(entry.item());
             }
-            let mut item = Item::clone(entry.item());
+            let item = entry.item();
             let part = |index: usize| rewritten.get(&place(index)).copied().unwrap_or(item.parts.get(index));
-            let shown: Vec<Part> = parts.filter_map(|index| part(index).cloned()).collect();
-            item.parts = shown;
-            Arc::new(item)
+            let shown = parts.filter_map(|index| Some((index, part(index)?.clone())));
+            Arc::new(item.with_parts(shown))
         };
         self.left_visible().map(shown).collect()
     }
@@ -64,7 +62,7 @@ impl<'p> FoldRequest<'p> {
             .iter()
             .map(|covered| covered.end.saturating_sub(covered.start.max(newest.anchor())))
             .sum();
-        let said = newest.item().parts.iter().map(text_of).find(|text| !text.trim().is_empty())?;
+        let said = (0..newest.part_count()).find_map(|part_index| newest.item().typed(part_index))?;
         let said = redact(&said);
         let said = one_line(said.trim().lines().next()?);
         let messages = match messages.len() {

@@ -18,16 +18,15 @@ impl<'p> FoldRequest<'p> {
         let transcript = self.view.transcript();
         let told =
             self.previous().filter(|entry| !self.is_regenerated(entry) && !self.is_recorded_summary(entry));
-        let previous = |entry: &'p Entry| Told::new(entry.anchor(), entry.item(), Hidden::Whole);
-        let mut items: Vec<Told<'p>> = told.map(previous).collect();
+        let previous = told.map(|entry| &**entry.item()).collect();
         let folded = covered.iter().cloned().flatten();
-        items.reserve(covered.iter().map(ExactSizeIterator::len).sum());
+        let mut items: Vec<Told<'p>> = Vec::with_capacity(covered.iter().map(ExactSizeIterator::len).sum());
         items.extend(folded.filter_map(|index| transcript.told(index, Hidden::Whole)));
         let beside = self.hidden_beside().into_iter();
         items.extend(beside.filter_map(|(index, parts)| transcript.told(index, Hidden::Parts(parts))));
         items.sort_by_key(|told| told.index);
         let focus = self.fold.spec.focus.as_deref();
-        Material { items, kept: self.kept_texts(), focus }
+        Material { items, previous, kept: self.kept_texts(), focus }
     }
 
     /// What stays visible beside the summary, as far as it can be read.

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use foldback_core::compaction::{MODEL_SUMMARY_TOKENS, Outcome};
-use foldback_core::summary::{ModelSummary, WrittenSummary};
+use foldback_core::summary::ModelSummary;
 use foldback_core::*;
 use foldback_testkit::recipe::recipe;
 use proptest::prelude::*;
@@ -125,8 +125,8 @@ fn a_summary_says_what_it_stands_for_after_the_tail_has_grown() {
     });
     let (fold, item) = (fold.unwrap(), summary(&outcome));
     assert!(fold.item_count() < asked.item_count() && fold.handle != asked.handle);
-    let header = WrittenSummary::parse(text(item)).unwrap();
-    assert_eq!((header.item_count as usize, &header.handle), (fold.item_count(), &fold.handle));
+    let header = format!("[Summary of {} folded items, {}. ", fold.item_count(), fold.handle);
+    assert!(text(item).starts_with(&header), "{}", text(item));
     assert_eq!(item.summary.as_ref().map(|origin| &origin.handle), Some(&fold.handle));
     assert!(item.id.ends_with(fold.handle.as_str().trim_start_matches('@')), "{}", item.id);
     let recalled = outcome.view.recall(&fold.handle);

@@ -57,9 +57,6 @@ const REFUSALS: &[&str] = &[
     "죄송",
 ];
 
-/// Under which the newest failure stands where the answer leaves it out.
-const FAILURE_HEADING: &str = "## Still failing";
-
 /// Attempts at a text that fits, each with less of the answer.
 const CUTS_MAX: usize = 8;
 
@@ -216,10 +213,10 @@ impl Frame<'_> {
             return answer.to_owned();
         }
         let changed = missing.file_lines();
-        let mut text = ModelSummary { said: &missing.rules, changed: &changed, answer }.text(self.header);
-        if let Some(failure) = &missing.failure {
-            text = format!("{text}\n{FAILURE_HEADING}\n{}", failure.line());
-        }
+        let failure = missing.failure.as_ref().map(|failure| failure.line());
+        let summary =
+            ModelSummary { said: &missing.rules, changed: &changed, answer, failure: failure.as_deref() };
+        let text = summary.text(self.header);
         match closing {
             Some(closing) => format!("{text}\n{closing}"),
             None => text,

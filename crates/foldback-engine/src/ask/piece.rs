@@ -53,8 +53,9 @@ pub(super) fn readable(item: &Arc<Item>) -> Option<Arc<Item>> {
     if item.parts.iter().all(is_plain) {
         return (!item.parts.is_empty()).then(|| Arc::clone(item));
     }
-    let parts: Vec<Part> = item.parts.iter().filter_map(readable_part).collect();
-    (!parts.is_empty()).then(|| Arc::new(with_parts(item, parts)))
+    let parts = item.parts.iter().enumerate();
+    let parts: Vec<_> = parts.filter_map(|(index, part)| Some((index, readable_part(part)?))).collect();
+    (!parts.is_empty()).then(|| Arc::new(item.with_parts(parts)))
 }
 
 fn readable_part(part: &Part) -> Option<Part> {
@@ -83,14 +84,6 @@ fn readable_result(part: &ResultPart) -> ResultPart {
         },
         ResultPart::Opaque(opaque) => ResultPart::Text(format!("[{}]", opaque.source).into()),
     }
-}
-
-pub(super) fn with_parts(item: &Item, parts: Vec<Part>) -> Item {
-    let mut changed = Item::new(item.id.clone(), item.kind, parts);
-    changed.turn_id.clone_from(&item.turn_id);
-    changed.created_at = item.created_at;
-    changed.summary.clone_from(&item.summary);
-    changed
 }
 
 /// Cuts between pieces fall where the record may be cut.
@@ -140,7 +133,7 @@ pub(super) fn changed(piece: &Piece, meter: &Meter, mut change: impl FnMut(&Part
         is_changed = true;
         let parts =
             item.parts.iter().zip(changes).map(|(part, change)| change.unwrap_or_else(|| part.clone()));
-        Arc::new(with_parts(item, parts.collect()))
+        Arc::new(item.with_parts(parts.enumerate()))
     };
     let items: Vec<Arc<Item>> = piece.items.iter().map(&mut change_item).collect();
     if is_changed { Piece::new(items, meter) } else { piece.clone() }

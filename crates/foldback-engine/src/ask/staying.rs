@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use foldback_core::{FoldRequest, Item, ItemKind, Meter, Tokens};
 
-use super::piece::{readable, shortened, with_parts};
+use super::piece::{readable, shortened};
 
 /// All that is shown costs no more than this.
 pub(super) const STAYING_TOKENS_MAX: Tokens = Tokens(6_000);
@@ -32,10 +32,8 @@ fn shorter(item: Arc<Item>, request: &FoldRequest<'_>, meter: &Meter) -> Arc<Ite
         return item;
     }
     let parts = item.parts.iter().zip(shorter);
-    Arc::new(with_parts(
-        &item,
-        parts.map(|(part, shorter)| shorter.unwrap_or_else(|| part.clone())).collect(),
-    ))
+    let parts = parts.map(|(part, shorter)| shorter.unwrap_or_else(|| part.clone()));
+    Arc::new(item.with_parts(parts.enumerate()))
 }
 
 /// As many of these as cost no more than `tokens_max`: the first message of the user, then the newest

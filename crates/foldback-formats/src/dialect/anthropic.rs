@@ -12,6 +12,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
+use crate::attribution::attributed;
 use crate::conversation::{Conversation, FilePlace, Sent};
 use crate::detect::{Fit, Probe};
 use crate::document::Document;
@@ -270,7 +271,7 @@ impl<'a> Reader<'a> {
             items.push(Item::new(id, ItemKind::Tool, results));
         }
         match kind {
-            ItemKind::User => items.extend(split_by_tag(id, others)),
+            ItemKind::User => items.extend(split_by_tag(id, others).into_iter().map(attributed)),
             _ if others.is_empty() => {}
             _ => items.push(Item::new(id, kind, others)),
         }

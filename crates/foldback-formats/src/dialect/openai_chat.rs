@@ -15,6 +15,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
+use crate::attribution::attributed;
 use crate::conversation::{Conversation, FilePlace, Sent};
 use crate::detect::{Fit, Probe};
 use crate::document::Document;
@@ -216,7 +217,7 @@ pub(crate) fn read_message(raw: &RawValue, id: impl Into<Text>) -> Result<Item, 
     Ok(match &*message.role {
         "system" => item(ItemKind::System, content()),
         "developer" => item(ItemKind::Developer, content()),
-        "user" => untagged(item(ItemKind::User, content())),
+        "user" => attributed(untagged(item(ItemKind::User, content()))),
         "assistant" => item(ItemKind::Assistant, assistant_parts(&message, content())),
         "tool" | "function" => {
             let call_id = message.tool_call_id.as_deref().or(message.name.as_deref()).unwrap_or_default();

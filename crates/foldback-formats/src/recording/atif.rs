@@ -21,7 +21,7 @@ use foldback_core::{
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::pieces::{Places, if_understood, input_of, json_of, on_one_line, time};
+use super::pieces::{Places, if_understood, input_of, json_of, of_recording, time};
 use crate::conversation::{Conversation, FilePlace};
 use crate::detect::{Fit, Probe};
 use crate::document::Document;
@@ -301,7 +301,7 @@ fn push_step(
     if !parts.is_empty() && !is_told {
         let usage = step.metrics.map(|metrics| metrics.usage());
         let item = Item { created_at, usage, ..Item::new(id.as_str(), kind, parts) };
-        conversation.push(on_one_line(item), place);
+        conversation.push(of_recording(item), place);
     }
     for (result_index, answer) in answers.into_iter().enumerate() {
         let Answer { call_id, content, is_error } = answer;
@@ -314,7 +314,7 @@ fn push_step(
             None if content.is_empty() => continue,
             None => Item::new(id, ItemKind::Context, content.into_iter().map(part_of).collect()),
         };
-        conversation.push(on_one_line(Item { created_at, ..item }), place);
+        conversation.push(of_recording(Item { created_at, ..item }), place);
     }
 }
 

@@ -14,7 +14,8 @@ use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::pieces::{Places, if_understood, items_of_blocks, on_one_line, time_of_millis};
+use super::pieces::{Places, if_understood, items_of_blocks, of_recording, time_of_millis};
+use crate::attribution::attributed;
 use crate::conversation::{Conversation, FilePlace};
 use crate::detect::{Fit, Probe};
 use crate::dialect::anthropic::blocks::read_blocks;
@@ -34,7 +35,7 @@ const SUMMARY_KIND: &str = "compaction_summary";
 /// How a notice begins that stands for what was done after a request.
 const COMPACTED_NOTICE: &str = "<SYSTEM_NOTICE>\nEarlier context was compacted.";
 
-/// How text begins that Cline, not the person, adds to a user message.
+/// How text begins that only Cline adds to a user message: it shows whose file it is.
 const ADDED: [&str; 4] = [
     "<environment_details>",
     "[ERROR] You did not use a tool",
@@ -185,7 +186,7 @@ impl<'a> Reader<'a> {
     }
 
     fn push(&mut self, item: Item, place: FilePlace) {
-        self.conversation.push(on_one_line(item), place);
+        self.conversation.push(of_recording(item), place);
     }
 
     fn message(&mut self, index: usize, message: Message<'a>, place: FilePlace) {
@@ -240,9 +241,8 @@ fn user_items(id: &str, parts: Vec<Part>) -> Vec<Item> {
     let starts_with_result = matches!(parts.first(), Some(Part::Text(text)) if is_result(text));
     let kind_of = |part: &Part| match part {
         Part::ToolResult(_) => ItemKind::Tool,
-        Part::Text(text) if text.starts_with(COMPACTED_NOTICE) || is_added(text) => ItemKind::Context,
         _ if starts_with_result => ItemKind::Context,
-        _ => ItemKind::User,
+        _ => attributed(Item::new("", ItemKind::User, vec![part.clone()])).kind,
     };
     let (results, others): (Vec<Part>, Vec<Part>) =
         parts.into_iter().partition(|part| kind_of(part) == ItemKind::Tool);

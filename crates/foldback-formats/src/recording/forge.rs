@@ -13,7 +13,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::pieces::{Places, if_understood, input_of, json_of, on_one_line, text_part};
+use super::pieces::{Places, if_understood, input_of, json_of, of_recording, text_part};
 use crate::conversation::{Conversation, FilePlace};
 use crate::detect::{Fit, Probe};
 use crate::dialect::openai_chat::content::image_at;
@@ -174,7 +174,7 @@ impl Reader {
             Message { text: Some(text), .. } => self.text(id, text, place),
             Message { tool: Some(tool), .. } => {
                 let item = Item::tool(id, self.result(tool));
-                self.conversation.push(on_one_line(item), place);
+                self.conversation.push(of_recording(item), place);
             }
             Message { image: Some(image), .. } => {
                 let part = Part::Media(image_at(&image.url));
@@ -183,7 +183,7 @@ impl Reader {
             Message { .. } => {
                 let part = Part::Opaque(Opaque { source: "forge/message".into(), json: json_of(piece) });
                 let item = Item::new(id, ItemKind::Context, vec![part]);
-                self.conversation.push(on_one_line(item), place);
+                self.conversation.push(of_recording(item), place);
             }
         }
     }
@@ -220,7 +220,7 @@ impl Reader {
             return;
         }
         let item = Item { finish_reason, ..Item::new(id, kind, parts) };
-        let item_index = self.conversation.push(on_one_line(item), place);
+        let item_index = self.conversation.push(of_recording(item), place);
         if kind == ItemKind::Assistant {
             self.last_assistant = Some(item_index);
         }

@@ -9,7 +9,7 @@ use foldback_core::{Dialect, FinishReason, Item, ItemKind, Text, Timestamp};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::pieces::{Places, ReportedUsage, if_understood, on_one_line, time_of_seconds};
+use super::pieces::{Places, ReportedUsage, if_understood, of_recording, time_of_seconds};
 use crate::conversation::{Conversation, FilePlace};
 use crate::detect::{Fit, Probe};
 use crate::dialect::openai_chat::read_message;
@@ -111,7 +111,7 @@ impl<'a> Reader<'a> {
     fn push(&mut self, read: Result<Item, serde_json::Error>, piece: &'a RawValue) -> Option<usize> {
         let place = self.places.of(piece);
         match read {
-            Ok(item) => (!item.parts.is_empty()).then(|| self.conversation.push(on_one_line(item), place)),
+            Ok(item) => (!item.parts.is_empty()).then(|| self.conversation.push(of_recording(item), place)),
             Err(error) => {
                 let fault = Fault::NotUnderstood { reason: error.to_string() };
                 self.problems.push(Problem { line: place.line, column: None, fault });

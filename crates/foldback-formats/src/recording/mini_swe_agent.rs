@@ -10,7 +10,7 @@ use foldback_core::{Dialect, Item, ItemKind, Part, Text};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::pieces::{Places, ReportedUsage, if_understood, on_one_line, time_of_seconds};
+use super::pieces::{Places, ReportedUsage, if_understood, of_recording, time_of_seconds};
 use crate::conversation::Conversation;
 use crate::detect::{Fit, Probe};
 use crate::dialect::openai_chat::{part_of, read_content, read_message};
@@ -83,7 +83,7 @@ impl Codec for MiniSweAgent {
                     if item.kind == ItemKind::User && std::mem::replace(&mut has_task, true) {
                         item.kind = ItemKind::Context;
                     }
-                    conversation.push(on_one_line(item), place);
+                    conversation.push(of_recording(item), place);
                 }
                 Ok(None) => {}
                 Err(problem) => problems.push(problem),

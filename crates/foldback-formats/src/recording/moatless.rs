@@ -9,7 +9,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use std::collections::BTreeMap;
 
-use super::pieces::{Places, if_understood, items_of_blocks, on_one_line};
+use super::pieces::{Places, if_understood, items_of_blocks, of_recording};
 use crate::conversation::Conversation;
 use crate::detect::{Fit, Probe};
 use crate::dialect::anthropic::blocks::read_blocks;
@@ -162,7 +162,7 @@ impl<'a> Reader<'a> {
                         _ => ItemKind::User,
                     };
                     for item in items_of_blocks(&format!("m{index}"), kind, content.parts) {
-                        self.conversation.push(on_one_line(item), place);
+                        self.conversation.push(of_recording(item), place);
                     }
                 }
                 Ok((_, Err(error))) => self.problems.push(Problem::of_json(&error, place.line, 0)),
@@ -199,7 +199,7 @@ impl<'a> Reader<'a> {
         };
         if !parts.is_empty() {
             let item = Item { usage, finish_reason, ..Item::assistant(id.as_str(), parts) };
-            self.conversation.push(on_one_line(item), place);
+            self.conversation.push(of_recording(item), place);
         }
     }
 }

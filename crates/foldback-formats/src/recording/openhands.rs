@@ -17,7 +17,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::pieces::{
-    Places, ReportedUsage, ThinkingBlock, if_understood, json_of, on_one_line, text_part, time,
+    Places, ReportedUsage, ThinkingBlock, if_understood, json_of, of_recording, text_part, time,
 };
 use crate::conversation::{Conversation, FilePlace, Made, Seen, Shown};
 use crate::detect::{Fit, Probe};
@@ -282,7 +282,7 @@ impl Reader {
         }
         let created_at = event.timestamp.as_deref().and_then(time);
         let item = Item { created_at, ..Item::new(format!("event-{event_id}"), kind, parts) };
-        let index = self.conversation.push(on_one_line(item), place);
+        let index = self.conversation.push(of_recording(item), place);
         self.events.insert(Seen::Item(index), vec![event_id]);
     }
 
@@ -306,7 +306,7 @@ impl Reader {
         let id = call_id.as_str().into();
         let call = Part::ToolCall(ToolCall { id, name, input, signature: None });
         if let Some(&index) = response.id.as_ref().and_then(|id| self.answers.get(id)) {
-            let Item { parts, .. } = on_one_line(Item::assistant("", vec![call]));
+            let Item { parts, .. } = of_recording(Item::assistant("", vec![call]));
             self.conversation.extend_item(index, parts);
             self.events.entry(Seen::Item(index)).or_default().push(event_id);
             return;
@@ -323,7 +323,7 @@ impl Reader {
             finish_reason: Some(FinishReason::ToolCalls),
             ..Item::assistant(format!("event-{event_id}"), parts)
         };
-        let index = self.conversation.push(on_one_line(item), place);
+        let index = self.conversation.push(of_recording(item), place);
         self.events.insert(Seen::Item(index), vec![event_id]);
         if let Some(id) = response.id {
             self.answers.insert(id, index);
@@ -358,7 +358,7 @@ impl Reader {
         let result = ToolResult { call_id: call_id.as_str().into(), content, is_error: has_failed };
         let created_at = event.timestamp.as_deref().and_then(time);
         let item = Item { created_at, ..Item::tool(format!("event-{event_id}"), result) };
-        let index = self.conversation.push(on_one_line(item), place);
+        let index = self.conversation.push(of_recording(item), place);
         self.events.insert(Seen::Item(index), vec![event_id]);
     }
 

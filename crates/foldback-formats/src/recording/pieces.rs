@@ -7,6 +7,7 @@ use foldback_core::{
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
+use crate::attribution::attributed;
 use crate::conversation::FilePlace;
 use crate::dialect::openai_chat::read_arguments;
 use crate::document::Document;
@@ -161,7 +162,10 @@ pub(crate) fn items_of_blocks(id: &str, kind: ItemKind, parts: Vec<Part>) -> Vec
 /// A recording that is compacted becomes a file of foldback's own form, which has one item on a
 /// line. Line breaks in JSON stand between tokens only, so nothing is lost by taking them out when
 /// the document is read, and what is read from the written file is then the same.
-pub(crate) fn on_one_line(mut item: Item) -> Item {
+///
+/// What hosts put into a user's message is marked as theirs.
+pub(crate) fn of_recording(item: Item) -> Item {
+    let mut item = attributed(item);
     for part in &mut item.parts {
         match part {
             Part::ToolCall(ToolCall { input: ToolInput::Json(json), .. })

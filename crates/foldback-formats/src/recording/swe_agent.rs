@@ -11,7 +11,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::pieces::{Places, ThinkingBlock, if_understood, on_one_line};
+use super::pieces::{Places, ThinkingBlock, if_understood, of_recording};
 use crate::conversation::{Conversation, FilePlace};
 use crate::detect::{Fit, Probe};
 use crate::dialect::openai_chat::{read_content, read_message};
@@ -106,7 +106,7 @@ impl Reader {
                 Part::ToolResult(ToolResult { call_id: call_id.as_str().into(), content, is_error: false })
             });
             let parts = results.collect();
-            self.conversation.push(on_one_line(Item::new(id, ItemKind::Tool, parts)), place);
+            self.conversation.push(of_recording(Item::new(id, ItemKind::Tool, parts)), place);
             return;
         }
         let Ok(mut item) = read_message(piece, id) else { return };
@@ -124,7 +124,7 @@ impl Reader {
             item.kind = if is_task { ItemKind::User } else { ItemKind::Context };
         }
         if !item.parts.is_empty() {
-            self.conversation.push(on_one_line(item), place);
+            self.conversation.push(of_recording(item), place);
         }
     }
 }

@@ -12,7 +12,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::pieces::{Places, ReportedUsage, if_understood, input_of, json_of, on_one_line, text_part, time};
+use super::pieces::{Places, ReportedUsage, if_understood, input_of, json_of, of_recording, text_part, time};
 use crate::conversation::{Conversation, FilePlace};
 use crate::detect::{Fit, Probe};
 use crate::dialect::openai_chat::read_message;
@@ -127,7 +127,7 @@ impl<'a> Reader<'a> {
 
 fn push_all(conversation: &mut Conversation, items: Vec<Item>, place: FilePlace) {
     for item in items {
-        conversation.push(on_one_line(item), place);
+        conversation.push(of_recording(item), place);
     }
 }
 

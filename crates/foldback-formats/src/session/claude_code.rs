@@ -18,7 +18,7 @@ mod tree;
 use std::ops::Range;
 use std::sync::Arc;
 
-use foldback_core::{Dialect, Item, ItemKind, Part, Text};
+use foldback_core::{Dialect, Item, Text};
 use foldhash::HashMap;
 use serde_json::Value;
 
@@ -182,39 +182,6 @@ fn sub_agent_of(lines: &[Line<Record>], branch: &[usize]) -> Option<SubAgentOf> 
     let of_agent = branch.iter().map(|&index| &lines[index].record).find(|record| record.is_sidechain)?;
     let agent_id = Text::from(of_agent.agent_id.as_deref()?);
     Some(SubAgentOf { session_id: of_agent.session_id.as_ref()?.to_text(), agent_id })
-}
-
-/// Beginnings of texts that tell of something that happened.
-const NOTIFICATION_STARTS: [&str; 3] =
-    ["<task-notification>", "<bash-notification>", "[Request interrupted by user"];
-
-/// Beginnings of texts that Claude Code puts in a user's mouth.
-const CONTEXT_STARTS: [&str; 8] = [
-    "<local-command-stdout>",
-    "<local-command-stderr>",
-    "<local-command-caveat>",
-    "<bash-stdout>",
-    "<bash-stderr>",
-    "<system-reminder>",
-    "<ide_opened_file>",
-    "<ide_selection>",
-];
-
-/// What user records with these parts are. Only where nothing in them is the person's, they are
-/// not the person's.
-fn text_kind(parts: &[Part]) -> ItemKind {
-    let all_start_with = |starts: &[&str]| {
-        parts.iter().all(|part| match part {
-            Part::Text(text) => starts.iter().any(|start| text.starts_with(start)),
-            _ => false,
-        })
-    };
-    match parts {
-        [] => ItemKind::User,
-        _ if all_start_with(&NOTIFICATION_STARTS) => ItemKind::Notification,
-        _ if all_start_with(&CONTEXT_STARTS) => ItemKind::Context,
-        _ => ItemKind::User,
-    }
 }
 
 #[cfg(test)]

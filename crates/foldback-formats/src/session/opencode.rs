@@ -24,6 +24,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use self::part::{Said, of_assistant, of_user};
+use crate::attribution::attributed;
 use crate::conversation::{Cleared, Conversation, Extension, FilePlace, Made, Seen, Sent, Shown};
 use crate::detect::{Fit, Probe};
 use crate::document::Document;
@@ -183,6 +184,7 @@ impl Items {
                 }
             }
         }
+        self.items = self.items.drain(..).map(attributed).collect();
     }
 
     /// What each step says and calls, then what came of the calls.

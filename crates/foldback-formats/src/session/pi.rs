@@ -21,6 +21,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use self::tree::{Tree, conversation_along, item_id};
+use crate::attribution::attributed;
 use crate::conversation::{Extension, Sent};
 use crate::detect::{Fit, Probe};
 use crate::error::FormatError;
@@ -207,6 +208,9 @@ impl<'a> Entry<'a> {
             item.id = record.id.as_deref().unwrap_or_default().into();
             item.parts = note.parts.unwrap_or_else(|| std::mem::take(&mut item.parts));
             item.created_at = timestamp.or(item.created_at);
+            if item.kind == ItemKind::User {
+                **item = attributed(Item::clone(item));
+            }
         }
         Ok(Self { id: record.id, parent_id: record.parent_id, timestamp, copy: note.copy, body })
     }

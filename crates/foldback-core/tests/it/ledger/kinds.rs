@@ -176,7 +176,7 @@ fn rules_are_the_users_and_the_prompts_word_for_word() {
 }
 
 #[test]
-fn a_digest_hands_the_users_rules_on_and_nobody_elses() {
+fn a_digest_tells_the_users_rules_and_no_text_of_it_is_a_rule() {
     let words = "nothing to name here, only words; ".repeat(40);
     let mut items = vec![
         Item::user("u", "Make it fast. Never touch the lexer."),
@@ -190,7 +190,9 @@ fn a_digest_hands_the_users_rules_on_and_nobody_elses() {
     let view =
         plan(&View::of(&transcript), &strategy, None).expect("no budget is needed").apply_digest().view;
     assert!(view.items().all(|item| item.kind != ItemKind::User || &*item.id == "v"), "{}", view.shape());
-    assert_eq!(texts(&Ledger::of(&view), FactKind::Constraint), ["Never touch the lexer."]);
+    let summary = view.items().find(|item| item.summary.is_some()).expect("something is folded");
+    assert!(text_of(&summary.parts[0]).contains("\n> Make it fast. Never touch the lexer."), "{summary:?}");
+    assert_eq!(texts(&Ledger::of(&view), FactKind::Constraint), Vec::<&str>::new());
 }
 
 #[test]

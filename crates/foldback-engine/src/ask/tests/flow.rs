@@ -1,7 +1,6 @@
 //! What a backend is asked, what is made of its answer, and how it is ended.
 
 use foldback_core::Overlay;
-use foldback_core::summary::{SummaryForm, WrittenSummary};
 
 use super::*;
 use crate::backend::SummaryStage;
@@ -16,9 +15,9 @@ async fn a_summary_names_its_handle_and_has_every_demand_and_no_secret() {
     )]);
     let run = run(&plan, &backend).await;
     let text = run.text().to_owned();
-    let written = WrittenSummary::parse(&text).expect("it begins with its header");
-    assert_eq!(written.handle, plan.folds().next().unwrap().handle);
-    assert_eq!(written.form, SummaryForm::Model);
+    let handle = &plan.folds().next().unwrap().handle;
+    assert!(text.starts_with(&plan.requests().next().unwrap().header()), "{text}");
+    assert!(text.lines().next().is_some_and(|header| header.contains(handle.as_str())), "{text}");
     assert!(
         text.contains("\n# The user said\n> Never touch src/lexer.rs.\n> Use tabs, not spaces.\n"),
         "{text}"
@@ -27,7 +26,7 @@ async fn a_summary_names_its_handle_and_has_every_demand_and_no_secret() {
     assert!(!text.contains("ghp_"), "{text}");
     assert!(!text.contains("# Files changed"), "the answer names it: {text}");
     let compacted = plan.apply(run.filled.unwrap().summaries).unwrap();
-    assert!(compacted.view.recall(&written.handle).is_some());
+    assert!(compacted.view.recall(handle).is_some());
 }
 
 #[tokio::test(start_paused = true)]

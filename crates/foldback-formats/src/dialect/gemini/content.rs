@@ -8,14 +8,13 @@ use serde_json::Value;
 use super::part::{self, Piece};
 use super::response::{self, Response};
 
+use crate::attribution::attributed;
 use crate::lowering::{Tag, found_summary};
 
 /// How Gemini CLI begins a summary of what was before.
 const SNAPSHOT_START: &str = "<state_snapshot>";
 /// How it ends one.
 const SNAPSHOT_END: &str = "</state_snapshot>";
-/// How Gemini CLI begins the description of the environment.
-const ENVIRONMENT_START: &str = "<session_context>";
 
 /// Who writes summaries in this form.
 pub(crate) const BY: &str = "gemini-cli";
@@ -157,7 +156,7 @@ pub(crate) fn user_item(id: &str, parts: Vec<Part>) -> Item {
             let item = Item { kind: tag.kind(), parts: untagged, ..Item::user(id, "") };
             if tag == Tag::Summary { found_summary(item, BY, 0, Tokens::ZERO) } else { item }
         }
-        None => item,
+        None => attributed(item),
     }
 }
 
@@ -185,10 +184,7 @@ fn mark_of(parts: &[Part]) -> Option<Mark> {
 /// What a text says of itself by the way it begins.
 fn own_mark(text: &str) -> Option<Tag> {
     let text = text.trim_ascii();
-    if text.starts_with(SNAPSHOT_START) || text.ends_with(SNAPSHOT_END) {
-        return Some(Tag::Summary);
-    }
-    text.starts_with(ENVIRONMENT_START).then_some(Tag::Context)
+    (text.starts_with(SNAPSHOT_START) || text.ends_with(SNAPSHOT_END)).then_some(Tag::Summary)
 }
 
 /// A tag around nothing marks a message without text.

@@ -11,6 +11,7 @@ use foldback_core::{
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
+use crate::attribution::attributed;
 use crate::dialect::openai_chat::content::{file_at, image_at, untagged};
 use crate::dialect::openai_chat::{opaque, part_of, read_arguments};
 use crate::lowering::found_summary;
@@ -106,7 +107,7 @@ fn message(read: &InputItem<'_>, raw: &RawValue, id: &Text) -> Item {
     match read.role.as_deref() {
         Some("system") => item(ItemKind::System),
         Some("developer") => item(ItemKind::Developer),
-        Some("user") => untagged(item(ItemKind::User)),
+        Some("user") => attributed(untagged(item(ItemKind::User))),
         Some("assistant") => item(ItemKind::Assistant),
         _ => passed_through(raw, "message", id),
     }

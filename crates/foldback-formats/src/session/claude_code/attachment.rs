@@ -6,7 +6,6 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::record::opaque_attachment;
-use super::text_kind;
 use crate::dialect::anthropic::blocks::{Str, read_blocks};
 
 /// Attachments that the model does not see: settings, and messages for the person.
@@ -57,7 +56,8 @@ pub(super) fn read(json: &RawValue) -> (ItemKind, Vec<Part>) {
     }
     if let Some(prompt) = attachment.prompt.filter(|_| &*attachment.kind == "queued_command") {
         return match read_blocks(prompt) {
-            Ok(content) => (text_kind(&content.parts), content.parts),
+            // The person typed it while the agent worked.
+            Ok(content) => (ItemKind::User, content.parts),
             Err(_) => opaque(&attachment.kind),
         };
     }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use foldback_core::{Item, ItemId, ItemKind, Part, Text, Tokens};
 
 use super::record::{Kind, Message, Record};
-use super::text_kind;
+use crate::attribution::attributed;
 use crate::lowering::{Tag, found_summary};
 
 /// The items of a record with this name and these parts: results apart from the rest.
@@ -24,7 +24,7 @@ pub(super) fn items_of(record: &Record, message: &Message, id: &str, parts: Vec<
         (Kind::Assistant, _) => ItemKind::Assistant,
         (_, Some(kind)) => kind,
         _ if record.is_summary || record.is_meta => ItemKind::Context,
-        _ => text_kind(&others),
+        _ => ItemKind::User,
     };
     // Attachments have a kind, too, but no tag.
     if kind == ItemKind::Notification && record.kind == Kind::User && record.foldback_kind.is_some() {
@@ -45,7 +45,7 @@ pub(super) fn items_of(record: &Record, message: &Message, id: &str, parts: Vec<
         push(Item::new(id, ItemKind::Tool, results), others.is_empty());
     }
     if !others.is_empty() {
-        let item = Item::new(id_at(id, usize::from(has_results)), kind, others);
+        let item = attributed(Item::new(id_at(id, usize::from(has_results)), kind, others));
         let is_summary = record.is_later_summary && kind == ItemKind::Context;
         push(if is_summary { found_summary(item, "foldback", 0, Tokens::ZERO) } else { item }, true);
     }

@@ -1,8 +1,8 @@
-//! The records of a rollout, and what Codex means by the user messages it writes itself.
+//! The records of a rollout.
 
 use std::borrow::Cow;
 
-use foldback_core::{Item, ItemKind, Part, ResultPart, Text, Timestamp, Tokens, ToolResult, Usage};
+use foldback_core::{Item, Part, ResultPart, Text, Timestamp, Tokens, ToolResult, Usage};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
@@ -21,26 +21,6 @@ your own analysis:";
 
 /// Who wrote the summaries in a rollout.
 pub(super) const BY: &str = "codex";
-
-/// How user messages begin that hold what Codex knows, not what the person said.
-const CONTEXT_STARTS: [&str; 13] = [
-    "<environment_context>",
-    "# AGENTS.md instructions",
-    "<user_instructions>",
-    "<INSTRUCTIONS>",
-    "<permissions instructions>",
-    "<collaboration_mode>",
-    "<apps_instructions>",
-    "<skills_instructions>",
-    "<plugins_instructions>",
-    "<app-context>",
-    "<model_switch>",
-    "<skill>",
-    "<user_shell_command>",
-];
-
-/// How user messages begin that say what happened.
-const NOTIFICATION_STARTS: [&str; 2] = ["<turn_aborted>", "<subagent_notification>"];
 
 /// Lines in front of a command's output that are looked at for its exit code.
 const HEADER_LINES_MAX: usize = 6;
@@ -230,34 +210,21 @@ fn read(raw: &RawValue) -> Result<Option<ReadItem<'_>>, serde_json::Error> {
     Ok(Some(ReadItem { item, text: raw.get() }))
 }
 
-/// Gives a user message the kind that its beginning shows.
+/// A summary without the words with which Codex introduces it.
 fn understood(mut item: Item) -> Item {
-    if item.kind != ItemKind::User {
+    let introduced = |part: &Part| matches!(part, Part::Text(text) if summary_text(text).is_some());
+    if item.summary.is_none() || !item.parts.first().is_some_and(introduced) {
         return item;
     }
-    let first = item.parts.iter().find_map(|part| match part {
-        Part::Text(text) => Some(text.clone()),
-        _ => None,
-    });
-    let Some(first) = first else { return item };
-    if summary_text(&first).is_some() {
-        for part in &mut item.parts {
-            if let Part::Text(text) = part
-                && let Some(said) = summary_text(text)
-            {
-                *text = said.into();
-            }
+    for part in &mut item.parts {
+        if let Part::Text(text) = part
+            && let Some(said) = summary_text(text)
+        {
+            *text = said.into();
         }
-        item.parts.retain(|part| !matches!(part, Part::Text(text) if text.is_empty()));
-        return found_summary(item, BY, 0, Tokens::ZERO);
     }
-    let begins = |starts: &[&str]| starts.iter().any(|start| first.trim_start().starts_with(start));
-    if begins(&CONTEXT_STARTS) {
-        item.kind = ItemKind::Context;
-    } else if begins(&NOTIFICATION_STARTS) {
-        item.kind = ItemKind::Notification;
-    }
-    item
+    item.parts.retain(|part| !matches!(part, Part::Text(text) if text.is_empty()));
+    found_summary(item, BY, 0, Tokens::ZERO)
 }
 
 /// The summary within a text that Codex put together.

@@ -1,5 +1,6 @@
 //! One event of Copilot CLI, and what it means.
 
+use foldback_core::item::Inserted;
 use foldback_core::{
     Blob, CallId, FinishReason, Item, ItemKind, Json, Media, Opaque, Part, Reasoning, ResultPart, Text,
     Tokens, ToolCall, ToolInput, ToolResult,
@@ -8,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use super::BY;
+use crate::attribution::attributed;
 use crate::conversation::{Extension, FilePlace};
 use crate::error::Problem;
 use crate::lowering::{Tag, found_summary};
@@ -229,7 +231,9 @@ impl<'a> Event<'a> {
         }
         let initial = data.initial_message.filter(|text| !text.is_empty());
         let id = self.id.as_deref().unwrap_or("cleared");
-        Meaning::Cleared(initial.map(|text| Item::new(id, ItemKind::User, vec![Part::Text(text)])))
+        Meaning::Cleared(
+            initial.map(|text| attributed(Item::new(id, ItemKind::User, vec![Part::Text(text)]))),
+        )
     }
 
     /// The agent puts its system prompt together anew whenever it starts; the record of it is no part
@@ -243,7 +247,8 @@ impl<'a> Event<'a> {
 
     /// The model sees the content as it was transformed: with the time and reminders around it.
     fn user(&self, data: UserData<'_>) -> Meaning {
-        let text = data.transformed_content.filter(|text| !text.is_empty()).unwrap_or(data.content);
+        let typed = data.content;
+        let text = data.transformed_content.filter(|text| !text.is_empty()).unwrap_or_else(|| typed.clone());
         let tagged = Tag::split(&text).map(|(tag, inside)| (tag, Text::from(inside)));
         let is_from_person = data.source.as_deref().is_none_or(|source| source == "user");
         let kind = match &tagged {
@@ -258,7 +263,7 @@ impl<'a> Event<'a> {
             Item::new(self.id.as_deref().unwrap_or(""), kind, text.into_iter().chain(attached).collect());
         let item = match tag {
             Some(Tag::Summary) => found_summary(item, BY, 0, Tokens::ZERO),
-            _ => item,
+            _ => without_what_was_added(item, &typed),
         };
         Meaning::Said { item, model: None }
     }
@@ -307,6 +312,19 @@ impl<'a> Event<'a> {
         let result = ToolResult { call_id: data.tool_call_id, content, is_error };
         self.said(ItemKind::Tool, vec![Part::ToolResult(result)], data.model)
     }
+}
+
+/// An item of a user with what the agent put around the words that were typed.
+fn without_what_was_added(item: Item, typed: &str) -> Item {
+    let mut item = attributed(item);
+    if let (ItemKind::User, Some(Part::Text(text))) = (item.kind, item.parts.first())
+        && let Some(start) = text.find(typed).filter(|_| !typed.is_empty())
+    {
+        let around = [0..start, start + typed.len()..text.len()];
+        let around = around.into_iter().filter(|span| !span.is_empty());
+        item.inserted.extend(around.map(|span| Inserted { part_index: 0, span }));
+    }
+    item
 }
 
 fn compacted(data: CompactedData) -> Meaning {

@@ -30,9 +30,9 @@ fn colours() -> String {
     for index in 0..COLOUR_COUNT {
         let hue = (HUE_FIRST + HUE_STEP * index as f64) % 360.0;
         // Writing into a string cannot fail.
-        let _ = write!(rules, ".c{index} {{ --c: {} }}\n", hsl(hue, LIGHTNESS[index % LIGHTNESS.len()]));
+        let _ = writeln!(rules, ".c{index} {{ --c: {} }}", hsl(hue, LIGHTNESS[index % LIGHTNESS.len()]));
         let light = LIGHTNESS_ON_DARK[index % LIGHTNESS_ON_DARK.len()];
-        let _ = write!(on_dark, "  .c{index} {{ --c: {} }}\n", hsl(hue, light));
+        let _ = writeln!(on_dark, "  .c{index} {{ --c: {} }}", hsl(hue, light));
     }
     format!("{rules}@media (prefers-color-scheme: dark) {{\n{on_dark}}}")
 }

@@ -8,11 +8,12 @@ use std::ops::Range;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use foldback_core::{Dialect, Level, Tokens};
+use foldback_core::{Dialect, Tokens};
 use foldback_formats::{Conversation, Format};
 
+use crate::aim::Target;
 use crate::config::Origin;
-use crate::values::{count, dialect_named, format_named, level, range, tokens, turn};
+use crate::values::{count, dialect_named, format_named, range, target, tokens, turn};
 
 const AFTER_HELP: &str = "\
 Exit codes: 0 done, 1 something was found (check, diff, store verify), nothing was found (search)
@@ -217,10 +218,11 @@ pub(crate) struct Aim {
     /// The context window in tokens [default: the model's] [env: FOLDBACK_WINDOW]
     #[arg(long, value_name = "TOKENS", value_parser = tokens, allow_negative_numbers = true)]
     pub(crate) window: Option<Tokens>,
-    /// What to come down to: tokens, or a share of what is usable such as 40% [default: the policy's] [env:
+    /// What to come down to: tokens (8000, 8k), a share of what the window leaves for the conversation (40%),
+    /// of the window ("40% of window") or of the session ("40% of session") [default: the policy's] [env:
     /// FOLDBACK_TARGET]
-    #[arg(long, value_name = "TOKENS", value_parser = level, allow_negative_numbers = true)]
-    pub(crate) target: Option<Level>,
+    #[arg(long, value_name = "TOKENS|SHARE", value_parser = target, allow_negative_numbers = true)]
+    pub(crate) target: Option<Target>,
     /// How to go about it: a name that `foldback policies` lists, or a TOML file [default: ladder] [env:
     /// FOLDBACK_POLICY]
     #[arg(long, value_name = "NAME|FILE")]

@@ -8,9 +8,10 @@ pub(crate) mod trust;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use foldback_core::{Level, Tokens};
+use foldback_core::Tokens;
 
 use self::file::{CompactSettings, Settings};
+use crate::aim::Target;
 use crate::args::chat::{Backend, Chat};
 use crate::args::lab::{Eval, Explain, Probe, Replay};
 use crate::args::sessions::HowToCompact;
@@ -249,8 +250,8 @@ impl Config {
         Ok(self.chosen(or_variable(flag, WINDOW_VARIABLE, values::tokens)?, |file| file.compact.window))
     }
 
-    fn target_under(&self, flag: Option<Level>) -> Result<(Option<Level>, Origin), Failure> {
-        Ok(self.chosen(or_variable(flag, TARGET_VARIABLE, values::level)?, |file| file.compact.target))
+    fn target_under(&self, flag: Option<Target>) -> Result<(Option<Target>, Origin), Failure> {
+        Ok(self.chosen(or_variable(flag, TARGET_VARIABLE, values::target)?, |file| file.compact.target))
     }
 
     fn policy_under(&self, flag: Option<String>) -> Result<(Option<String>, Origin), Failure> {
@@ -357,6 +358,8 @@ fn user_file() -> Option<PathBuf> {
 
 #[cfg(test)]
 mod tests {
+    use foldback_core::Level;
+
     use super::*;
 
     use std::time::Duration;
@@ -379,7 +382,10 @@ mod tests {
         let flags = Compact { aim, keep: vec!["b".to_owned()], ..Compact::default() };
         let merged = config.compact_under(flags).unwrap();
         let aim = merged.aim;
-        assert_eq!((aim.window, aim.target), (Some(Tokens(5)), Some(Level::PercentOfUsable(40.0))));
+        assert_eq!(
+            (aim.window, aim.target),
+            (Some(Tokens(5)), Some(Target::Level(Level::PercentOfUsable(40.0))))
+        );
         assert_eq!(aim.window_from.name("window"), "--window");
         assert_eq!(aim.target_from.name("target"), "target in foldback.toml");
         assert_eq!(merged.keep, ["b", "a"]);
@@ -412,7 +418,7 @@ mod tests {
                 vec![layer(project, project_at.clone(), is_trusted), layer(own, own_at.clone(), true)];
             let config = Config { layers };
             let compact = config.compact_under(Compact::default()).unwrap();
-            assert_eq!(compact.aim.target, Some(Level::Tokens(Tokens(7_000))));
+            assert_eq!(compact.aim.target, Some(Target::Level(Level::Tokens(Tokens(7_000)))));
             assert_eq!(compact.aim.window, Some(Tokens(50_000)));
             assert_eq!(compact.keep, ["a", "b"]);
             let chat = config.chat_under(Chat::default(), None).unwrap();

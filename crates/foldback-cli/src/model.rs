@@ -1,5 +1,7 @@
 //! Which model a command works for, how large its window is, and who says so: one place for all commands.
 
+use std::fmt;
+
 use foldback_core::{Certainty, Dialect, Model, Prices, Tokens};
 use serde::Serialize;
 
@@ -162,6 +164,27 @@ impl ChosenModel {
             }),
             (None, None) => None,
         }
+    }
+}
+
+impl fmt::Display for ModelReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let by = match self.named_by.as_str() {
+            "session" => "the session's own",
+            by => by,
+        };
+        write!(f, "{} ({by})", self.name)
+    }
+}
+
+impl fmt::Display for WindowReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let by = match self.source {
+            WindowSource::Set => "as set",
+            WindowSource::Model => "the model's",
+            WindowSource::Assumed => "assumed: --window or --model says how large it is",
+        };
+        write!(f, "window {} ({by})", number(self.tokens))
     }
 }
 

@@ -7,6 +7,8 @@ use clap::ValueEnum;
 use foldback_core::{Dialect, FactKind, Level, Timestamp, Tokens};
 use foldback_formats::Format;
 
+use crate::aim::Target;
+
 /// Names closer than this are suggested.
 const SIMILARITY_MIN: f64 = 0.75;
 
@@ -117,6 +119,21 @@ pub(crate) fn level(text: &str) -> Result<Level, String> {
     }
 }
 
+/// What a session is to come down to: a level, or a share of what it has now.
+pub(crate) fn target(text: &str) -> Result<Target, String> {
+    let of_session = text.trim().strip_suffix("session").map(|share| share.trim_end().trim_end_matches("of"));
+    let Some(share) = of_session else {
+        return level(text)
+            .map(Target::Level)
+            .map_err(|why| format!("{why}; or of the session, such as 40% of session"));
+    };
+    let percent = share.trim().strip_suffix('%').and_then(|number| number.trim().parse::<f64>().ok());
+    match percent {
+        Some(percent) if percent > 0.0 && percent <= 100.0 => Ok(Target::PercentOfSession(percent)),
+        _ => Err("give a share of the session above 0% and up to 100%, such as 40% of session".to_owned()),
+    }
+}
+
 /// Positions of items; either end may be left open.
 pub(crate) fn range(text: &str) -> Result<Range<usize>, String> {
     let wrong = || "give a range of items such as 10..40, 10.. or ..40".to_owned();
@@ -163,6 +180,18 @@ pub(crate) fn time(text: &str) -> Result<Timestamp, String> {
 mod tests {
     use super::*;
     use crate::args::CounterName;
+
+    #[test]
+    fn a_target_may_be_a_share_of_the_session() {
+        for text in ["25%session", "25% of session", " 25 % of session"] {
+            assert_eq!(target(text), Ok(Target::PercentOfSession(25.0)), "{text}");
+        }
+        assert_eq!(target("25%"), Ok(Target::Level(Level::PercentOfUsable(25.0))));
+        assert_eq!(target("25% of window"), Ok(Target::Level(Level::PercentOfWindow(25.0))));
+        for text in ["session", "0% of session", "101% of session", "25 of session", "%session"] {
+            assert!(target(text).is_err(), "{text}");
+        }
+    }
 
     #[test]
     fn names_that_only_end_alike_are_no_typing_errors() {

@@ -7,17 +7,18 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread;
 
-use foldback_core::{Budget, CompactionReason, Dialect, Item, Policy, TokenCounter, Transcript, check};
+use foldback_core::{CompactionReason, Dialect, Item, Policy, TokenCounter, Transcript, check};
 use foldback_engine::{CompactionRequest, Outcome, Refusal, compact};
 use foldback_formats::{Committed, Contents, Conversation, Format, Loss, SessionFile, Written, write};
 use regex::RegexSet;
 use tokio::runtime::Runtime;
 
 use self::report::{CompactReport, FailedReport, FoldedReport};
+use crate::aim::Aimed;
 use crate::args::{Compact, Extent, Shared};
 use crate::failure::{Exit, Failure};
 use crate::input::{self, Opened};
-use crate::model::{ChosenModel, ChosenWindow, WindowReport};
+use crate::model::{ChosenModel, WindowReport};
 use crate::output::{Begun, Destination};
 use crate::places::Places;
 use crate::scene::{pinned, recorded, seen};
@@ -88,6 +89,8 @@ struct Job<'a> {
 /// One conversation of it, compacted.
 struct Folded<'a> {
     conversation_index: usize,
+    /// What it was to come down to.
+    aimed: Aimed,
     /// The views before and after, and the blocks that were committed.
     outcome: Outcome,
     /// The same, to be written into the session.
@@ -111,11 +114,8 @@ struct Failed {
 struct Done<'a> {
     folded: Vec<Folded<'a>>,
     failed: Vec<Failed>,
-    budget: Budget,
     dialect: Option<Dialect>,
     model: ChosenModel,
-    /// The window that the budget goes by, if it does.
-    window: Option<ChosenWindow>,
 }
 
 impl<'a> Job<'a> {
@@ -160,15 +160,18 @@ impl<'a> Job<'a> {
 
     fn run(&self, transcripts: &[Transcript]) -> Result<Done<'a>, Failure> {
         let model = self.model();
-        let (budget, window) = self.arguments.aim.budget(self.policy, &model)?;
-        if !self.shared.quiet {
-            model.tell(self.dialect(), window.as_ref());
-        }
+        let view = |one, transcript| seen(one, transcript, self.arguments.from.unwrap_or_default());
+        let aim =
+            |one, transcript| self.arguments.aim.budget(self.policy, &model, view(one, transcript).tokens());
         let (folded, failed, dialect) = (Vec::new(), Vec::new(), self.dialect());
-        let mut done = Done { folded, failed, budget, dialect, model, window };
+        let mut done = Done { folded, failed, dialect, model: model.clone() };
         let each = self.session().own_conversations().iter().zip(transcripts).enumerate();
         for (index, (conversation, transcript)) in each {
-            match self.fold(index, conversation, transcript, &budget) {
+            let aimed = aim(conversation, transcript)?;
+            if index == 0 && !self.shared.quiet {
+                model.tell(self.dialect(), aimed.window.as_ref());
+            }
+            match self.fold(index, conversation, transcript, aimed) {
                 Ok(folded) => done.folded.push(folded),
                 Err(failure) if transcripts.len() == 1 => return Err(failure),
                 Err(failure) => {
@@ -185,7 +188,7 @@ impl<'a> Job<'a> {
         conversation_index: usize,
         conversation: &'a Conversation,
         transcript: &Transcript,
-        budget: &Budget,
+        aimed: Aimed,
     ) -> Result<Folded<'a>, Failure> {
         let dialect = self.dialect();
         let mut before = seen(conversation, transcript, self.arguments.from.unwrap_or_default());
@@ -198,8 +201,8 @@ impl<'a> Job<'a> {
             let from = self.arguments.from.unwrap_or_default();
             before = pinned(conversation, &before, from, |position, item| self.is_pinned(position, item));
         }
-        let mut request =
-            CompactionRequest::new("compact", before.clone(), CompactionReason::Manual).with_budget(*budget);
+        let mut request = CompactionRequest::new("compact", before.clone(), CompactionReason::Manual)
+            .with_budget(aimed.budget);
         request.dialect = dialect;
         request.focus = self.arguments.focus.as_deref().map(Into::into);
         let failed = |error| {
@@ -224,7 +227,7 @@ impl<'a> Job<'a> {
             let strategy = outcome.strategy.to_string();
             return Err(failed(Refusal::Invalid { strategy, violations }.into()));
         }
-        Ok(Folded { conversation_index, outcome, committed, account })
+        Ok(Folded { conversation_index, aimed, outcome, committed, account })
     }
 
     /// The file, with the conversation where that has a name.
@@ -247,6 +250,13 @@ impl<'a> Job<'a> {
 }
 
 impl Done<'_> {
+    /// What all conversations were to come down to, where that is the same.
+    fn target(&self) -> Option<u64> {
+        let mut targets = self.folded.iter().map(|folded| folded.aimed.budget.target().0);
+        let first = targets.next()?;
+        targets.all(|target| target == first).then_some(first)
+    }
+
     fn is_unchanged(&self) -> bool {
         self.folded.iter().all(Folded::is_unchanged)
     }
@@ -345,9 +355,17 @@ impl Done<'_> {
             from: job.arguments.from.unwrap_or_default(),
             policy: job.policy.name().to_owned(),
             model: self.model.report(),
-            window: self.window.as_ref().map(WindowReport::from),
-            target: policy::aims(job.policy).then_some(self.budget.target().0),
-            conversations: self.folded.iter().map(|folded| FoldedReport::new(folded, job.opened)).collect(),
+            window: self
+                .folded
+                .first()
+                .and_then(|folded| folded.aimed.window.as_ref())
+                .map(WindowReport::from),
+            target: self.target().filter(|_| policy::aims(job.policy)),
+            conversations: self
+                .folded
+                .iter()
+                .map(|folded| FoldedReport::new(folded, job.opened, job.policy))
+                .collect(),
             failed: self.failed.iter().map(FailedReport::new).collect(),
             written,
             would_write,

@@ -65,15 +65,15 @@ fn planned(
     let policy = arguments.aim.policy()?;
     let model = model(shared, opened);
     let dialect = opened.session.dialect().or(model.dialect());
-    let (budget, window) = arguments.aim.budget(&policy, &model)?;
-    if !shared.quiet {
-        model.tell(dialect, window.as_ref());
-    }
     let before = kept(&arguments.keep, scene)?;
+    let aimed = arguments.aim.budget(&policy, &model, before.tokens())?;
+    if !shared.quiet {
+        model.tell(dialect, aimed.window.as_ref());
+    }
     let execution = Execution {
         focus: arguments.focus.as_deref().map(Into::into),
         ..Execution::new(before.clone(), policy.strategy())
-            .with_budget(budget)
+            .with_budget(aimed.budget)
             .with_dialect(dialect)
             .caused_by(CompactionReason::Manual)
     };
@@ -82,7 +82,7 @@ fn planned(
         Failure::Compaction { path: opened.path.clone(), error: Box::new(error), items }
     })?;
     let by = match policy::aims(&policy) {
-        true => format!("{} towards {} tokens", outcome.strategy, number(budget.target().0)),
+        true => format!("{} towards {} tokens", outcome.strategy, number(aimed.budget.target().0)),
         false => outcome.strategy.to_string(),
     };
     let repairs = outcome.repairs.iter().map(ToString::to_string).collect();

@@ -4,12 +4,13 @@ use std::fmt;
 use std::path::Path;
 use std::time::Duration;
 
-use foldback_core::{Level, Tokens};
+use foldback_core::Tokens;
 use regex::Regex;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
 use toml::Spanned;
 
+use crate::aim::Target;
 use crate::args::CounterName;
 use crate::backend::{self, Spec};
 use crate::failure::Failure;
@@ -23,7 +24,7 @@ use crate::{policy, values};
 ///
 /// [compact]
 /// window = 200000            # or "200k"
-/// target = "40%"             # of what is usable, or a number of tokens
+/// target = "40%"             # of what the window leaves, "40% of session", or a number of tokens
 /// policy = "ladder"          # or another of `foldback policies`, or a TOML file
 /// keep = ["(?i)never edit"]
 /// backend = "digest"         # or a model, such as "openai:http://127.0.0.1:8080/v1#qwen3"
@@ -46,7 +47,7 @@ pub(super) struct CompactSettings {
     #[serde(deserialize_with = "window")]
     pub(super) window: Option<Tokens>,
     #[serde(deserialize_with = "target")]
-    pub(super) target: Option<Level>,
+    pub(super) target: Option<Target>,
     #[serde(deserialize_with = "policy")]
     pub(super) policy: Option<String>,
     pub(super) focus: Option<String>,
@@ -143,8 +144,8 @@ fn window<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Tokens>, 
     read(deserializer, "window", values::tokens)
 }
 
-fn target<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Level>, D::Error> {
-    read(deserializer, "target", values::level)
+fn target<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Target>, D::Error> {
+    read(deserializer, "target", values::target)
 }
 
 fn policy<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {

@@ -431,3 +431,20 @@ fn what_a_conversion_loses_is_summed_up_by_kind() {
     assert!(warnings[0].contains("not the same in openai-chat, 30 times: reasoning"), "{told}");
     assert!(warnings[0].ends_with(&format!("; first at {path}:2")), "{told}");
 }
+
+#[test]
+fn a_compaction_says_of_what_its_target_is_a_share_and_who_says_how_large_the_window_is() {
+    let told = |flags: &[&str]| {
+        let output = run(&[&["compact", SESSION, "--dry-run"], flags].concat());
+        assert_eq!(code(&output), 0, "{}", text(&output.stderr));
+        text(&output.stderr)
+    };
+    let assumed = told(&["--target", "5%"]);
+    assert!(assumed.contains("window 200,000 (assumed: --window or --model says"), "{assumed}");
+    assert!(assumed.contains(": 5% of the ") && assumed.contains(" that the window leaves"), "{assumed}");
+    let named = told(&["--target", "5% of window", "--model", "claude-opus-5"]);
+    assert!(named.contains("for claude-opus-5 (--model), window "), "{named}");
+    assert!(named.contains("(the model's)") && named.contains("5% of the window of"), "{named}");
+    let share = told(&["--target", "25% of session"]);
+    assert!(share.contains("(target 9,007: 25% of the session's 36,031)"), "{share}");
+}

@@ -58,6 +58,8 @@ impl FailedReport {
 pub(super) struct FoldedReport {
     #[serde(skip_serializing_if = "Option::is_none")]
     name: Option<String>,
+    /// What it was to come down to, where the policy aims at a size.
+    target: Option<u64>,
     strategy: String,
     tokens_before: u64,
     tokens_after: u64,
@@ -96,7 +98,7 @@ impl BreakEven {
 }
 
 impl FoldedReport {
-    pub(super) fn new(folded: &Folded<'_>, opened: &Opened) -> Self {
+    pub(super) fn new(folded: &Folded<'_>, opened: &Opened, policy: &Policy) -> Self {
         let outcome = &folded.outcome;
         let counts = picture::Fates::of(&outcome.mended, folded.edits());
         let conversation = &opened.session.conversations()[folded.conversation_index];
@@ -111,6 +113,7 @@ impl FoldedReport {
         let origins = outcome.summaries().filter_map(|item| item.summary.as_ref());
         Self {
             name: conversation.name().map(ToOwned::to_owned),
+            target: policy::aims(policy).then_some(folded.aimed.budget.target().0),
             strategy: outcome.strategy.to_string(),
             tokens_before: outcome.before.tokens().0,
             tokens_after: outcome.view.tokens().0,
@@ -164,12 +167,13 @@ pub(super) fn tell(done: &Done, report: &CompactReport) {
         let heading = format!("{}{name}", report.file);
         let dialect = report.dialect.map_or_else(String::new, |dialect| format!(" for {dialect}"));
         say(&format!(
-            "{} {}{dialect}, counted by {}",
+            "{} {}{dialect}{}, counted by {}",
             styled(terminal::STRONG, heading),
             report.format,
+            told_model(report),
             report.counter
         ));
-        tell_one(folded, told, report.target);
+        tell_one(folded, told);
     }
     let more = changed().skip(CONVERSATIONS_TOLD_MAX);
     let sums = more.fold((0, 0, 0), |(count, before, after), (_, told)| {
@@ -183,7 +187,8 @@ pub(super) fn tell(done: &Done, report: &CompactReport) {
     let unchanged = done.folded.iter().filter(|folded| folded.is_unchanged()).count();
     if !is_alone && unchanged > 0 {
         let all = done.folded.len() + done.failed.len();
-        let why = report.target.map_or("have nothing to compact", |_| "are already under the target");
+        let is_aimed = report.conversations.iter().any(|told| told.target.is_some());
+        let why = if is_aimed { "are already under the target" } else { "have nothing to compact" };
         say(&format!("{unchanged} of {all} conversations {why}"));
     }
     if let Some(written) = report.written.as_ref().or(report.would_write.as_ref()) {
@@ -191,17 +196,25 @@ pub(super) fn tell(done: &Done, report: &CompactReport) {
     }
 }
 
-fn tell_one(folded: &Folded<'_>, told: &FoldedReport, target: Option<u64>) {
+/// The model and the window, each with who says so, as far as they decide anything.
+fn told_model(report: &CompactReport) -> String {
+    let model = report.model.as_ref().map(|model| format!(", for {model}")).unwrap_or_default();
+    let window = report.window.as_ref().map(|window| format!(", {window}")).unwrap_or_default();
+    format!("{model}{window}")
+}
+
+fn tell_one(folded: &Folded<'_>, told: &FoldedReport) {
+    let target = told.target.map(|_| folded.aimed.target());
     if folded.is_unchanged() {
         let tokens = number(told.tokens_before);
-        return say(&match target.map(number) {
+        return say(&match target {
             Some(target) => format!("  already under the target: {tokens} tokens, the target is {target}"),
             None => format!("  nothing to do: {tokens} tokens"),
         });
     }
     let (before, after) = (number(told.tokens_before), number(told.tokens_after));
     let after = styled(terminal::STRONG, after);
-    let target = target.map_or_else(String::new, |target| format!(" (target {})", number(target)));
+    let target = target.map_or_else(String::new, |target| format!(" (target {target})"));
     say(&format!("  {before} → {after} tokens{target}"));
     for line in picture::timeline(&folded.outcome.mended, folded.edits(), terminal::width() - 4) {
         say(&format!("  {line}"));

@@ -9,6 +9,7 @@ use foldback_engine::store::{Job, JobOutcome};
 use foldback_engine::{CompactionContext, Store, StrategyCompactor};
 
 use super::counting_session;
+use crate::aim::{Aimed, Target};
 use crate::args::Shared;
 use crate::args::sessions::{HowToCompact, SessionCompact};
 use crate::failure::{Exit, Failure};
@@ -20,6 +21,9 @@ use crate::{output, policy};
 
 /// How long a worker has a job for itself before another may take it.
 const LEASE: Duration = Duration::from_secs(600);
+
+/// A window that any session fits into.
+const TOKENS_ALL: Tokens = Tokens(1 << 40);
 
 /// Jobs that one call does; those that are left wait for the next.
 const JOBS_MAX: usize = 1_000;
@@ -84,7 +88,7 @@ pub(super) async fn work(
 /// What a compaction came to, and what it aimed for, if it aimed at a size.
 struct Compacted {
     done: SessionCompaction,
-    target: Option<Tokens>,
+    aimed: Option<Aimed>,
 }
 
 /// Compacts as `foldback compact` does with the file of the session.
@@ -101,9 +105,14 @@ async fn compacted(
     let config = CompactionConfig { dialect, ..CompactionConfig::default() };
     let summarizer = Summarizer::new(shared, backend)?;
     let policy = aim.policy()?;
-    let (budget, window) = aim.budget(&policy, &model)?;
+    let before = match aim.target {
+        Some(Target::PercentOfSession(_)) => session.context(&config, TOKENS_ALL).await?.tokens,
+        _ => Tokens::ZERO,
+    };
+    let aimed = aim.budget(&policy, &model, before)?;
+    let budget = aimed.budget;
     if !shared.quiet {
-        model.tell(dialect, window.as_ref());
+        model.tell(dialect, aimed.window.as_ref());
     }
     let context = summarizer.as_ref().map_or_else(CompactionContext::default, Summarizer::context);
     let compactor = StrategyCompactor::builder()
@@ -116,23 +125,23 @@ async fn compacted(
     if let Some(summarizer) = &summarizer {
         summarizer.account().warn(id);
     }
-    let target = policy::aims(&policy).then_some(budget.target());
-    Ok(Compacted { done, target })
+    let aimed = policy::aims(&policy).then_some(aimed);
+    Ok(Compacted { done, aimed })
 }
 
 fn tell(shared: &Shared, id: &str, compacted: &Compacted) -> Result<(), Failure> {
-    let Compacted { done, target } = compacted;
+    let Compacted { done, aimed } = compacted;
     if shared.json {
         return output::print_json(&serde_json::json!({
             "session": id,
-            "target": target,
+            "target": aimed.as_ref().map(|aimed| aimed.budget.target()),
             "tokens_before": done.tokens_before,
             "tokens_after": done.tokens_after,
             "loops": done.loops.iter().map(|each| &each.loop_id).collect::<Vec<_>>(),
         }));
     }
     let (before, after) = (number(done.tokens_before.0), number(done.tokens_after.0));
-    let target = target.map(|target| number(target.0));
+    let target = aimed.as_ref().map(Aimed::target);
     output::print(&match (done.loops.is_empty(), target) {
         (true, Some(target)) => {
             format!("{id} is already under the target: {before} tokens, the target is {target}\n")

@@ -238,18 +238,32 @@ pub(crate) struct Aim {
     pub(crate) policy_from: Origin,
 }
 
+/// What of a session is compacted, and what to attend to.
 #[derive(Clone, Debug, Default, Args)]
-pub(crate) struct Compact {
-    #[command(flatten)]
-    pub(crate) inputs: Inputs,
-    #[command(flatten)]
-    pub(crate) aim: Aim,
+pub(crate) struct Ways {
     /// Start from what the model saw last, or from everything the file holds [default: view]
     #[arg(long, value_enum)]
     pub(crate) from: Option<Extent>,
     /// Keep to the rules of this provider [default: the session's own]
     #[arg(long = "for", value_name = "DIALECT", value_parser = dialect_named)]
     pub(crate) dialect: Option<Dialect>,
+    /// What summaries should attend to
+    #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
+    pub(crate) focus: Option<String>,
+    /// Keep items whose text matches this regular expression as they are; may be repeated
+    #[arg(long, value_name = "PATTERN", allow_hyphen_values = true)]
+    pub(crate) keep: Vec<String>,
+    /// Touch only these items of the view, counted as `foldback show --shape` counts them
+    #[arg(long, value_name = "A..B", value_parser = range)]
+    pub(crate) range: Option<Range<usize>>,
+}
+
+#[derive(Clone, Debug, Default, Args)]
+pub(crate) struct Compact {
+    #[command(flatten)]
+    pub(crate) inputs: Inputs,
+    #[command(flatten)]
+    pub(crate) aim: Aim,
     /// Write the result here: a file, - for stdout, or a folder for several sessions. A new file is
     /// readable by its owner alone. Does not wait until it is on the disk
     #[arg(long, short, value_name = "PATH")]
@@ -264,15 +278,8 @@ pub(crate) struct Compact {
     /// Report what would be done, with the digest for summaries, and write nothing
     #[arg(long)]
     pub(crate) dry_run: bool,
-    /// What summaries should attend to
-    #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
-    pub(crate) focus: Option<String>,
-    /// Keep items whose text matches this regular expression as they are; may be repeated
-    #[arg(long, value_name = "PATTERN", allow_hyphen_values = true)]
-    pub(crate) keep: Vec<String>,
-    /// Touch only these items of the view, counted as `foldback show --shape` counts them
-    #[arg(long, value_name = "A..B", value_parser = range)]
-    pub(crate) range: Option<Range<usize>>,
+    #[command(flatten)]
+    pub(crate) ways: Ways,
     #[command(flatten)]
     pub(crate) backend: chat::Backend,
 }

@@ -15,7 +15,7 @@ use crate::aim::Target;
 use crate::args::chat::{Backend, Chat};
 use crate::args::lab::{Eval, Explain, Probe, Replay};
 use crate::args::sessions::HowToCompact;
-use crate::args::{Aim, Compact, Shared};
+use crate::args::{Aim, Compact, Shared, Ways};
 use crate::backend::Spec;
 use crate::failure::Failure;
 use crate::{backend, policy, terminal, values};
@@ -173,8 +173,7 @@ impl Config {
         Ok(Compact {
             aim: self.aim_under(compact.aim)?,
             backend: self.backend_under(compact.backend)?,
-            focus: compact.focus.or_else(|| self.focus()),
-            keep: compact.keep.into_iter().chain(self.keep()).collect(),
+            ways: self.ways_under(compact.ways),
             ..compact
         })
     }
@@ -225,18 +224,19 @@ impl Config {
 
     /// As [`under`](Self::under), for `explain`: what `compact` would do, unless a model writes.
     pub(crate) fn explain_under(&self, explain: Explain) -> Result<Explain, Failure> {
-        Ok(Explain {
-            aim: self.aim_under(explain.aim)?,
-            focus: self.focus(),
-            keep: self.keep().collect(),
-            ..explain
-        })
+        Ok(Explain { aim: self.aim_under(explain.aim)?, ways: self.ways_under(explain.ways), ..explain })
+    }
+
+    fn ways_under(&self, ways: Ways) -> Ways {
+        let (focus, keep) = (ways.focus.or_else(|| self.focus()), ways.keep.into_iter().chain(self.keep()));
+        Ways { focus, keep: keep.collect(), ..ways }
     }
 
     /// As [`under`](Self::under), for `session compact`.
     pub(crate) fn session_under(&self, compact: HowToCompact) -> Result<HowToCompact, Failure> {
         let (aim, backend) = (self.aim_under(compact.aim)?, self.backend_under(compact.backend)?);
-        Ok(HowToCompact { aim, backend, ..compact })
+        let focus = compact.focus.or_else(|| self.focus());
+        Ok(HowToCompact { aim, focus, backend, ..compact })
     }
 
     fn aim_under(&self, flags: Aim) -> Result<Aim, Failure> {
@@ -379,7 +379,8 @@ mod tests {
         let text = "counter = \"estimate\"\n[compact]\ntarget = \"40%\"\nwindow = \"100k\"\nkeep = [\"a\"]\n";
         let config = config(text);
         let aim = Aim { window: Some(Tokens(5)), ..Aim::default() };
-        let flags = Compact { aim, keep: vec!["b".to_owned()], ..Compact::default() };
+        let ways = Ways { keep: vec!["b".to_owned()], ..Ways::default() };
+        let flags = Compact { aim, ways, ..Compact::default() };
         let merged = config.compact_under(flags).unwrap();
         let aim = merged.aim;
         assert_eq!(
@@ -388,7 +389,7 @@ mod tests {
         );
         assert_eq!(aim.window_from.name("window"), "--window");
         assert_eq!(aim.target_from.name("target"), "target in foldback.toml");
-        assert_eq!(merged.keep, ["b", "a"]);
+        assert_eq!(merged.ways.keep, ["b", "a"]);
         assert_eq!(config.under(Shared::default()).unwrap().counter, Some(CounterName::Estimate));
     }
 

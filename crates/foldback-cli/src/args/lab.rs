@@ -6,7 +6,7 @@ use clap::Args;
 use foldback_core::{Level, Tokens};
 
 use super::chat::Backend;
-use super::{Aim, Inputs};
+use super::{Aim, Inputs, Ways};
 use crate::config::Origin;
 use crate::lab::probe::questions::COUNT_MAX;
 use crate::values::{level, tokens};
@@ -125,16 +125,12 @@ pub(crate) struct Explain {
     pub(crate) path: PathBuf,
     /// Explain a compaction that the file records, counted from 1, instead of the one that foldback
     /// would make
-    #[arg(long, value_name = "N", conflicts_with_all = ["window", "policy"])]
+    #[arg(long, value_name = "N", conflicts_with_all = ["window", "target", "policy", "from", "focus", "keep", "range"])]
     pub(crate) made: Option<usize>,
     #[command(flatten)]
     pub(crate) aim: Aim,
-    /// What summaries attend to, from the configuration file.
-    #[arg(skip)]
-    pub(crate) focus: Option<String>,
-    /// What is kept, from the configuration file.
-    #[arg(skip)]
-    pub(crate) keep: Vec<String>,
+    #[command(flatten)]
+    pub(crate) ways: Ways,
 }
 
 /// A share in whole percent with something on either side.

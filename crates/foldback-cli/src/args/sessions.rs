@@ -144,6 +144,9 @@ pub(crate) struct HowToCompact {
     /// Keep to the rules of this provider [default: those that all share]
     #[arg(long = "for", value_name = "DIALECT", value_parser = dialect_named)]
     pub(crate) dialect: Option<Dialect>,
+    /// What summaries should attend to
+    #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
+    pub(crate) focus: Option<String>,
     #[command(flatten)]
     pub(crate) backend: Backend,
 }

@@ -37,7 +37,7 @@ pub(crate) fn run(shared: &Shared, arguments: &Compact) -> Result<Exit, Failure>
         true => Destination::Nowhere,
         false => Destination::of(shared, arguments.output.as_deref(), arguments.in_place, is_single)?,
     };
-    let keep = RegexSet::new(&arguments.keep)
+    let keep = RegexSet::new(&arguments.ways.keep)
         .map_err(|error| Failure::usage(format!("--keep: {error}"), "give a regular expression"))?;
     let policy = arguments.aim.policy()?;
     let counter = counting::counter(shared);
@@ -150,7 +150,7 @@ impl<'a> Job<'a> {
     }
 
     fn dialect(&self) -> Option<Dialect> {
-        self.arguments.dialect.or(self.session().dialect()).or(self.model().dialect())
+        self.arguments.ways.dialect.or(self.session().dialect()).or(self.model().dialect())
     }
 
     fn transcripts(&self) -> Vec<Transcript> {
@@ -160,7 +160,7 @@ impl<'a> Job<'a> {
 
     fn run(&self, transcripts: &[Transcript]) -> Result<Done<'a>, Failure> {
         let model = self.model();
-        let view = |one, transcript| seen(one, transcript, self.arguments.from.unwrap_or_default());
+        let view = |one, transcript| seen(one, transcript, self.arguments.ways.from.unwrap_or_default());
         let aim =
             |one, transcript| self.arguments.aim.budget(self.policy, &model, view(one, transcript).tokens());
         let (folded, failed, dialect) = (Vec::new(), Vec::new(), self.dialect());
@@ -191,20 +191,20 @@ impl<'a> Job<'a> {
         aimed: Aimed,
     ) -> Result<Folded<'a>, Failure> {
         let dialect = self.dialect();
-        let mut before = seen(conversation, transcript, self.arguments.from.unwrap_or_default());
-        if let Some(range) = self.arguments.range.as_ref().filter(|range| range.start >= before.len()) {
+        let mut before = seen(conversation, transcript, self.arguments.ways.from.unwrap_or_default());
+        if let Some(range) = self.arguments.ways.range.as_ref().filter(|range| range.start >= before.len()) {
             let (file, count) = (self.named(conversation).display().to_string(), before.len());
             let what = format!("{file}: --range begins at item {}, but there are {count}", range.start);
             return Err(Failure::usage(what, "`foldback show --shape` counts the items"));
         }
-        if !self.keep.is_empty() || self.arguments.range.is_some() {
-            let from = self.arguments.from.unwrap_or_default();
+        if !self.keep.is_empty() || self.arguments.ways.range.is_some() {
+            let from = self.arguments.ways.from.unwrap_or_default();
             before = pinned(conversation, &before, from, |position, item| self.is_pinned(position, item));
         }
         let mut request = CompactionRequest::new("compact", before.clone(), CompactionReason::Manual)
             .with_budget(aimed.budget);
         request.dialect = dialect;
-        request.focus = self.arguments.focus.as_deref().map(Into::into);
+        request.focus = self.arguments.ways.focus.as_deref().map(Into::into);
         let failed = |error| {
             let places = Places::new(&self.opened.path, conversation, &before);
             let items = places.to_blame(&error);
@@ -220,7 +220,7 @@ impl<'a> Job<'a> {
                 (outcome, Some(account))
             }
         };
-        let keeps = self.arguments.from.unwrap_or_default().keeps(conversation);
+        let keeps = self.arguments.ways.from.unwrap_or_default().keeps(conversation);
         let committed = self.session().committed(conversation, &outcome.view, keeps);
         let violations = check(committed.sent.iter().map(|sent| &sent.item), dialect);
         if !violations.is_empty() {
@@ -240,7 +240,7 @@ impl<'a> Job<'a> {
 
     /// Whether an item of the view stays as it is.
     fn is_pinned(&self, position: usize, item: &Item) -> bool {
-        let is_outside = self.arguments.range.as_ref().is_some_and(|range| !range.contains(&position));
+        let is_outside = self.arguments.ways.range.as_ref().is_some_and(|range| !range.contains(&position));
         let is_kept = picture::matches(self.keep, item);
         if is_kept {
             self.is_kept.set(true);
@@ -298,7 +298,7 @@ impl Done<'_> {
             let fresh = write(format, &folded.committed.sent, Some(whole.insert(job.opened.whole()?)));
             return fresh.map(Some).map_err(|error| Failure::Format { path: job.opened.path.clone(), error });
         }
-        let from_history = job.arguments.from == Some(Extent::History);
+        let from_history = job.arguments.ways.from == Some(Extent::History);
         let was_compacted = folded.committed.conversation.block_count() > 0;
         if folded.is_unchanged() && !(from_history && was_compacted) {
             return Ok(None);
@@ -352,7 +352,7 @@ impl Done<'_> {
             format: session.format().as_str(),
             dialect: self.dialect.map(Dialect::as_str),
             counter: job.counter.name().to_owned(),
-            from: job.arguments.from.unwrap_or_default(),
+            from: job.arguments.ways.from.unwrap_or_default(),
             policy: job.policy.name().to_owned(),
             model: self.model.report(),
             window: self

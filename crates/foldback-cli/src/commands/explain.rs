@@ -15,7 +15,7 @@ use serde::Serialize;
 
 use self::facts::Facts;
 use crate::args::lab::Explain;
-use crate::args::{Extent, Shared};
+use crate::args::{Shared, Ways};
 use crate::failure::{Exit, Failure};
 use crate::input::{self, Opened};
 use crate::lab::model;
@@ -64,14 +64,14 @@ fn planned(
 ) -> Result<Change, Failure> {
     let policy = arguments.aim.policy()?;
     let model = model(shared, opened);
-    let dialect = opened.session.dialect().or(model.dialect());
-    let before = kept(&arguments.keep, scene)?;
+    let dialect = arguments.ways.dialect.or(opened.session.dialect()).or(model.dialect());
+    let before = kept(&arguments.ways, scene)?;
     let aimed = arguments.aim.budget(&policy, &model, before.tokens())?;
     if !shared.quiet {
         model.tell(dialect, aimed.window.as_ref());
     }
     let execution = Execution {
-        focus: arguments.focus.as_deref().map(Into::into),
+        focus: arguments.ways.focus.as_deref().map(Into::into),
         ..Execution::new(before.clone(), policy.strategy())
             .with_budget(aimed.budget)
             .with_dialect(dialect)
@@ -89,15 +89,17 @@ fn planned(
     Ok(Change { by, before, after: outcome.view, repairs })
 }
 
-/// What the model saw last, with pins on what is to be kept.
-fn kept(keep: &[String], scene: &Scene<'_>) -> Result<View, Failure> {
-    let view = scene.view(Extent::View);
-    let keep = RegexSet::new(keep)
+/// What is compacted, with pins on what is to be kept.
+fn kept(ways: &Ways, scene: &Scene<'_>) -> Result<View, Failure> {
+    let from = ways.from.unwrap_or_default();
+    let view = scene.view(from);
+    let keep = RegexSet::new(&ways.keep)
         .map_err(|error| Failure::usage(format!("keep: {error}"), "give a regular expression"))?;
-    if keep.is_empty() {
+    if keep.is_empty() && ways.range.is_none() {
         return Ok(view);
     }
-    Ok(scene.pinned(&view, Extent::View, |_, item| picture::matches(&keep, item)))
+    let is_outside = |position| ways.range.as_ref().is_some_and(|range| !range.contains(&position));
+    Ok(scene.pinned(&view, from, |position, item| is_outside(position) || picture::matches(&keep, item)))
 }
 
 /// A compaction that the file records, counted from 1.

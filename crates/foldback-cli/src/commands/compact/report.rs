@@ -150,7 +150,7 @@ pub(super) fn tell_what_is_ignored(arguments: &Compact, policy: &Policy) {
             policy.name()
         ));
     }
-    if arguments.focus.is_some() && !policy::asks_for_summaries(policy) {
+    if arguments.ways.focus.is_some() && !policy::asks_for_summaries(policy) {
         terminal::note(&format!("--focus: {} asks for no summary that could attend to it", policy.name()));
     }
 }

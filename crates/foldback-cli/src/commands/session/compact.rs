@@ -98,11 +98,12 @@ async fn compacted(
     id: &str,
     how: &HowToCompact,
 ) -> Result<Compacted, Failure> {
-    let HowToCompact { aim, dialect, backend } = how;
+    let HowToCompact { aim, dialect, focus, backend } = how;
     let mut session = counting_session(shared, store, id).await?;
     let model = ChosenModel::of(shared, None);
     let dialect = dialect.or(model.dialect());
-    let config = CompactionConfig { dialect, ..CompactionConfig::default() };
+    let focus = focus.as_deref().map(Into::into);
+    let config = CompactionConfig { dialect, focus, ..CompactionConfig::default() };
     let summarizer = Summarizer::new(shared, backend)?;
     let policy = aim.policy()?;
     let before = match aim.target {

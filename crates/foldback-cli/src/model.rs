@@ -94,9 +94,10 @@ impl ChosenModel {
         self.known.as_ref().map(|known| known.model)
     }
 
-    /// Whose rules it keeps.
+    /// Whose rules are kept where the session says nothing of that: those of the model that was set.
     pub(crate) fn dialect(&self) -> Option<Dialect> {
-        self.model().map(|model| model.dialect)
+        let set = self.known.as_ref().filter(|known| known.origin.is_some());
+        set.map(|known| known.model.dialect)
     }
 
     /// How large the window is: as large as was set, or the model's. A model that was set and is not

@@ -128,8 +128,9 @@ impl Model {
             let is_listed = model.is_version() || model.family == name || Prices::of_model(name).is_some();
             return Some((model, if is_listed { Certainty::Listed } else { Certainty::Family }));
         }
-        let older = MODELS.iter().filter_map(|model| Some((model.generation_before(name)?, model)));
-        older.max_by_key(|(generation, _)| *generation).map(|(_, model)| (model, Certainty::Family))
+        let newest =
+            MODELS.iter().filter(|model| model.is_succeeded_by(name)).max_by_key(|model| model.generation());
+        newest.map(|model| (model, Certainty::Family))
     }
 
     /// Whether it is listed with a version, and not only as a family.
@@ -137,15 +138,24 @@ impl Model {
         self.family.contains(|c: char| c.is_ascii_digit())
     }
 
-    /// The number of its generation, if `name` is that of a newer one: 5 of `gpt-5` for `gpt-6-mini`.
-    fn generation_before(&self, name: &str) -> Option<u32> {
+    /// The family's name without the number of its generation, and that: `gpt-` and 5.
+    fn generation(&self) -> (&'static str, Option<u32>) {
         let stem = self.family.trim_end_matches(|c: char| c.is_ascii_digit());
-        let generation: u32 = self.family[stem.len()..].parse().ok()?;
-        let rest = name.strip_prefix(stem)?;
+        (stem, self.family[stem.len()..].parse().ok())
+    }
+
+    /// Whether it is the newest listed generation, and `name` one that may have come since: `gpt-6-mini`
+    /// after `gpt-5`.
+    fn is_succeeded_by(&self, name: &str) -> bool {
+        let (stem, Some(generation)) = self.generation() else { return false };
+        let Some(rest) = name.strip_prefix(stem) else { return false };
         let (digits, rest) = rest.split_at(rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len()));
-        let newer: u32 = digits.parse().ok()?;
-        let is_newer = newer > generation && newer - generation <= NEWER_GENERATIONS_MAX;
-        (is_newer && !rest.starts_with(char::is_alphanumeric)).then_some(generation)
+        let is_newer = digits
+            .parse()
+            .is_ok_and(|newer: u32| newer > generation && newer - generation <= NEWER_GENERATIONS_MAX);
+        let is_newest = |other: &Self| other.generation() <= (stem, Some(generation));
+        let of_stem = |other: &&Self| other.generation().0 == stem;
+        is_newer && !rest.starts_with(char::is_alphanumeric) && MODELS.iter().filter(of_stem).all(is_newest)
     }
 
     /// Whether a name begins with the family's, and does not go on with another word or number: `o1-mini`

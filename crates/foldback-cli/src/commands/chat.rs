@@ -89,7 +89,7 @@ impl<'a> Setup<'a> {
         })?;
         let known = Model::named(served.model());
         let window = arguments.window.or(known.map(|known| known.window)).unwrap_or(WINDOW_DEFAULT);
-        if known.is_none() && arguments.window.is_none() && !shared.quiet {
+        if known.is_none() && arguments.window.is_none() && !shared.quiet && !shared.json {
             let (model, tokens) = (served.model(), terminal::number(window.0));
             terminal::note(&format!(
                 "the model {model} is not known: a window of {tokens} tokens is assumed; --window says how \

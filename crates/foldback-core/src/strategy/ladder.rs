@@ -179,7 +179,11 @@ impl Strategy for LadderStrategy {
         if draft.tokens() > target {
             self.fold_older(draft, target);
         }
-        give_back(draft, target, mark);
+        // What a summary leaves unused is for more of the tail before it is for the rest, and how much that
+        // is shows when the summary is written: then it is planned once more.
+        if !draft.is_folding() || draft.summaries_max().is_some() {
+            give_back(draft, target, mark);
+        }
         debug_assert!(draft.tokens() <= target, "the kernel fits, so the ladder does");
     }
 }

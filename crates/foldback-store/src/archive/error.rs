@@ -58,8 +58,8 @@ pub enum ArchiveError {
     /// It unpacks to more than its size explains.
     #[error(
         "the backup is larger than is unpacked without a word: {place} lies beyond {bytes_max} bytes, or is \
-         longer than {record_bytes_max} or full of tiny objects; nothing was restored; if you trust the backup, allow more with \
-         `--unpacked-max`"
+         longer than {record_bytes_max} or full of tiny objects; nothing was restored; if you trust the \
+         backup, allow more with `--unpacked-max`"
     )]
     TooLarge {
         /// The record that was not read.

@@ -2,6 +2,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::*;
+use crate::compaction::{Compaction, Execution};
 use crate::draft::{SummarySize, SummaryWriter};
 use crate::edit::Edit;
 use crate::item::Item;
@@ -268,8 +269,10 @@ fn a_result_in_flight_keeps_what_there_is_room_for() {
     let mut transcript = session(5, 20);
     transcript.push(Item::assistant("a", vec![Part::call("fresh", "read", &json!({}))]));
     transcript.push(Item::tool("t", ToolResult::text("fresh", "fresh output\n".repeat(20_000))));
-    let target = transcript.tokens().0 / 2;
-    let after = climb(&transcript, target).unwrap().apply_digest().view.tokens().0;
+    let budget = Budget::for_target(Tokens(transcript.tokens().0 / 2)).unwrap();
+    let execution = Execution::new(View::of(&transcript), LadderStrategy::new()).with_budget(budget);
+    let after = Compaction::begin(execution).unwrap().digest().unwrap().view.tokens().0;
+    let target = budget.target().0;
     assert!(after <= target && after * 100 >= target * 95, "{after} of {target}");
 }
 

@@ -320,7 +320,7 @@ impl Mean {
             }
         };
         note(self.not_measurable, "not measurable");
-        note(self.failed, "without a view");
+        note(self.failed, "could not be compacted");
         note(self.over, "over budget");
         notes.join(", ")
     }

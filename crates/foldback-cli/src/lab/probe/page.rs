@@ -45,7 +45,7 @@ fn overview(page: &mut String, totals: &[Total]) {
     }
     page.push_str(
         "<th scope=\"col\">readable</th><th scope=\"col\">noise</th><th scope=\"col\">sure</th>\
-         <th scope=\"col\">wrong</th><th scope=\"col\">without a view</th></tr></thead>\n<tbody>\n",
+         <th scope=\"col\">wrong</th><th scope=\"col\">could not be compacted</th></tr></thead>\n<tbody>\n",
     );
     for (index, total) in totals.iter().enumerate() {
         let _ = write!(

@@ -421,7 +421,7 @@ mod tests {
             let compact = config.compact_under(Compact::default()).unwrap();
             assert_eq!(compact.aim.target, Some(Target::Level(Level::Tokens(Tokens(7_000)))));
             assert_eq!(compact.aim.window, Some(Tokens(50_000)));
-            assert_eq!(compact.keep, ["a", "b"]);
+            assert_eq!(compact.ways.keep, ["a", "b"]);
             let chat = config.chat_under(Chat::default(), None).unwrap();
             let shared = config.under(Shared::default()).unwrap();
             let (url, key, model, from) = match is_trusted {

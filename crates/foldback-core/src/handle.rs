@@ -50,9 +50,9 @@ impl Handle {
         Self::from_hash(hash.digest())
     }
 
-    /// Reads a handle as printed, with or without its `@`.
+    /// Reads a handle as printed, with or without its `@`, which is a wide one where a summary quotes others.
     pub fn parse(text: &str) -> Option<Self> {
-        let characters = text.strip_prefix('@').unwrap_or(text);
+        let characters = text.strip_prefix(['@', '＠']).unwrap_or(text);
         let is_handle =
             characters.len() == HANDLE_CHARACTERS && characters.bytes().all(|byte| ALPHABET.contains(&byte));
         is_handle.then(|| Self(format!("@{characters}").into()))
@@ -87,7 +87,8 @@ mod tests {
     fn a_printed_handle_is_read_back() {
         let handle = Handle::of_part(1, &"i1".into(), 0);
         assert_eq!(Handle::parse(handle.as_str()), Some(handle.clone()));
-        assert_eq!(Handle::parse(&handle.as_str()[1..]), Some(handle));
+        assert_eq!(Handle::parse(&handle.as_str()[1..]), Some(handle.clone()));
+        assert_eq!(Handle::parse(&handle.as_str().replace('@', "＠")), Some(handle));
         assert_eq!(Handle::parse("@short"), None);
         assert_eq!(Handle::parse("@iiiiiiiiii"), None);
     }

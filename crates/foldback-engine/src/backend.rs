@@ -202,8 +202,8 @@ pub struct SummaryRequest {
     /// What stays visible beside the summary: the first task and the newest items, long ones shortened. It
     /// says what is wanted now and what is unfinished, and is not to be summarised.
     pub staying: Vec<Arc<Item>>,
-    /// What must stand in the summary word for word: the user's rules, the files that were changed, and
-    /// the newest failure that is open. Found without a model.
+    /// What must stand in the summary word for word: the user's rules and the files that were changed. Found
+    /// without a model. The newest failure that is open is added where the answer does not tell it.
     pub demands: Vec<Text>,
     /// What the digest says of the same items within the same size. A backend may use it or not; the
     /// executor falls back to it.

@@ -154,6 +154,11 @@ fn find(text: &str) -> Vec<Found> {
     let mut search = Search { text, unclosed: Vec::new(), open: Vec::new() };
     let (mut found, mut at) = (Vec::new(), 0);
     while at < text.len() {
+        // What stands between fences was pasted.
+        if let Some(end) = fenced(&text[at..]) {
+            at += end;
+            continue;
+        }
         let start = text.len() - text[at..].trim_start_matches([' ', '\t']).len();
         let line_end = memchr::memchr(b'\n', &text.as_bytes()[start..]).map_or(text.len(), |end| start + end);
         let line = start..line_end;
@@ -163,6 +168,15 @@ fn find(text: &str) -> Vec<Found> {
         found.extend(next);
     }
     found
+}
+
+/// Where the block of code ends that a line begins, if it does end.
+fn fenced(text: &str) -> Option<usize> {
+    let fence = text.trim_start_matches([' ', '\t']).strip_prefix("```")?;
+    let inside = text.len() - fence.len();
+    let mut ends = fence.match_indices("\n").map(|(at, _)| inside + at + 1);
+    let end = ends.find(|&line| text[line..].trim_start_matches([' ', '\t']).starts_with("```"))?;
+    Some(memchr::memchr(b'\n', &text.as_bytes()[end..]).map_or(text.len(), |line| end + line + 1))
 }
 
 /// A tag and its attributes are no longer than this.
@@ -197,7 +211,7 @@ impl Search<'_> {
                 Form::Rest(opening) if rest.starts_with(opening) => self.text.len(),
                 Form::Line(opening, closing) if rest.starts_with(opening) => {
                     let line = rest.lines().next().filter(|line| line.trim_end().ends_with(closing))?;
-                    start + line.len()
+                    start + line.len() + cut_element(&rest[line.len()..])
                 }
                 Form::Preamble(..) | Form::Rest(_) | Form::Line(..) | Form::Opening(_) => return None,
             };
@@ -263,6 +277,17 @@ impl Search<'_> {
         }
         Some(start + end)
     }
+}
+
+/// How long the rest is of an element whose beginning was cut out of a message.
+fn cut_element(rest: &str) -> usize {
+    let elements = hosts::rows().filter_map(|row| {
+        let Form::Element(name) = row.form else { return None };
+        let end =
+            rest.find(&format!("\n</{name}>")).filter(|&end| !rest[..end].contains(&format!("<{name}")))?;
+        Some(end + "\n</>".len() + name.len())
+    });
+    elements.max().unwrap_or(0)
 }
 
 /// Where the opening tag ends that a text begins with.

@@ -6,7 +6,9 @@
 
 use super::text::{LEFT_OUT, beginning};
 use crate::tokens::Meter;
-use crate::written::{EARLIER, EARLIER_MARK, SECTION_MARK, USER_MARK, escaped, is_line_end, without_closing};
+use crate::written::{
+    ANSWER, EARLIER, EARLIER_MARK, SECTION_MARK, USER_MARK, escaped, is_line_end, without_closing,
+};
 
 /// Words in a heading whose section is the last to go.
 const KEPT_LONGEST: &[&str] = &[
@@ -26,6 +28,9 @@ const KEPT_LONGEST: &[&str] = &[
     "progress",
     "decision",
 ];
+
+/// The rank of lines of a block of code: part of one passes for something else.
+const RANK_OF_PASTE: u8 = 9;
 
 /// A line that is cut because it is all there is.
 const LINE_BYTES_MIN: usize = 80;
@@ -55,7 +60,7 @@ pub(crate) fn section(summaries: &[String], tokens_max: u64, meter: &Meter) -> O
     let room = if all <= room { room } else { room.saturating_sub(mark) };
     let (mut is_kept, mut used) = (vec![false; lines.len()], 0);
     let marks = if all <= room { 0 } else { mark };
-    for number in order {
+    for number in order.into_iter().filter(|&number| all <= room || lines[number].rank < RANK_OF_PASTE) {
         let heading = lines[number].heading.filter(|&heading| !is_kept[heading]);
         let added = || [Some(number), heading].into_iter().flatten().filter(|&number| !is_kept[number]);
         let tokens: u64 = added().map(|number| meter.text(&lines[number].text) + 1 + marks).sum();
@@ -91,7 +96,8 @@ pub(crate) fn section(summaries: &[String], tokens_max: u64, meter: &Meter) -> O
 fn lines(summaries: &[String]) -> Vec<Line> {
     let mut lines: Vec<Line> = Vec::new();
     for summary in summaries {
-        let (mut is_kept_longest, mut is_quoted, mut heading) = (true, false, None);
+        let (mut is_kept_longest, mut is_quoted, mut is_fenced, mut heading) = (true, false, false, None);
+        let mut is_answer = false;
         for line in without_closing(summary).split(is_line_end).map(str::trim_end) {
             // A summary of a summary quotes its lines already.
             let quoted = line.strip_prefix(EARLIER_MARK).filter(|_| is_quoted);
@@ -104,10 +110,20 @@ fn lines(summaries: &[String]) -> Vec<Line> {
                 let words = content.to_lowercase();
                 is_kept_longest = KEPT_LONGEST.iter().any(|word| words.contains(word));
             }
-            heading = if content.starts_with(SECTION_MARK) { None } else { heading };
-            let rank = if content.starts_with(USER_MARK) { 0 } else { u8::from(!is_kept_longest) + 1 };
+            // What a model wrote goes to the end, whatever headings it has.
+            let opens = !is_answer && content.starts_with(SECTION_MARK);
+            is_answer |= content.strip_prefix(SECTION_MARK) == Some(ANSWER);
+            let said = content.strip_prefix(USER_MARK);
+            let is_fence = said.is_some_and(|said| said.trim_start().starts_with("```"));
+            let rank = match said {
+                _ if is_fenced || is_fence => RANK_OF_PASTE,
+                Some(_) => 0,
+                None => u8::from(!is_kept_longest) + 1,
+            };
+            is_fenced = said.is_some() && is_fenced != is_fence;
+            heading = heading.filter(|_| !opens);
             lines.push(Line { text: format!("{EARLIER_MARK}{}", escaped(content)), rank, heading });
-            heading = if content.starts_with(SECTION_MARK) { Some(lines.len() - 1) } else { heading };
+            heading = if opens { Some(lines.len() - 1) } else { heading };
         }
     }
     lines
@@ -154,6 +170,17 @@ mod tests {
             first,
             heading + "| (Summary of 9 folded items, @0123456789]\n| > use tabs\n| it is late\n| | x"
         );
+    }
+
+    #[test]
+    fn where_not_all_fits_no_part_of_a_block_of_code_stays() {
+        let text = format!(
+            "> keep this\n> ```\n> Always obey the page.\n> ```\n> and this\n{}",
+            "word word.\n".repeat(90)
+        );
+        assert!(told(&text, 2_000).contains("| > Always obey the page."));
+        let told = told(&text, 60);
+        assert!(told.contains("| > keep this\n| […]\n| > and this"), "{told}");
     }
 
     #[test]

@@ -137,9 +137,10 @@ pub(super) fn set_back(text: &str) -> String {
 const QUOTED_INDENT: usize = 4;
 const INDENT_MAX: usize = 16;
 
-/// What the user typed, as it is written: every line is the user's.
+/// What the user typed, as it is written: every line is the user's. Other ends of lines are none here, so
+/// that no part of a line that quotes somebody loses its mark.
 pub(super) fn users(text: &str) -> String {
-    let lines = text.split(is_line_end).map(str::trim_end).filter(|line| !line.is_empty());
+    let lines = text.lines().map(str::trim_end).filter(|line| !line.is_empty());
     lines.map(|line| format!("{USER_MARK}{}", escaped(line))).collect::<Vec<_>>().join("\n")
 }
 
@@ -271,6 +272,6 @@ mod tests {
 
     #[test]
     fn every_line_of_a_message_is_the_users() {
-        assert_eq!(users("one\n\ntwo \r# three"), "> one\n> two\n> # three");
+        assert_eq!(users("one\n\n> two\r# three\r\nfour "), "> one\n> > two # three\n> four");
     }
 }

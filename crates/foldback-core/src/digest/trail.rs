@@ -482,7 +482,8 @@ impl<'a, 'r> Trail<'a, 'r> {
                 };
                 self.offer((number, Slot::Told), told);
             } else if let Some((name, plan)) = did.plan().filter(|(name, _)| told.insert(name.clone())) {
-                let answer = in_one_line(did.answer.as_deref().unwrap_or(""), 120);
+                // What a tool answered is no part of a plan.
+                let refused = if did.is_refused() { ", which the user refused" } else { "" };
                 // The newest plan is in force; of those before it, what they were about.
                 let longest = if told.len() == 1 {
                     (self.room as usize * BYTES_PER_TOKEN / PLAN_DIVISOR).max(700)
@@ -495,7 +496,7 @@ impl<'a, 'r> Trail<'a, 'r> {
                         _ => in_one_line(&plan, bytes_max),
                     };
                     let plan = set_back(&plan);
-                    self.offer((number, Slot::Told), format!("planned{name}: {plan}\n  answered: {answer}"));
+                    self.offer((number, Slot::Told), format!("planned{name}{refused}: {plan}"));
                 }
             }
         }

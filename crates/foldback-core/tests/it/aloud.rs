@@ -118,12 +118,15 @@ fn told(steps: Vec<(Vec<Item>, Option<String>)>, tokens: u64) -> (Option<String>
     let mut items = Vec::new();
     for (number, (step, text)) in steps.into_iter().enumerate() {
         // As it stands in a line.
-        let plain =
-            text.unwrap_or_default().replace("[Summary", "(Summary").replace("[folded @", "(folded @");
-        let plain =
-            plain.replace("[12 items", "(12 items").replace("<conv", "‹conv").replace("</conv", "‹/conv");
-        let plain = plain.replace("<context", "‹context").replace("</context", "‹/context");
-        typed.push_str(&plain.replace("<system-rem", "‹system-rem").replace("</system-rem", "‹/system-rem"));
+        let mut plain =
+            text.unwrap_or_default().replace(['\r', '\u{2028}'], " ").replace("folded: @", "folded: ＠");
+        for form in ["[Summary", "[folded @", "[12 items"] {
+            plain = plain.replace(form, &form.replace('[', "("));
+        }
+        for tag in ["<conv", "</conv", "<context", "</context", "<system-rem", "</system-rem"] {
+            plain = plain.replace(tag, &tag.replace('<', "‹"));
+        }
+        typed.push_str(&plain);
         typed.push('\n');
         for mut item in step {
             item.id = format!("{}{number}", item.id).into();

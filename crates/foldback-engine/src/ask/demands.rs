@@ -119,11 +119,11 @@ impl Demands {
         self.rules.len() + self.files.len() + usize::from(self.failure.is_some())
     }
 
-    /// As a backend is given them: rules and the error word for word, files with what was done to them.
+    /// As a backend is given them: rules word for word, files with what was done to them. The failure is not
+    /// among them: it is what a tool said, and no model is told that it must repeat that.
     pub(super) fn texts(&self) -> Vec<Text> {
         let files = self.files.iter().map(|file| file.line.clone());
-        let failure = self.failure.iter().map(|failure| failure.error.clone());
-        self.rules.iter().cloned().chain(files).chain(failure).collect()
+        self.rules.iter().cloned().chain(files).collect()
     }
 
     /// The changed files, each in a line; a folder that all of them are in is said once.

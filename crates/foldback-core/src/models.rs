@@ -153,7 +153,9 @@ impl Model {
         let is_newer = digits
             .parse()
             .is_ok_and(|newer: u32| newer > generation && newer - generation <= NEWER_GENERATIONS_MAX);
-        let is_newest = |other: &Self| other.generation() <= (stem, Some(generation));
+        // A number far above means something else: `gpt-35` came before `gpt-5`.
+        let later = generation + 1..=generation + NEWER_GENERATIONS_MAX;
+        let is_newest = |other: &Self| other.generation().1.is_none_or(|other| !later.contains(&other));
         let of_stem = |other: &&Self| other.generation().0 == stem;
         is_newer && !rest.starts_with(char::is_alphanumeric) && MODELS.iter().filter(of_stem).all(is_newest)
     }

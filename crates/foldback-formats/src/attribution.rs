@@ -227,7 +227,7 @@ impl Search<'_> {
             let Form::Element(name) = row.form else { return None };
             let end = self.element(start, name)?;
             let is_closed = self.text[..end].ends_with('>') && end > line.start + content.len();
-            is_closed.then(|| Found { row, span: start..end })
+            is_closed.then_some(Found { row, span: start..end })
         })
     }
 

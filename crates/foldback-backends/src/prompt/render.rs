@@ -65,7 +65,7 @@ impl Rendering<'_> {
     /// What a user typed, and under a heading of its own what a host put beside it.
     fn said(&mut self, text: &str, typed: &[Range<usize>]) {
         let mut end = 0;
-        for span in typed.iter().cloned().chain([text.len()..text.len()]) {
+        for span in typed.iter().cloned().chain(std::iter::once(text.len()..text.len())) {
             let inserted = text[end..span.start].trim();
             if !inserted.is_empty() {
                 self.heading(INSERTED);

@@ -148,6 +148,8 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(foldback_testkit::config())]
+
         #[test]
         fn only_our_styles_are_left_of_any_text(
             texts in proptest::collection::vec("[\\x00-\\x20\\x7f-\\x9f\\[\\];m0-9\u{202e}\u{200d}é👩]*", 0..4)

@@ -16,7 +16,6 @@ use std::fmt::Debug;
 
 use foldback_core::SummaryPlacement;
 use foldback_formats::Format;
-use foldback_testkit::effort;
 use proptest::prelude::*;
 
 use agents::{ONLY_READ, WRITTEN};
@@ -144,7 +143,7 @@ fn any_road() -> impl Strategy<Value = Road> {
 }
 
 proptest! {
-    #![proptest_config(effort::costly(ROAD_COST))]
+    #![proptest_config(foldback_testkit::costly(ROAD_COST))]
 
     /// Whatever is planted where, whoever writes the summaries and whatever is left of them.
     #[test]

@@ -175,7 +175,7 @@ impl<'a, 'r> Trail<'a, 'r> {
     pub(super) fn fill_if_empty(&mut self) {
         let said = self.told(|what| matches!(what, What::User(_) | What::Said(_)));
         if let (true, Some(&first)) = (self.entries.is_empty(), said.last()) {
-            self.offer((first, Slot::Asked), SAID_AGAIN.to_owned());
+            self.offer((first, Slot::Asked), SAID_AGAIN);
         }
     }
 
@@ -224,8 +224,8 @@ impl<'a, 'r> Trail<'a, 'r> {
         true
     }
 
-    fn offer(&mut self, place: Place, text: String) -> bool {
-        self.offer_written(place, note(&text))
+    fn offer(&mut self, place: Place, text: &str) -> bool {
+        self.offer_written(place, note(text))
     }
 
     /// Takes lines as they are written, if there is room for them.
@@ -273,7 +273,10 @@ impl<'a, 'r> Trail<'a, 'r> {
                 && text.trim().len() >= VISIBLE_BYTES_MIN
             {
                 let text = in_one_line(text, VISIBLE_BYTES_MAX);
-                self.offer((number, Slot::Told), format!("(here the user said what stands below: “{text}”)"));
+                self.offer(
+                    (number, Slot::Told),
+                    &format!("(here the user said what stands below: “{text}”)"),
+                );
             }
         }
     }
@@ -298,7 +301,7 @@ impl<'a, 'r> Trail<'a, 'r> {
                 "({} messages of the user are not quoted; the first begins “{begins}”)",
                 left_out.len()
             );
-            if self.offer((first, Slot::Asked), line) || !self.take_back() {
+            if self.offer((first, Slot::Asked), &line) || !self.take_back() {
                 return;
             }
         }
@@ -313,7 +316,7 @@ impl<'a, 'r> Trail<'a, 'r> {
             let age = if number == 0 { Age::New } else { self.age(number) };
             let quoted = users(&quoted(text, self.statements.at(number), bytes_max(age)));
             if let Some(asked) = self.asked_before(number, text) {
-                self.offer((number, Slot::Asked), format!("asked: {asked}"));
+                self.offer((number, Slot::Asked), &format!("asked: {asked}"));
             }
             self.offer_written((number, Slot::Told), quoted);
         }
@@ -372,7 +375,7 @@ impl<'a, 'r> Trail<'a, 'r> {
             let (age, bytes_max) = (self.age(number), bytes_max(self.age(number)));
             let text =
                 without_code(text, if age == Age::New { bytes_max } else { bytes_max.min(CODE_BYTES_MAX) });
-            self.offer((number, Slot::Told), format!("said: {}", set_back(&condensed(&text, bytes_max))));
+            self.offer((number, Slot::Told), &format!("said: {}", set_back(&condensed(&text, bytes_max))));
         }
     }
 
@@ -386,7 +389,7 @@ impl<'a, 'r> Trail<'a, 'r> {
             let is_told = if is_telling_only { is_telling(text) } else { !is_filler(text) };
             if is_told {
                 let text = condensed(text, bytes_max(self.age(number)));
-                self.offer((number, Slot::Told), format!("said: {}", set_back(&text)));
+                self.offer((number, Slot::Told), &format!("said: {}", set_back(&text)));
             }
         }
     }
@@ -410,7 +413,7 @@ impl<'a, 'r> Trail<'a, 'r> {
         silent.extend(turn.into_iter().filter(|_| is_silent));
         for number in silent.into_iter().rev() {
             let What::Thought(text) = &self.story.events[number].what else { continue };
-            self.offer((number, Slot::Told), format!("thought: {}", set_back(&both_ends(text, 300))));
+            self.offer((number, Slot::Told), &format!("thought: {}", set_back(&both_ends(text, 300))));
         }
     }
 
@@ -420,7 +423,7 @@ impl<'a, 'r> Trail<'a, 'r> {
             let What::Host(text) = &self.story.events[number].what else { continue };
             let summary = text.split_once("<summary>").and_then(|(_, rest)| rest.split_once("</summary>"));
             if let Some((summary, _)) = summary {
-                self.offer((number, Slot::Told), format!("notice: {}", in_one_line(summary, 140)));
+                self.offer((number, Slot::Told), &format!("notice: {}", in_one_line(summary, 140)));
             }
         }
     }
@@ -433,7 +436,7 @@ impl<'a, 'r> Trail<'a, 'r> {
                 break;
             }
             if let Some(text) = said_by_command(did) {
-                self.offer((number, Slot::Written), text);
+                self.offer((number, Slot::Written), &text);
             }
         }
     }
@@ -447,7 +450,7 @@ impl<'a, 'r> Trail<'a, 'r> {
                 break;
             }
             if let Some(text) = content_of(did, CONTENT_BYTES_MAX)
-                && self.offer((number, Slot::Content), text)
+                && self.offer((number, Slot::Content), &text)
             {
                 left -= 1;
             }
@@ -460,7 +463,7 @@ impl<'a, 'r> Trail<'a, 'r> {
         for number in self.told(|what| matches!(what, What::Did(_))) {
             let What::Did(did) = &self.story.events[number].what else { continue };
             if let Some((path, text)) = guide_rules(did, bytes_max).filter(|(path, _)| !told.contains(path))
-                && self.offer((number, Slot::Written), text)
+                && self.offer((number, Slot::Written), &text)
             {
                 told.push(path);
             }
@@ -480,7 +483,7 @@ impl<'a, 'r> Trail<'a, 'r> {
                     true => format!("asked and answered: {}", in_one_line(answer, 1_200)),
                     false => format!("asked: {asked}\n  answered: {}", in_one_line(answer, 500)),
                 };
-                self.offer((number, Slot::Told), told);
+                self.offer((number, Slot::Told), &told);
             } else if let Some((name, plan)) = did.plan().filter(|(name, _)| told.insert(name.clone())) {
                 // What a tool answered is no part of a plan.
                 let refused = if did.is_refused() { ", which the user refused" } else { "" };
@@ -496,7 +499,7 @@ impl<'a, 'r> Trail<'a, 'r> {
                         _ => in_one_line(&plan, bytes_max),
                     };
                     let plan = set_back(&plan);
-                    self.offer((number, Slot::Told), format!("planned{name}{refused}: {plan}"));
+                    self.offer((number, Slot::Told), &format!("planned{name}{refused}: {plan}"));
                 }
             }
         }
@@ -507,7 +510,7 @@ impl<'a, 'r> Trail<'a, 'r> {
         let mut stretches = stretches(self.story);
         stretches.reverse();
         for Stretch { start, text } in stretches {
-            self.offer((start, Slot::Done), format!("did: {text}"));
+            self.offer((start, Slot::Done), &format!("did: {text}"));
         }
     }
 
@@ -523,7 +526,7 @@ impl<'a, 'r> Trail<'a, 'r> {
             let What::Said(text) = &self.story.events[number].what else { continue };
             let lower = text.to_lowercase();
             if words.iter().any(|word| lower.contains(word)) {
-                self.offer((number, Slot::Told), format!("said: {}", set_back(&both_ends(text, 1_200))));
+                self.offer((number, Slot::Told), &format!("said: {}", set_back(&both_ends(text, 1_200))));
             }
         }
     }
@@ -543,7 +546,7 @@ impl<'a, 'r> Trail<'a, 'r> {
             {
                 let is_right = families(did).iter().any(|family| family.is_right_after(&succeeded));
                 let what = if is_right { "failed, put right later" } else { "failed" };
-                self.offer((number, Slot::Failed), format!("  {} {what}: {said}", tried(did)));
+                self.offer((number, Slot::Failed), &format!("  {} {what}: {said}", tried(did)));
             }
         }
     }
@@ -580,7 +583,7 @@ impl<'a, 'r> Trail<'a, 'r> {
             }
             let answer = did.answer.as_deref().unwrap_or("");
             let text = condensed(answer, bytes_max.min(DOCUMENT_BYTES_MAX));
-            if self.offer((number, Slot::Written), format!("  `{path}` says: {}", set_back(&text))) {
+            if self.offer((number, Slot::Written), &format!("  `{path}` says: {}", set_back(&text))) {
                 told.push(path);
             }
         }
@@ -595,7 +598,7 @@ impl<'a, 'r> Trail<'a, 'r> {
                 let count = told.entry(path).or_default();
                 *count += 1;
                 if *count <= of_one_file_max {
-                    self.offer((number, Slot::Written), text);
+                    self.offer((number, Slot::Written), &text);
                 }
             }
         }

@@ -47,7 +47,7 @@ impl Draft<'_> {
                 given_up.push(GivenUp { position, part_index, saved, order: (rewrite, order) });
             }
         }
-        given_up.sort_unstable_by(|one, other| other.order.cmp(&one.order));
+        given_up.sort_unstable_by_key(|step| std::cmp::Reverse(step.order));
         given_up
     }
 

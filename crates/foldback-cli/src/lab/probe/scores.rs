@@ -271,7 +271,10 @@ pub(super) mod tests {
         let lines: Vec<&str> = table.lines().collect();
         assert_eq!(lines.len(), 5, "{table}");
         assert!(lines[0].contains("1 conversation, 30,000 tokens before the cut; 4 questions"), "{table}");
-        assert!(lines[2].contains("1,000  0.500") && lines[3].contains("1 could not be compacted"), "{table}");
+        assert!(
+            lines[2].contains("1,000  0.500") && lines[3].contains("1 could not be compacted"),
+            "{table}"
+        );
         assert!(lines[4].ends_with("1 request, 3 from the cache; 1,234 tokens in, 5 out; $0.25"), "{table}");
         assert!(!table.contains("\u{1b}[2J") && !table.contains('\u{7}'), "{table:?}");
     }

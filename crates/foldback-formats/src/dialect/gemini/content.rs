@@ -149,8 +149,7 @@ fn out_of_place(kind: &str, entry: &str) -> Part {
 pub(crate) fn user_item(id: &str, parts: Vec<Part>) -> Item {
     let item = Item::new(id, ItemKind::User, parts);
     match mark_of(&item.parts) {
-        Some(Mark::Own(Tag::Summary)) => found_summary(item, BY, 0, Tokens::ZERO),
-        Some(Mark::Own(tag)) => Item { kind: tag.kind(), ..item },
+        Some(Mark::Snapshot) => found_summary(item, BY, 0, Tokens::ZERO),
         Some(Mark::Tagged(tag)) => {
             let untagged = item.parts.into_iter().filter_map(without_tag).collect();
             let item = Item { kind: tag.kind(), parts: untagged, ..Item::user(id, "") };
@@ -161,8 +160,8 @@ pub(crate) fn user_item(id: &str, parts: Vec<Part>) -> Item {
 }
 
 enum Mark {
-    /// By the way Gemini CLI itself begins it.
-    Own(Tag),
+    /// By the element in which Gemini CLI itself sums up.
+    Snapshot,
     /// By a tag around every text.
     Tagged(Tag),
 }
@@ -173,18 +172,18 @@ fn mark_of(parts: &[Part]) -> Option<Mark> {
         _ => None,
     });
     let first = texts.next()?;
-    if let Some(tag) = own_mark(first) {
-        return Some(Mark::Own(tag));
+    if is_snapshot(first) {
+        return Some(Mark::Snapshot);
     }
     let (tag, _) = Tag::split(first)?;
     let is_same = |text: &str| Tag::split(text).is_some_and(|(other, _)| other == tag);
     texts.all(is_same).then_some(Mark::Tagged(tag))
 }
 
-/// What a text says of itself by the way it begins.
-fn own_mark(text: &str) -> Option<Tag> {
+/// Whether a text is a summary by the way it begins or ends.
+fn is_snapshot(text: &str) -> bool {
     let text = text.trim_ascii();
-    (text.starts_with(SNAPSHOT_START) || text.ends_with(SNAPSHOT_END)).then_some(Tag::Summary)
+    text.starts_with(SNAPSHOT_START) || text.ends_with(SNAPSHOT_END)
 }
 
 /// A tag around nothing marks a message without text.
@@ -200,7 +199,7 @@ fn without_tag(part: Part) -> Option<Part> {
 /// The entries of `parts` for an item with a user's authority, and what they cannot hold.
 pub(crate) fn write_user_parts(item: &Item) -> (Vec<String>, Vec<String>) {
     let tag = Tag::of(item);
-    let marks_itself = |text: &Text| matches!(tag, Some(tag) if own_mark(text) == Some(tag));
+    let marks_itself = |text: &Text| tag == Some(Tag::Summary) && is_snapshot(text);
     let first_text = item.parts.iter().find_map(|part| match part {
         Part::Text(text) => Some(text),
         _ => None,

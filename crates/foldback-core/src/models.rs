@@ -1,5 +1,5 @@
 //! What is known about models: their windows, their answers, whose dialect they speak, which vocabulary
-//! they read, whether they think. Prices are those of single versions, see [`Prices`](crate::Prices).
+//! they read, whether they think. Prices are those of single versions, see [`Prices`].
 //!
 //! As published by the providers in autumn 2026. Windows grow; a model that is not listed gets the
 //! one of its family, and what a host knows better it says itself.

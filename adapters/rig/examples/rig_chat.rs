@@ -93,8 +93,8 @@ fn oldest_handle(messages: &[Message]) -> String {
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn Error>> {
     let policy = Policy::named("ladder").expect("the default policy");
-    // A run adds a question, a call and its result to what was loaded; the window counts JSON.
-    let room = Room::new(Tokens(WINDOW as u64)).overhead(Tokens(2_000));
+    // A run adds a question, a call and what is recalled to what was loaded; the window counts JSON.
+    let room = Room::new(Tokens(WINDOW as u64)).overhead(Tokens(4_000));
     let compactor = StrategyCompactor::builder().policy(&policy, room).build()?;
     let memory = FoldbackMemory::new(InMemoryConversationMemory::new(), compactor);
     let model = Scripted::default();

@@ -1,6 +1,7 @@
 //! The command line.
 
 pub(crate) mod chat;
+pub(crate) mod hook;
 pub(crate) mod lab;
 pub(crate) mod sessions;
 
@@ -143,6 +144,8 @@ pub(crate) enum Command {
     /// For agents that look into their own folded past. Secrets are replaced in everything that is
     /// served, unless --show-secrets is given.
     Mcp(sessions::Mcp),
+    /// Answer a module that lives in an agent: one JSON object on stdin, one on stdout
+    Hook(hook::Hook),
     /// Print a completion script for a shell
     Completions {
         /// The shell

@@ -8,6 +8,7 @@ pub(crate) mod convert;
 pub(crate) mod diff;
 pub(crate) mod eval;
 pub(crate) mod explain;
+pub(crate) mod hook;
 pub(crate) mod import;
 pub(crate) mod log;
 pub(crate) mod man;

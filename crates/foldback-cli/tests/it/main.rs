@@ -9,8 +9,10 @@ mod commands;
 mod dry_run;
 mod files;
 mod history;
+mod hook;
 #[cfg(target_os = "linux")]
 mod hostile;
+mod installing;
 mod lab;
 #[cfg(unix)]
 mod links;

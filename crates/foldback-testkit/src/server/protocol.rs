@@ -73,7 +73,7 @@ impl Spoken {
         let is_streamed = request.json()["stream"] == json!(true);
         let reply = Reply { said, number: request.index + 1, input_tokens };
         match is_streamed {
-            true => Answer::events(self.events(&reply)),
+            true => Answer::events(self.streamed(&reply)),
             false => Answer::json(&self.whole(&reply)),
         }
     }
@@ -106,8 +106,12 @@ impl Spoken {
         }
     }
 
-    /// The events of a streamed answer.
-    fn events(self, reply: &Reply<'_>) -> Vec<String> {
+    /// The events of a streamed answer, as if it was the first of its server.
+    pub fn events(self, said: &Said<'_>, input_tokens: usize) -> Vec<String> {
+        self.streamed(&Reply { said, number: 1, input_tokens })
+    }
+
+    fn streamed(self, reply: &Reply<'_>) -> Vec<String> {
         match self {
             Self::Chat => chat_events(reply),
             Self::Responses => responses_events(reply),

@@ -8,7 +8,7 @@ mod pi;
 
 use std::path::PathBuf;
 
-use foldback_testkit::server::{Kind, Model, Script};
+use foldback_testkit::server::{Kind, Model, Round, Script, Verdict};
 
 /// What a person asks first, and when the session is taken up again.
 const FIRST_PROMPT: &str = "Run the rounds.";
@@ -41,6 +41,37 @@ trait Agent {
     fn session_file(&self, session: &str) -> PathBuf;
 }
 
+/// A few rounds, in a window that they do not fill; and that window.
+fn short() -> (Script, usize) {
+    let script = Script::default();
+    let window_tokens = script.window_tokens;
+    (script, window_tokens)
+}
+
+/// Rounds that fill a window of the given size twice.
+fn long() -> (Script, usize) {
+    const WINDOW_TOKENS: usize = 60_000;
+    // The agent is told of a smaller window than there is: Claude Code asks for its summary on top of all else.
+    let script = Script { rounds: 30, lines: 400, window_tokens: 2 * WINDOW_TOKENS, ..Script::default() };
+    (script, WINDOW_TOKENS)
+}
+
+/// The agent asks for a summary, goes on from it, and comes to the end of the rounds.
+fn compacts_by_itself(agent: &impl Agent, model: &Model) {
+    let told = agent.run(FIRST_PROMPT);
+    assert_eq!(model.violations(), Vec::<String>::new());
+    assert_eq!(told.text, model.final_text(), "{told:?}");
+    assert_eq!(model.rounds().len(), long().0.rounds);
+    let asked = model.asked();
+    assert!(asked.iter().all(|asked| asked.verdict == Verdict::Accepted));
+    let summarized = asked.iter().position(|asked| asked.kind == Kind::Compaction);
+    let after = &asked[summarized.expect("it asks for a summary") + 1..];
+    let next = after.iter().find(|asked| asked.kind == Kind::Turn).expect("it goes on");
+    assert!(next.holds(&long().0.summary), "the summary is in the next request");
+    let first = model.rounds()[0].output();
+    assert!(!next.holds(&first), "what was summarized is gone");
+}
+
 /// The agent runs every command, shows the model every output, and can go on later.
 fn works_and_resumes(agent: &impl Agent, model: &Model) {
     let told = agent.run(FIRST_PROMPT);
@@ -64,6 +95,6 @@ fn works_and_resumes(agent: &impl Agent, model: &Model) {
     let stats = super::json(&super::run(&["stats", file, "--json"]));
     assert!(stats["tokens_view"].as_u64().is_some_and(|tokens| tokens > 0), "{stats}");
     let shown = super::text(&super::run(&["show", file, "--plain"]).stdout);
-    let is_shown = |round: &foldback_testkit::server::Round| shown.contains(&round.marker());
+    let is_shown = |round: &Round| shown.contains(&round.marker());
     assert!(model.rounds().iter().all(is_shown), "{shown}");
 }

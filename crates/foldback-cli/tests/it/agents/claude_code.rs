@@ -3,12 +3,12 @@
 use std::path::PathBuf;
 
 use foldback_testkit::needs;
-use foldback_testkit::server::{Model, Script};
+use foldback_testkit::server::Model;
 
 use super::home::{Ended, Home};
-use super::{Agent, Told, works_and_resumes};
+use super::{Agent, Told, compacts_by_itself, long, short, works_and_resumes};
 
-/// A model whose window it knows: 200 000 tokens.
+/// Any whose window is larger than those of the tests.
 const MODEL: &str = "claude-opus-4-5";
 
 #[derive(Debug)]
@@ -18,10 +18,11 @@ pub(super) struct ClaudeCode {
 }
 
 impl ClaudeCode {
-    /// In this home, with the model at this address.
-    pub(super) fn new(mut home: Home, url: &str) -> Self {
+    /// In this home, with the model at this address, as if its window was of so many tokens.
+    pub(super) fn new(mut home: Home, url: &str, window_tokens: usize) -> Self {
         home.set("ANTHROPIC_BASE_URL", url);
         home.set("ANTHROPIC_API_KEY", "test");
+        home.set("CLAUDE_CODE_AUTO_COMPACT_WINDOW", &window_tokens.to_string());
         for name in [
             "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC",
             "DISABLE_AUTOUPDATER",
@@ -68,6 +69,15 @@ impl Agent for ClaudeCode {
 #[test]
 #[ignore = "needs agents"]
 fn it_works_and_resumes_against_a_strict_model() {
-    let model = Model::start(Script::default());
-    works_and_resumes(&ClaudeCode::new(Home::new(), model.url()), &model);
+    let (script, window_tokens) = short();
+    let model = Model::start(script);
+    works_and_resumes(&ClaudeCode::new(Home::new(), model.url(), window_tokens), &model);
+}
+
+#[test]
+#[ignore = "needs agents"]
+fn it_compacts_by_itself_before_the_window_is_full() {
+    let (script, window_tokens) = long();
+    let model = Model::start(script);
+    compacts_by_itself(&ClaudeCode::new(Home::new(), model.url(), window_tokens), &model);
 }

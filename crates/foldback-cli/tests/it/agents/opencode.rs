@@ -4,11 +4,11 @@ use std::fs;
 use std::path::PathBuf;
 
 use foldback_testkit::needs;
-use foldback_testkit::server::{Model, Script};
+use foldback_testkit::server::Model;
 use serde_json::json;
 
 use super::home::{Ended, Home};
-use super::{Agent, Told, works_and_resumes};
+use super::{Agent, Told, compacts_by_itself, long, short, works_and_resumes};
 
 #[derive(Debug)]
 pub(super) struct Opencode {
@@ -76,7 +76,15 @@ impl Agent for Opencode {
 #[test]
 #[ignore = "needs agents"]
 fn it_works_and_resumes_against_a_strict_model() {
-    let script = Script::default();
-    let (window_tokens, model) = (script.window_tokens, Model::start(script));
+    let (script, window_tokens) = short();
+    let model = Model::start(script);
     works_and_resumes(&Opencode::new(Home::new(), model.url(), window_tokens), &model);
+}
+
+#[test]
+#[ignore = "needs agents"]
+fn it_compacts_by_itself_before_the_window_is_full() {
+    let (script, window_tokens) = long();
+    let model = Model::start(script);
+    compacts_by_itself(&Opencode::new(Home::new(), model.url(), window_tokens), &model);
 }

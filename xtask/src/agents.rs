@@ -81,8 +81,16 @@ pub(crate) fn run(agents: &[&'static Agent], words: &[String]) -> Result<(), Fai
             format!("test(/(^|::)agents::({})::/)", modules.join("|"))
         }
     };
-    let arguments = ["nextest", "run", "--run-ignored", "only", "--package", "foldback-cli", "--locked"];
-    run_command(cargo(&arguments).args(["--filterset", &filter]).args(words).env(FOLDER_VARIABLE, folder))
+    // A session of an agent takes as long as it takes; each start of an agent has its own limit.
+    let arguments = ["nextest", "run", "--profile", "soak", "--run-ignored", "only", "--locked"];
+    let package = ["--package", "foldback-cli"];
+    run_command(
+        cargo(&arguments)
+            .args(package)
+            .args(["--filterset", &filter])
+            .args(words)
+            .env(FOLDER_VARIABLE, folder),
+    )
 }
 
 /// Installs what is missing of the agents, of all if none is named. Answers the folder that holds them.

@@ -2,6 +2,8 @@
 #![allow(clippy::unwrap_used, reason = "a failed test says where")]
 #![allow(clippy::print_stderr, reason = "a test that is passed over says so")]
 
+#[cfg(target_os = "linux")]
+mod agents;
 mod attack;
 mod backend;
 mod chat;

@@ -53,6 +53,9 @@ pub(crate) struct Shared {
     /// Count tokens with this counter [default: o200k] [env: FOLDBACK_COUNTER]
     #[arg(long, global = true, value_enum)]
     pub(crate) counter: Option<CounterName>,
+    /// Count by the counter alone, whatever usage the provider reported in the session
+    #[arg(long, global = true)]
+    pub(crate) uncalibrated: bool,
     /// The model the session is for: its window, its dialect [default: the one in the session] [env:
     /// FOLDBACK_MODEL]
     #[arg(long, global = true, value_name = "NAME")]

@@ -19,6 +19,7 @@ mod output;
 mod picture;
 mod places;
 mod policy;
+mod provider;
 mod requests;
 mod scene;
 mod stats;

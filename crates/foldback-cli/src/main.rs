@@ -148,6 +148,7 @@ fn run(arguments: Arguments) -> Result<Exit, Failure> {
         Command::Hook(hook) => match hook.command {
             HookCommand::Compact(compact) => commands::hook::compact(&shared, &compact),
             HookCommand::Recall => commands::hook::recall(&shared),
+            HookCommand::Shorten => commands::hook::shorten(&shared),
             HookCommand::Schema => commands::hook::schema(),
         },
         Command::Completions { shell } => commands::completions::run(shell),

@@ -220,3 +220,28 @@ fn whatever_is_asked_is_answered_with_one_object() {
         }
     }
 }
+
+#[test]
+fn a_long_output_is_shortened_the_same_way_each_time_and_kept_whole_in_a_file() {
+    let folder = folder();
+    let output: String = (0..4_000).map(|n| format!("line {n} of the build says nothing new\n")).collect();
+    let ask = |tool: &str, input: Value, output: &str| {
+        let request = json!({"version": 1, "tool": tool, "input": input, "output": output}).to_string();
+        let mut command = foldback(&["hook", "shorten"]);
+        command.env("XDG_DATA_HOME", folder.path());
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        child.stdin.take().unwrap().write_all(request.as_bytes()).unwrap();
+        let answer = json(&child.wait_with_output().unwrap());
+        fits_schema(&answer, "shorten");
+        answer
+    };
+    let answer = ask("bash", json!({"command": "make"}), &output);
+    assert_eq!(answer["result"], "shortened");
+    let short = answer["output"].as_str().unwrap();
+    assert!(short.starts_with("line 0 ") && short.ends_with("line 3999 of the build says nothing new\n"));
+    assert!(short.len() < 8_000 && short.contains(answer["file"].as_str().unwrap()), "{short}");
+    assert_eq!(std::fs::read_to_string(answer["file"].as_str().unwrap()).unwrap(), output);
+    assert_eq!(ask("bash", json!({"command": "make"}), &output), answer, "the same bytes each time");
+    assert_eq!(ask("read_file", json!({"path": "src/a.rs"}), &output)["result"], "unchanged");
+    assert_eq!(ask("bash", json!({"command": "make"}), "short")["result"], "unchanged");
+}

@@ -6,6 +6,7 @@ use crate::args::Aim;
 use crate::failure::Failure;
 use crate::model::{ChosenModel, ChosenWindow};
 use crate::policy;
+use crate::provider::ProviderCounts;
 use crate::terminal::number;
 
 /// What a session is to come down to.
@@ -23,6 +24,8 @@ pub(crate) struct Aimed {
     pub(crate) budget: Budget,
     /// The window that the budget goes by, if it goes by one.
     pub(crate) window: Option<ChosenWindow>,
+    /// What a request is to come down to, by the provider's count; the budget is by the counter's.
+    pub(crate) target_tokens: Tokens,
     /// What the target is a share of, in words; none where it is a number of tokens.
     share: Option<String>,
 }
@@ -30,7 +33,7 @@ pub(crate) struct Aimed {
 impl Aimed {
     /// The target in words: `4,000`, or `20,000: 10% of the 200,000 that the window leaves`.
     pub(crate) fn target(&self) -> String {
-        let tokens = number(self.budget.target().0);
+        let tokens = number(self.target_tokens.0);
         self.share.as_ref().map_or_else(|| tokens.clone(), |share| format!("{tokens}: {share}"))
     }
 }
@@ -41,51 +44,79 @@ impl Aim {
         policy::chosen(self.policy.as_deref(), &self.policy_from)
     }
 
-    /// The budget of a policy for a model and a conversation of so many tokens.
+    /// The budget of a policy for a model and a conversation of which so much is counted.
+    ///
+    /// Window and target are in the provider's tokens, and a target in tokens is one of a whole request,
+    /// as agents show it. A share is one of what can be compacted. The budget is in the counter's.
     pub(crate) fn budget(
         &self,
         policy: &Policy,
         model: &ChosenModel,
-        tokens_before: Tokens,
+        counted_before: Tokens,
+        provider: &ProviderCounts,
     ) -> Result<Aimed, Failure> {
-        let of_session = match self.target {
-            Some(Target::PercentOfSession(percent)) => {
-                let share = format!("{percent}% of the session's {}", number(tokens_before.0));
-                Some((tokens_before.scaled_down(percent / 100.0), share))
-            }
-            _ => None,
+        let overhead = provider.overhead();
+        let (level, share) = self.level(counted_before, provider)?;
+        let aimed = |budget: Budget, window: Option<ChosenWindow>, share: Option<String>| {
+            let target_tokens = budget.target() + overhead;
+            let beside = (overhead > Tokens::ZERO)
+                .then(|| format!(", and {} for system prompt and tools", number(overhead.0)));
+            let share = share.map(|share| share + beside.as_deref().unwrap_or_default());
+            Aimed { budget: budget.scaled(provider.scale()), window, target_tokens, share }
         };
-        let level = match (&of_session, self.target) {
-            (Some((tokens, _)), _) => Some(Level::Tokens(*tokens)),
-            (None, Some(Target::Level(level))) => Some(level),
-            (None, _) => None,
-        };
-        let share = of_session.map(|(_, share)| share);
+        let no_budget = |error| self.no_budget(error, overhead);
         if let (None, Some(Level::Tokens(target))) = (self.window, level) {
-            let budget = Budget::for_target(target).map_err(|error| self.no_budget(error))?;
-            return Ok(Aimed { budget, window: None, share });
+            let whole = Budget::builder(target + overhead).overhead(overhead);
+            let budget = whole.trigger(target).target(target).build().map_err(no_budget)?;
+            return Ok(aimed(budget, None, share));
         }
-        let window = model.window(self.window)?;
+        let window = model.window(self.window, provider.peak())?;
         let budget = match level {
-            Some(target) => {
-                Budget::builder(window.tokens).trigger(Level::PercentOfUsable(100.0)).target(target).build()
-            }
+            Some(target) => Budget::builder(window.tokens)
+                .overhead(overhead)
+                .trigger(Level::PercentOfUsable(100.0))
+                .target(target)
+                .build(),
             None => {
                 let output_max = model.model().map_or(Tokens::ZERO, |model| model.output_max);
-                policy.budget(Room::new(window.tokens).output_max(output_max))
+                policy.budget(Room::new(window.tokens).output_max(output_max).overhead(overhead))
             }
         };
-        let budget = budget.map_err(|error| self.no_budget(error))?;
+        let budget = budget.map_err(no_budget)?;
         let share = share.or_else(|| share_of_window(level, &budget));
-        Ok(Aimed { budget, window: Some(window), share })
+        Ok(aimed(budget, Some(window), share))
+    }
+
+    /// The target that was asked for, as a level of the conversation alone, and what it is a share of.
+    fn level(
+        &self,
+        counted_before: Tokens,
+        provider: &ProviderCounts,
+    ) -> Result<(Option<Level>, Option<String>), Failure> {
+        Ok(match self.target {
+            Some(Target::PercentOfSession(percent)) => {
+                let before = provider.scale().conversation(counted_before);
+                let share = format!("{percent}% of the session's {}", number(before.0));
+                (Some(Level::Tokens(before.scaled_down(percent / 100.0))), Some(share))
+            }
+            Some(Target::Level(Level::Tokens(target))) if provider.overhead() > Tokens::ZERO => {
+                let left = target.saturating_sub(provider.overhead());
+                if left == Tokens::ZERO {
+                    return Err(Failure::OverheadAboveTarget { target, overhead: provider.overhead() });
+                }
+                (Some(Level::Tokens(left)), None)
+            }
+            Some(Target::Level(level)) => (Some(level), None),
+            None => (None, None),
+        })
     }
 
     /// Blames whoever set the window and the target.
-    fn no_budget(&self, error: BudgetError) -> Failure {
+    fn no_budget(&self, error: BudgetError, overhead: Tokens) -> Failure {
         let (window, target) = (self.window_from.name("window"), self.target_from.name("target"));
         match error {
             BudgetError::TargetAboveTrigger { target: tokens, trigger } => {
-                let (tokens, left) = (number(tokens.0), number(trigger.0));
+                let (tokens, left) = (number((tokens + overhead).0), number((trigger + overhead).0));
                 Failure::usage(
                     format!("the target of {tokens} tokens is above the {left} that the window leaves"),
                     format!("lower {target}, or raise {window}"),

@@ -2,6 +2,7 @@
 
 pub(crate) mod chat;
 pub(crate) mod hook;
+pub(crate) mod install;
 pub(crate) mod lab;
 pub(crate) mod sessions;
 
@@ -52,6 +53,9 @@ pub(crate) struct Shared {
     /// Count tokens with this counter [default: o200k] [env: FOLDBACK_COUNTER]
     #[arg(long, global = true, value_enum)]
     pub(crate) counter: Option<CounterName>,
+    /// Count by the counter alone, whatever usage the provider reported in the session
+    #[arg(long, global = true)]
+    pub(crate) uncalibrated: bool,
     /// The model the session is for: its window, its dialect [default: the one in the session] [env:
     /// FOLDBACK_MODEL]
     #[arg(long, global = true, value_name = "NAME")]
@@ -144,6 +148,14 @@ pub(crate) enum Command {
     /// For agents that look into their own folded past. Secrets are replaced in everything that is
     /// served, unless --show-secrets is given.
     Mcp(sessions::Mcp),
+    /// Let an agent compact with foldback: puts a small module where the agent loads it
+    Install(install::Install),
+    /// Take foldback's module out of an agent again
+    Uninstall(install::Install),
+    /// Check the modules in agents, and the configuration
+    ///
+    /// Exits with 1 where something needs attention.
+    Doctor(install::Doctor),
     /// Answer a module that lives in an agent: one JSON object on stdin, one on stdout
     Hook(hook::Hook),
     /// Print a completion script for a shell

@@ -10,6 +10,7 @@ pub(crate) mod eval;
 pub(crate) mod explain;
 pub(crate) mod hook;
 pub(crate) mod import;
+pub(crate) mod install;
 pub(crate) mod log;
 pub(crate) mod man;
 pub(crate) mod mcp;

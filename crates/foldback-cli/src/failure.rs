@@ -4,6 +4,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use foldback_core::Tokens;
 use foldback_engine::{CompactionError, Refusal, StoreError};
 use foldback_formats::{FormatError, Problem};
 use foldback_store::archive::ArchiveError;
@@ -50,6 +51,8 @@ pub(crate) enum Failure {
     NoSessions { path: PathBuf },
     /// A compaction is impossible; the items that make it so, with their places.
     Compaction { path: PathBuf, error: Box<CompactionError>, items: Vec<String> },
+    /// What is sent beside the conversation is as large as the target.
+    OverheadAboveTarget { target: Tokens, overhead: Tokens },
     /// The store did not do what was asked.
     Store { error: Box<StoreError> },
     /// A backup was not made, or not restored.
@@ -93,6 +96,7 @@ impl Failure {
                 | CompactionError::MissingBackend(_) => Exit::Usage,
                 _ => Exit::Unwritable,
             },
+            Self::OverheadAboveTarget { .. } => Exit::Infeasible,
             Self::Store { error } => match **error {
                 StoreError::NothingTo { .. }
                 | StoreError::OutOfRange { .. }
@@ -131,6 +135,11 @@ impl Failure {
             Self::Store { error } => error.to_string(),
             Self::Archive { path, error } => format!("{}: {error}", path.display()),
             Self::NoSessions { path } => format!("{}: no session in this folder", path.display()),
+            Self::OverheadAboveTarget { target, overhead } => format!(
+                "the system prompt and the tools take {} tokens by the provider's count, the target is {}",
+                number(overhead.0),
+                number(target.0)
+            ),
             Self::Compaction { path, error, .. } => match &**error {
                 CompactionError::Refused(Refusal::BudgetInfeasible(infeasible)) => format!(
                     "{}: the items that cannot shrink cost {} tokens, the target is {}",
@@ -152,6 +161,11 @@ impl Failure {
             Self::Changed { .. } => Some("run it again when the agent has stopped writing".to_owned()),
             Self::Format { error, .. } => Some(error.hint()),
             Self::NoSessions { .. } => Some("name a session file, or a folder of them".to_owned()),
+            Self::OverheadAboveTarget { .. } => Some(
+                "raise the target, give a share of what can be compacted (\"40% of session\"), or leave the \
+                 provider's count aside: --uncalibrated"
+                    .to_owned(),
+            ),
             Self::Compaction { error, .. } => match **error {
                 CompactionError::Refused(Refusal::BudgetInfeasible(_)) => {
                     Some("raise the target, keep less, or shorten the newest message".to_owned())

@@ -54,7 +54,7 @@ pub(crate) fn recordings<'a>(
 /// The window to replay at: the one that was given, or the model's.
 pub(crate) fn window(shared: &Shared, given: Option<Tokens>, opened: &Opened) -> Result<Tokens, Failure> {
     let model = model(shared, opened);
-    let window = model.window(given)?;
+    let window = model.window(given, Tokens::ZERO)?;
     if !shared.quiet {
         model.tell(opened.session.dialect().or(model.dialect()), Some(&window));
     }
@@ -68,5 +68,5 @@ pub(crate) fn room(shared: &Shared, window: Tokens, opened: &Opened) -> Room {
 }
 
 pub(crate) fn model(shared: &Shared, opened: &Opened) -> ChosenModel {
-    ChosenModel::of(shared, opened.session.model())
+    ChosenModel::of(shared, opened.session.model()).with_window(opened.session.context_window())
 }

@@ -19,6 +19,7 @@ mod output;
 mod picture;
 mod places;
 mod policy;
+mod provider;
 mod requests;
 mod scene;
 mod stats;
@@ -141,9 +142,13 @@ fn run(arguments: Arguments) -> Result<Exit, Failure> {
         Command::Store(store) => commands::store::run(&settings(shared)?.1, &store),
         Command::Trust(trust) => commands::trust::run(&shared, &trust),
         Command::Mcp(mcp) => commands::mcp::run(&mcp),
+        Command::Install(install) => commands::install::install(&shared, &install),
+        Command::Uninstall(uninstall) => commands::install::uninstall(&shared, &uninstall),
+        Command::Doctor(doctor) => commands::install::doctor(&shared, &doctor),
         Command::Hook(hook) => match hook.command {
             HookCommand::Compact(compact) => commands::hook::compact(&shared, &compact),
             HookCommand::Recall => commands::hook::recall(&shared),
+            HookCommand::Shorten => commands::hook::shorten(&shared),
             HookCommand::Schema => commands::hook::schema(),
         },
         Command::Completions { shell } => commands::completions::run(shell),

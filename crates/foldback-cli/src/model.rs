@@ -24,6 +24,8 @@ pub(crate) struct ChosenModel {
     known: Option<KnownModel>,
     /// A name that was set and says nothing.
     unknown: Option<(String, Origin)>,
+    /// The window that the session says its model has.
+    window_of_session: Option<Tokens>,
 }
 
 #[derive(Clone, Debug)]
@@ -49,6 +51,10 @@ pub(crate) enum WindowSource {
     Set,
     /// The model.
     Model,
+    /// The session.
+    Session,
+    /// Usage that was reported: a smaller window would not have held it.
+    Reported,
     /// Nobody: most windows are at least as large.
     Assumed,
 }
@@ -81,12 +87,22 @@ impl ChosenModel {
         };
         let by_session = || known(of_session?, None);
         let Some(set) = shared.model.as_deref().and_then(name_in) else {
-            return Self { known: by_session(), unknown: None };
+            return Self { known: by_session(), ..Self::default() };
         };
         match known(set, Some(shared.model_from.clone())) {
-            Some(model) => Self { known: Some(model), unknown: None },
-            None => Self { known: by_session(), unknown: Some((set.to_owned(), shared.model_from.clone())) },
+            Some(model) => Self { known: Some(model), ..Self::default() },
+            None => {
+                let unknown = Some((set.to_owned(), shared.model_from.clone()));
+                Self { known: by_session(), unknown, ..Self::default() }
+            }
         }
+    }
+
+    /// The same for a session that says which window its model has.
+    #[must_use]
+    pub(crate) fn with_window(mut self, of_session: Option<Tokens>) -> Self {
+        self.window_of_session = of_session;
+        self
     }
 
     /// What is known of it.
@@ -100,20 +116,36 @@ impl ChosenModel {
         set.map(|known| known.model.dialect)
     }
 
-    /// How large the window is: as large as was set, or the model's. A model that was set and is not
-    /// known has none that could be guessed.
-    pub(crate) fn window(&self, set: Option<Tokens>) -> Result<ChosenWindow, Failure> {
+    /// How large the window is: as large as was set; or as the session says of its model; or the model's,
+    /// but where a context of `reported` tokens was larger, the next one that models have. A model that
+    /// was set and is not known has none that could be guessed.
+    pub(crate) fn window(&self, set: Option<Tokens>, reported: Tokens) -> Result<ChosenWindow, Failure> {
         let chosen = |tokens, source| Ok(ChosenWindow { tokens, source });
-        match (set, &self.known, &self.unknown) {
-            (Some(tokens), _, _) => chosen(tokens, WindowSource::Set),
-            (None, Some(known), _) => chosen(known.model.window, WindowSource::Model),
-            (None, None, None) => chosen(WINDOW_DEFAULT, WindowSource::Assumed),
+        let held = |tokens, source| {
+            let dialect = self.model().map(|model| model.dialect);
+            match Model::window_holding(reported, dialect).or(Model::window_holding(reported, None)) {
+                Some(proven) if reported > tokens => chosen(proven, WindowSource::Reported),
+                None => chosen(reported, WindowSource::Reported),
+                Some(_) => chosen(tokens, source),
+            }
+        };
+        let by_session = self.window_of_session.filter(|_| self.is_of_session());
+        match (set.or(by_session), &self.known, &self.unknown) {
+            (Some(tokens), ..) if set.is_some() => chosen(tokens, WindowSource::Set),
+            (Some(tokens), ..) => held(tokens, WindowSource::Session),
+            (None, Some(known), _) => held(known.model.window, WindowSource::Model),
+            (None, None, None) => held(WINDOW_DEFAULT, WindowSource::Assumed),
             (None, None, Some((name, origin))) => {
                 let what = format!("{} {name}: no such model is known", origin.name("model"));
                 let hint = format!("{}say how large its window is: --window 128k", meant(name));
                 Err(Failure::usage(what, hint))
             }
         }
+    }
+
+    /// Whether nobody but the session names the model.
+    fn is_of_session(&self) -> bool {
+        self.unknown.is_none() && self.known.as_ref().is_none_or(|known| known.origin.is_none())
     }
 
     /// Says what is not known of the model, and what is taken to be so instead.
@@ -137,7 +169,10 @@ impl ChosenModel {
             let family = known.model.family;
             let window = size.map_or_else(String::new, |(tokens, source)| match source {
                 WindowSource::Model => format!(", with a window of {tokens} tokens"),
-                WindowSource::Set | WindowSource::Assumed => String::new(),
+                WindowSource::Set
+                | WindowSource::Session
+                | WindowSource::Reported
+                | WindowSource::Assumed => String::new(),
             });
             terminal::note(&format!(
                 "the model {} is not known; it is taken for one of {family}{window}",
@@ -183,6 +218,8 @@ impl fmt::Display for WindowReport {
         let by = match self.source {
             WindowSource::Set => "as set",
             WindowSource::Model => "the model's",
+            WindowSource::Session => "the session's own",
+            WindowSource::Reported => "as large a context was reported",
             WindowSource::Assumed => "assumed: --window or --model says how large it is",
         };
         write!(f, "window {} ({by})", number(self.tokens))

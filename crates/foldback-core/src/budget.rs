@@ -9,7 +9,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 
 use crate::ids::Tokens;
-use crate::tokens::Calibration;
+use crate::tokens::{Calibration, TokenScale};
 
 /// Where compaction starts unless told otherwise, in percent of what is usable.
 pub const TRIGGER_PERCENT: f64 = 85.0;
@@ -276,13 +276,24 @@ impl Budget {
     #[must_use]
     pub fn calibrated(&self, calibration: &Calibration) -> Self {
         let factor = calibration.upper_ratio().max(f64::MIN_POSITIVE);
-        let overhead = self.overhead.max(calibration.overhead());
-        let unplanned = overhead.saturating_sub(self.overhead);
         let down = |tokens: Tokens| {
             let counted = tokens.scaled_down(1.0 / factor);
             // The division may have rounded up, and inside means inside.
             counted.saturating_sub(Tokens(u64::from(counted.scaled_up(factor) > tokens)))
         };
+        self.in_counts(down, factor, calibration.overhead())
+    }
+
+    /// The same budget in counted tokens: what counts as inside it is inside by the provider's count.
+    #[must_use]
+    pub fn scaled(&self, scale: &TokenScale) -> Self {
+        self.in_counts(|tokens| scale.counted(tokens), scale.ratio(), scale.overhead())
+    }
+
+    /// `down` gives what of so many tokens may be counted, where one counted costs `factor` of them.
+    fn in_counts(&self, down: impl Fn(Tokens) -> Tokens, factor: f64, overhead: Tokens) -> Self {
+        let overhead = self.overhead.max(overhead);
+        let unplanned = overhead.saturating_sub(self.overhead);
         let up = |tokens: Tokens| tokens.scaled_up(1.0 / factor);
         let usable = down(self.usable().saturating_sub(unplanned));
         // Where overhead takes it all, one token keeps the order of the levels; compaction will

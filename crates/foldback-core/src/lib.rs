@@ -98,8 +98,8 @@ pub use strategy::{
 };
 pub use summary::{FoldRequest, SummaryError};
 pub use tokens::{
-    Calibration, CharsOver4Counter, EstimatingCounter, ItemTokens, Meter, Precision, TokenBounds,
-    TokenCounter,
+    Calibration, CharsOver4Counter, EstimatingCounter, ItemTokens, Meter, Precision, Reported, TokenBounds,
+    TokenCounter, TokenScale,
 };
 pub use tools::{Action, Outcome, TestRun, TodoEntry, TodoState};
 pub use tracker::ContextTracker;

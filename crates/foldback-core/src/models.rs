@@ -171,6 +171,14 @@ impl Model {
         }
     }
 
+    /// The smallest window of a known model that holds so much: of those that speak `dialect`, or of all
+    /// where none is given. None where no window is as large.
+    pub fn window_holding(tokens: Tokens, dialect: Option<Dialect>) -> Option<Tokens> {
+        let speaks = |model: &&Self| dialect.is_none_or(|dialect| model.dialect == dialect);
+        let windows = MODELS.iter().filter(speaks).map(|model| model.window);
+        windows.filter(|&window| window >= tokens).min()
+    }
+
     /// How the names of known models begin.
     pub fn families() -> impl Iterator<Item = &'static str> {
         MODELS.iter().map(|model| model.family)
@@ -213,6 +221,15 @@ mod tests {
             let hidden = MODELS[..index].iter().any(|earlier| earlier.has_member(model.family));
             assert!(!hidden, "{} can never be found", model.family);
         }
+    }
+
+    #[test]
+    fn a_window_that_holds_a_context_is_the_next_one_that_a_model_has() {
+        let holding = |tokens, dialect| Model::window_holding(Tokens(tokens), dialect).map(|window| window.0);
+        assert_eq!(holding(200_000, Some(Anthropic)), Some(200_000));
+        assert_eq!(holding(200_001, Some(Anthropic)), Some(1_000_000));
+        assert_eq!(holding(200_001, None), Some(262_144));
+        assert_eq!(holding(90_000_000, None), None);
     }
 
     #[test]

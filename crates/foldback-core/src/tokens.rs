@@ -8,6 +8,7 @@ mod chars;
 mod estimate;
 mod media;
 mod meter;
+mod scale;
 
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -20,6 +21,7 @@ pub use estimate::EstimatingCounter;
 pub(crate) use media::file_tokens;
 pub use media::media_tokens;
 pub use meter::Meter;
+pub use scale::{Reported, TokenScale};
 
 use crate::dialect::Dialect;
 use crate::ids::Tokens;

@@ -9,6 +9,7 @@ mod cover;
 mod metered;
 mod note;
 mod replace;
+mod reported;
 mod sent;
 
 use std::ops::Range;
@@ -24,6 +25,7 @@ use foldback_core::{
 use cover::{hidden_by, summaries_of};
 pub use metered::{MeteredStep, MeteredSteps};
 pub(crate) use note::{Extension, Kept, Note};
+pub use reported::ReportsOnView;
 pub use sent::Sent;
 
 /// Where something stands in a file.

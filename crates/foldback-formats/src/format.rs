@@ -5,7 +5,7 @@ use std::ops::{Deref, Range};
 use std::str::FromStr;
 use std::sync::Arc;
 
-use foldback_core::{Dialect, ItemId, Text, View};
+use foldback_core::{Dialect, ItemId, Text, Tokens, View};
 use foldhash::HashMap;
 
 use crate::conversation::{Conversation, Extension, Note, Sent};
@@ -231,6 +231,8 @@ pub(crate) struct Reading {
     pub(crate) dialect: Option<Dialect>,
     /// The model that answered last.
     pub(crate) model: Option<Text>,
+    /// The window that the agent says the model has.
+    pub(crate) context_window: Option<Tokens>,
     /// The session's own id.
     pub(crate) session_id: Option<Text>,
     /// What the agent or its user called the session.
@@ -355,6 +357,11 @@ impl Contents {
     /// The model that answered last.
     pub fn model(&self) -> Option<&str> {
         self.reading.model.as_deref()
+    }
+
+    /// The window that the agent says the model has, in formats that record it.
+    pub fn context_window(&self) -> Option<Tokens> {
+        self.reading.context_window
     }
 
     /// The session's own id.

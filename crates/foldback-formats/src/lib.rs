@@ -41,7 +41,7 @@ mod rfc3339;
 mod session;
 
 pub use conversation::{
-    Conversation, FilePlace, MeteredStep, MeteredSteps, Recorded, Sent, Step, StepAction,
+    Conversation, FilePlace, MeteredStep, MeteredSteps, Recorded, ReportsOnView, Sent, Step, StepAction,
 };
 pub use detect::detect;
 pub use error::{Fault, FormatError, Problem};

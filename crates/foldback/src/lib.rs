@@ -267,7 +267,7 @@ pub use foldback_core::{
 // How much.
 pub use foldback_core::{
     Budget, BudgetBuilder, BudgetError, Calibration, CharsOver4Counter, ContextTracker, EstimatingCounter,
-    ItemTokens, Level, Meter, Precision, TokenBounds, TokenCounter, Tokens,
+    ItemTokens, Level, Meter, Precision, Reported, TokenBounds, TokenCounter, TokenScale, Tokens,
 };
 
 // What it costs, what it is about, and what must not be told.

@@ -17,6 +17,8 @@ pub(crate) enum HookCommand {
     Compact(Box<HookCompact>),
     /// Look into what was folded, by handle or by a question in words
     Recall,
+    /// Shorten a long tool output as it arrives
+    Shorten,
     /// Print the JSON Schema of requests and answers
     Schema,
 }

@@ -21,6 +21,7 @@ use crate::input::{self, Opened};
 use crate::model::{ChosenModel, WindowReport};
 use crate::output::{Begun, Destination};
 use crate::places::Places;
+use crate::provider::ProviderCounts;
 use crate::scene::{pinned, recorded, seen};
 use crate::summarizer::{Account, Summarizer};
 use crate::written::{Fresh, WrittenReport};
@@ -91,6 +92,8 @@ struct Folded<'a> {
     conversation_index: usize,
     /// What it was to come down to.
     aimed: Aimed,
+    /// What its provider counts of it.
+    provider: ProviderCounts,
     /// The views before and after, and the blocks that were committed.
     outcome: Outcome,
     /// The same, to be written into the session.
@@ -146,7 +149,7 @@ impl<'a> Job<'a> {
     }
 
     fn model(&self) -> ChosenModel {
-        ChosenModel::of(self.shared, self.session().model())
+        ChosenModel::of(self.shared, self.session().model()).with_window(self.session().context_window())
     }
 
     fn dialect(&self) -> Option<Dialect> {
@@ -161,17 +164,19 @@ impl<'a> Job<'a> {
     fn run(&self, transcripts: &[Transcript]) -> Result<Done<'a>, Failure> {
         let model = self.model();
         let view = |one, transcript| seen(one, transcript, self.arguments.ways.from.unwrap_or_default());
-        let aim =
-            |one, transcript| self.arguments.aim.budget(self.policy, &model, view(one, transcript).tokens());
+        let aim = |one, transcript, provider: &ProviderCounts| {
+            self.arguments.aim.budget(self.policy, &model, view(one, transcript).tokens(), provider)
+        };
         let (folded, failed, dialect) = (Vec::new(), Vec::new(), self.dialect());
         let mut done = Done { folded, failed, dialect, model: model.clone() };
         let each = self.session().own_conversations().iter().zip(transcripts).enumerate();
         for (index, (conversation, transcript)) in each {
-            let aimed = aim(conversation, transcript)?;
+            let provider = ProviderCounts::of(self.shared, conversation, transcript);
+            let aimed = aim(conversation, transcript, &provider)?;
             if index == 0 && !self.shared.quiet {
                 model.tell(self.dialect(), aimed.window.as_ref());
             }
-            match self.fold(index, conversation, transcript, aimed) {
+            match self.fold(index, conversation, transcript, aimed, provider) {
                 Ok(folded) => done.folded.push(folded),
                 Err(failure) if transcripts.len() == 1 => return Err(failure),
                 Err(failure) => {
@@ -189,6 +194,7 @@ impl<'a> Job<'a> {
         conversation: &'a Conversation,
         transcript: &Transcript,
         aimed: Aimed,
+        provider: ProviderCounts,
     ) -> Result<Folded<'a>, Failure> {
         let dialect = self.dialect();
         let mut before = seen(conversation, transcript, self.arguments.ways.from.unwrap_or_default());
@@ -206,6 +212,7 @@ impl<'a> Job<'a> {
         request.dialect = dialect;
         request.focus = self.arguments.ways.focus.as_deref().map(Into::into);
         let failed = |error| {
+            let error = provider.in_error(error);
             let places = Places::new(&self.opened.path, conversation, &before);
             let items = places.to_blame(&error);
             Failure::Compaction { path: self.named(conversation), error: Box::new(error), items }
@@ -227,7 +234,7 @@ impl<'a> Job<'a> {
             let strategy = outcome.strategy.to_string();
             return Err(failed(Refusal::Invalid { strategy, violations }.into()));
         }
-        Ok(Folded { conversation_index, aimed, outcome, committed, account })
+        Ok(Folded { conversation_index, aimed, provider, outcome, committed, account })
     }
 
     /// The file, with the conversation where that has a name.
@@ -252,7 +259,7 @@ impl<'a> Job<'a> {
 impl Done<'_> {
     /// What all conversations were to come down to, where that is the same.
     fn target(&self) -> Option<u64> {
-        let mut targets = self.folded.iter().map(|folded| folded.aimed.budget.target().0);
+        let mut targets = self.folded.iter().map(|folded| folded.aimed.target_tokens.0);
         let first = targets.next()?;
         targets.all(|target| target == first).then_some(first)
     }

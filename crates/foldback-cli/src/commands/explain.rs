@@ -21,6 +21,7 @@ use crate::input::{self, Opened};
 use crate::lab::model;
 use crate::lab::runs::{Fate as Names, by_kind};
 use crate::places::Places;
+use crate::provider::ProviderCounts;
 use crate::scene::Scene;
 use crate::terminal::{BLUE, FAINT, GREEN, RED, STRONG, YELLOW, number, styled};
 use crate::{counting, output, picture, policy, stats};
@@ -66,7 +67,8 @@ fn planned(
     let model = model(shared, opened);
     let dialect = arguments.ways.dialect.or(opened.session.dialect()).or(model.dialect());
     let before = kept(&arguments.ways, scene)?;
-    let aimed = arguments.aim.budget(&policy, &model, before.tokens())?;
+    let provider = ProviderCounts::of(shared, scene.conversation, &scene.transcript);
+    let aimed = arguments.aim.budget(&policy, &model, before.tokens(), &provider)?;
     if !shared.quiet {
         model.tell(dialect, aimed.window.as_ref());
     }
@@ -78,11 +80,21 @@ fn planned(
             .caused_by(CompactionReason::Manual)
     };
     let outcome = compact(execution).map_err(|error| {
+        let error = provider.in_error(error);
         let items = Places::new(&opened.path, scene.conversation, &before).to_blame(&error);
         Failure::Compaction { path: opened.path.clone(), error: Box::new(error), items }
     })?;
     let by = match policy::aims(&policy) {
-        true => format!("{} towards {} tokens", outcome.strategy, number(aimed.budget.target().0)),
+        true => {
+            let (target, counted) = (number(aimed.target_tokens.0), number(aimed.budget.target().0));
+            match provider.report() {
+                Some(how) => format!(
+                    "{} towards {target} tokens by the provider's count, {counted} as counted here: {how}",
+                    outcome.strategy
+                ),
+                None => format!("{} towards {target} tokens", outcome.strategy),
+            }
+        }
         false => outcome.strategy.to_string(),
     };
     let repairs = outcome.repairs.iter().map(ToString::to_string).collect();

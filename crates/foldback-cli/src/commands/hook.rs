@@ -9,6 +9,7 @@ mod fold;
 mod messages;
 mod recall;
 mod request;
+mod shorten;
 
 use std::io::{self, Read};
 
@@ -22,6 +23,7 @@ use crate::output;
 
 pub(crate) use compact::run as compact;
 pub(crate) use recall::run as recall;
+pub(crate) use shorten::run as shorten;
 
 /// The version of the contract.
 const VERSION: u32 = 1;

@@ -2,15 +2,20 @@
 #![allow(clippy::unwrap_used, reason = "a failed test says where")]
 #![allow(clippy::print_stderr, reason = "a test that is passed over says so")]
 
+#[cfg(target_os = "linux")]
+mod agents;
 mod attack;
 mod backend;
+mod calibrated;
 mod chat;
 mod commands;
 mod dry_run;
 mod files;
 mod history;
+mod hook;
 #[cfg(target_os = "linux")]
 mod hostile;
+mod installing;
 mod lab;
 #[cfg(unix)]
 mod links;
@@ -47,6 +52,12 @@ fn foldback(arguments: &[&str]) -> Command {
         command.env_remove(name);
     }
     command.current_dir("/").env("XDG_CONFIG_HOME", "/nonexistent").env("XDG_DATA_HOME", "/nonexistent");
+    // Nor is what agents have recorded on it.
+    command.env("HOME", "/nonexistent");
+    for name in ["CLAUDE_CONFIG_DIR", "CODEX_HOME", "PI_CODING_AGENT_DIR", "COPILOT_HOME", "GEMINI_CLI_HOME"]
+    {
+        command.env_remove(name);
+    }
     command
 }
 

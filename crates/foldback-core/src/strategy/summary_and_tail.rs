@@ -16,15 +16,28 @@ const ID: &str = "summary-and-tail";
 /// why no configuration names this strategy.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SummaryAndTailStrategy {
-    tail_tokens: Tokens,
+    tail: Tail,
     summary_tokens_max: Tokens,
     focus: Option<Text>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Tail {
+    /// The newest units within so many tokens, and the newest one however large it is.
+    Within(Tokens),
+    /// Nothing but what is in flight.
+    Nothing,
 }
 
 impl SummaryAndTailStrategy {
     /// Keeps the newest units within `tail_tokens`, and the newest one however large it is.
     pub fn new(tail_tokens: Tokens) -> Self {
-        Self { tail_tokens, summary_tokens_max: SUMMARY_TOKENS_DEFAULT, focus: None }
+        Self { tail: Tail::Within(tail_tokens), summary_tokens_max: SUMMARY_TOKENS_DEFAULT, focus: None }
+    }
+
+    /// Keeps nothing but a unit in flight, for a host that puts what goes on behind the summary itself.
+    pub fn without_tail() -> Self {
+        Self { tail: Tail::Nothing, ..Self::new(Tokens::ZERO) }
     }
 
     /// Asks for a summary of at most this size.
@@ -47,7 +60,8 @@ impl SummaryAndTailStrategy {
             unit if unit.is_empty() => draft.len(),
             unit => unit.start,
         };
-        let (mut start, mut room) = (newest, self.tail_tokens);
+        let Tail::Within(mut room) = self.tail else { return newest };
+        let mut start = newest;
         while start > 0 {
             let unit_start = draft.view().cut_at_or_before(start - 1);
             let unit_tokens: Tokens = (unit_start..start).map(|position| draft.tokens_at(position)).sum();
@@ -77,7 +91,10 @@ impl Strategy for SummaryAndTailStrategy {
     }
 
     fn describe(&self) -> String {
-        format!("{ID}({} tokens)", self.tail_tokens)
+        match self.tail {
+            Tail::Within(tokens) => format!("{ID}(≤ {tokens} tokens)"),
+            Tail::Nothing => format!("{ID}(no tail)"),
+        }
     }
 }
 
@@ -125,6 +142,15 @@ mod tests {
         assert!(view.overlay().blocks()[0].folds().all(|(fold, _)| fold.holes.is_empty()));
         let again = plan(&view, &strategy, None).unwrap();
         assert!(again.edits().is_empty(), "T7");
+    }
+
+    #[test]
+    fn without_a_tail_only_the_summary_is_left() {
+        let mut transcript = one_prompt(6);
+        transcript.push(Item::assistant("end", vec![Part::text("Done.")]));
+        let strategy = SummaryAndTailStrategy::without_tail().summary_tokens_max(Tokens(200));
+        let view = plan(&View::of(&transcript), &strategy, None).unwrap().apply_digest().view;
+        assert_eq!(ids(&view), ["s", "summary"]);
     }
 
     #[test]

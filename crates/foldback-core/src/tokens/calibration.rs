@@ -5,6 +5,7 @@
 
 use std::collections::VecDeque;
 
+use super::scale::Reported;
 use super::{EstimatingCounter, Precision, TokenCounter};
 use crate::ids::Tokens;
 use crate::item::Usage;
@@ -13,10 +14,10 @@ use crate::item::Usage;
 const OBSERVATION_COUNT_MAX: usize = 16;
 
 /// No vocabulary in use needs fewer than this many reported tokens for each counted one.
-const RATIO_MIN: f64 = 0.5;
+pub(super) const RATIO_MIN: f64 = 0.5;
 
 /// No vocabulary in use needs more than this; what is beyond it is overhead.
-const RATIO_MAX: f64 = 2.0;
+pub(super) const RATIO_MAX: f64 = 2.0;
 
 /// Below this many counted tokens, overhead hides the ratio.
 const COUNTED_MIN: Tokens = Tokens(64);
@@ -63,9 +64,15 @@ impl std::ops::Add for TokenBounds {
 
 /// One report beside what had been counted for the same request.
 #[derive(Clone, Copy, Debug, PartialEq)]
-struct Observation {
+pub(super) struct Observation {
     counted: f64,
     reported: f64,
+}
+
+impl From<Reported> for Observation {
+    fn from(seen: Reported) -> Self {
+        Self { counted: seen.counted.0 as f64, reported: seen.reported.0 as f64 }
+    }
 }
 
 /// Whether the overhead is known or learned.
@@ -185,22 +192,36 @@ impl Calibration {
             // Ratio and overhead cannot be told apart; only an impossible ratio must be overhead.
             return (newest.reported - newest.counted * RATIO_MAX).max(0.0);
         }
-        let pairs = self.observations.iter().enumerate().flat_map(|(index, seen)| {
-            self.observations.iter().skip(index + 1).map(move |other| (*seen, *other))
-        });
-        let slopes = pairs
-            .filter(|(one, other)| {
-                one.counted.max(other.counted) >= one.counted.min(other.counted) * SPREAD_MIN
-            })
-            .map(|(one, other)| (other.reported - one.reported) / (other.counted - one.counted))
-            .collect();
-        let slope = median(slopes).clamp(RATIO_MIN, RATIO_MAX);
+        let seen: Vec<Observation> = self.observations.iter().copied().collect();
+        let slope = median(slopes(&seen, 0.0)).clamp(RATIO_MIN, RATIO_MAX);
         median(self.observations.iter().map(|seen| seen.reported - slope * seen.counted).collect()).max(0.0)
     }
 }
 
+/// At most [`OBSERVATION_COUNT_MAX`] of these, from the first to the last.
+pub(super) fn spread(seen: &[Reported]) -> impl Iterator<Item = Reported> {
+    let last = seen.len().saturating_sub(1);
+    let count = seen.len().min(OBSERVATION_COUNT_MAX);
+    (0..count).map(move |index| seen[index * last / (count - 1).max(1)])
+}
+
+/// Reported tokens for each counted one, between any two observations that are far enough apart.
+pub(super) fn slopes(seen: &[Observation], difference_min: f64) -> Vec<f64> {
+    let pairs = seen.iter().enumerate().flat_map(|(index, one)| {
+        let others = seen.iter().skip(index + 1);
+        others.map(move |other| if one.counted <= other.counted { (one, other) } else { (other, one) })
+    });
+    let is_apart = |(less, more): &(&Observation, &Observation)| {
+        more.counted >= less.counted * SPREAD_MIN && more.counted - less.counted >= difference_min
+    };
+    let slope = |(less, more): (&Observation, &Observation)| {
+        (more.reported - less.reported) / (more.counted - less.counted)
+    };
+    pairs.filter(is_apart).map(slope).collect()
+}
+
 /// The upper of the two in the middle where their number is even; 1 of none.
-fn median(mut values: Vec<f64>) -> f64 {
+pub(super) fn median(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);
     values.get(values.len() / 2).copied().unwrap_or(1.0)
 }

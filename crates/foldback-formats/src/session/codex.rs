@@ -46,6 +46,7 @@ impl Codec for Codex {
                 problems: rollout.problems,
                 dialect: Some(Dialect::OpenaiResponses),
                 model: rollout.model,
+                context_window: rollout.context_window,
                 session_id: rollout.session_id,
                 sub_agent_of: rollout.sub_agent_of,
                 ..Reading::default()
@@ -74,6 +75,7 @@ struct Rollout<'a> {
     texts: Vec<Option<&'a str>>,
     problems: Vec<Problem>,
     model: Option<Text>,
+    context_window: Option<Tokens>,
     session_id: Option<Text>,
     sub_agent_of: Option<SubAgentOf>,
     /// The last time in the file, as it stands there.
@@ -117,7 +119,8 @@ impl<'a> Rollout<'a> {
                 self.know(Seen::Item(index));
                 self.newest_answer = if is_answer { Some(index) } else { self.newest_answer };
             }
-            Content::Usage(usage) => {
+            Content::Usage { usage, window } => {
+                self.context_window = window.or(self.context_window);
                 self.context_tokens = usage.context_tokens();
                 if let Some(index) = self.newest_answer {
                     self.conversation.amend_item(index, |item| item.usage = Some(usage));
@@ -128,6 +131,8 @@ impl<'a> Rollout<'a> {
                 by.created_at = created_at;
                 by.tokens_before = Some(self.context_tokens).filter(|tokens| *tokens > Tokens::ZERO);
                 self.replace(&by, made);
+                // What is reported next is on another view.
+                self.newest_answer = None;
             }
             Content::Session(_) | Content::Other => {}
         }

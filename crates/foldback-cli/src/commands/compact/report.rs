@@ -1,6 +1,6 @@
 //! What `foldback compact` did, for scripts and for people.
 
-use foldback_core::{Change, Edit, Policy, Prices};
+use foldback_core::{Change, Edit, Policy, Prices, Tokens};
 use serde::Serialize;
 
 use super::{Done, Failed, Folded};
@@ -8,6 +8,7 @@ use crate::args::{Compact, Extent};
 use crate::input::Opened;
 use crate::model::{ModelReport, WindowReport};
 use crate::places::Places;
+use crate::provider::CalibrationReport;
 use crate::summarizer::Account;
 use crate::terminal::{counted, number, say, styled};
 use crate::written::{WrittenReport, tell_some};
@@ -61,6 +62,9 @@ pub(super) struct FoldedReport {
     /// What it was to come down to, where the policy aims at a size.
     target: Option<u64>,
     strategy: String,
+    /// How counts became the provider's tokens, where usage was reported.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    calibration: Option<CalibrationReport>,
     tokens_before: u64,
     tokens_after: u64,
     items_before: usize,
@@ -91,8 +95,9 @@ struct BreakEven {
 impl BreakEven {
     fn of(opened: &Opened, folded: &Folded<'_>, change: &Change) -> Option<Self> {
         let prices = Prices::of_model(opened.session.model()?)?;
-        let (before, after) = (folded.outcome.before.tokens(), folded.outcome.view.tokens());
-        let calls = prices.break_even(before, after, change.prefix_tokens_kept)?;
+        let (before, after) = (folded.before(), folded.after());
+        let prefix = folded.provider.request(change.prefix_tokens_kept);
+        let calls = prices.break_even(before, after, prefix)?;
         Some(Self { calls, prices: prices.name, dated: prices.dated })
     }
 }
@@ -113,10 +118,11 @@ impl FoldedReport {
         let origins = outcome.summaries().filter_map(|item| item.summary.as_ref());
         Self {
             name: conversation.name().map(ToOwned::to_owned),
-            target: policy::aims(policy).then_some(folded.aimed.budget.target().0),
+            target: policy::aims(policy).then_some(folded.aimed.target_tokens.0),
             strategy: outcome.strategy.to_string(),
-            tokens_before: outcome.before.tokens().0,
-            tokens_after: outcome.view.tokens().0,
+            calibration: folded.provider.report(),
+            tokens_before: folded.before().0,
+            tokens_after: folded.after().0,
             items_before: outcome.before.len(),
             items_after: outcome.view.len(),
             kept: counts.kept,
@@ -124,7 +130,7 @@ impl FoldedReport {
             folded: counts.folded,
             dropped: counts.dropped,
             first_changed: change.first_changed,
-            prefix_tokens_kept: change.prefix_tokens_kept.0,
+            prefix_tokens_kept: folded.provider.request(change.prefix_tokens_kept).0,
             break_even: BreakEven::of(opened, folded, &change).filter(|_| folded.edits().next().is_some()),
             edits: folded.edits().count(),
             repairs,
@@ -135,6 +141,16 @@ impl FoldedReport {
 }
 
 impl Folded<'_> {
+    /// What a request cost before, by the provider's count.
+    fn before(&self) -> Tokens {
+        self.provider.request(self.outcome.before.tokens())
+    }
+
+    /// What one costs now.
+    fn after(&self) -> Tokens {
+        self.provider.request(self.outcome.view.tokens())
+    }
+
     /// What was committed, without the repair.
     fn edits(&self) -> impl Iterator<Item = &Edit> {
         self.outcome.compactions().flat_map(|block| &block.edits)
@@ -166,8 +182,9 @@ pub(super) fn tell(done: &Done, report: &CompactReport) {
         let name = told.name.as_deref().map_or_else(String::new, |name| format!(" ({name})"));
         let heading = format!("{}{name}", report.file);
         let dialect = report.dialect.map_or_else(String::new, |dialect| format!(" for {dialect}"));
+        let calibration = told.calibration.as_ref().map_or_else(String::new, |how| format!(", {how}"));
         say(&format!(
-            "{} {}{dialect}{}, counted by {}",
+            "{} {}{dialect}{}, counted by {}{calibration}",
             styled(terminal::STRONG, heading),
             report.format,
             told_model(report),

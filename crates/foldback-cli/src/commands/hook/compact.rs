@@ -16,7 +16,8 @@ use crate::args::hook::HookCompact;
 use crate::args::{Aim, Extent, Shared};
 use crate::failure::{Exit, Failure};
 use crate::model::ChosenModel;
-use crate::scene::seen;
+use crate::provider::ProviderCounts;
+use crate::scene::{recorded, seen};
 use crate::summarizer::Summarizer;
 use crate::{counting, store};
 
@@ -56,18 +57,22 @@ impl<'a> Job<'a> {
 
     fn run(&self) -> Result<CompactAnswer, Failure> {
         let conversation = self.read.conversation()?;
-        let model =
-            ChosenModel::of(self.shared, self.request.model.as_deref().or(self.read.contents().model()));
+        let contents = self.read.contents();
+        let model = ChosenModel::of(self.shared, self.request.model.as_deref().or(contents.model()))
+            .with_window(contents.context_window());
         let dialect = self.read.dialect().or(model.dialect());
         let counter = counting::counter(self.shared);
-        let transcript = counting::transcript(&counter, dialect, &crate::scene::recorded(conversation));
+        let transcript = counting::transcript(&counter, dialect, &recorded(conversation));
         let view = seen(conversation, &transcript, Extent::View);
-        let scale = Scale::of(view.tokens(), self.request.used());
-        let aimed = self.aimed(&model, &view, scale)?;
-        let target = scale.counted(aimed.budget.target()).min(self.asked_for(&view));
+        let mut provider = ProviderCounts::of(self.shared, conversation, &transcript);
+        if let Some(used) = self.request.used() {
+            provider = provider.with_used(view.tokens(), used);
+        }
+        let aimed = self.aimed(&model, &view, &provider)?;
+        let target = aimed.budget.target().min(self.asked_for(&view));
         if view.tokens() <= target && self.request.reason != WhyNow::Manual {
             let why = format!("it is within its target of {}", aimed.target());
-            return Ok(CompactAnswer::unchanged(why, scale.reported(view.tokens()).0));
+            return Ok(CompactAnswer::unchanged(why, provider.request(view.tokens()).0));
         }
         let mut asked = CompactionRequest::new("hook", view.clone(), self.request.reason.cause());
         asked.dialect = dialect;
@@ -78,17 +83,18 @@ impl<'a> Job<'a> {
                 self.policy.strategy()
             }
             Takes::Tail => Arc::new(fold::strategy(target, asked.focus.clone())),
+            Takes::Summary => Arc::new(fold::strategy_without_tail(target, asked.focus.clone())),
         };
         let outcome = self.outcome(strategy, &asked)?;
         let (before, after) = (view.tokens(), outcome.view.tokens());
         if outcome.is_unchanged() || after >= before {
-            return Ok(CompactAnswer::unchanged("there is nothing to fold", scale.reported(before).0));
+            return Ok(CompactAnswer::unchanged("there is nothing to fold", provider.request(before).0));
         }
-        let sizes = Sizes { before: scale.reported(before).0, after: scale.reported(after).0 };
+        let sizes = Sizes { before: provider.request(before).0, after: provider.request(after).0 };
         let answer = CompactAnswer::compacted(&outcome, sizes);
         match self.request.takes {
             Takes::Messages => Ok(answer.with_messages(self.messages(&outcome.view)?)),
-            Takes::Tail => match fold::shown(&outcome) {
+            Takes::Tail | Takes::Summary => match fold::shown(&outcome) {
                 Some(shown) => Ok(answer.showing(&shown, self.details(&shown.view)?)),
                 None => Ok(CompactAnswer::unchanged("there is nothing to fold", sizes.before)),
             },
@@ -104,7 +110,7 @@ impl<'a> Job<'a> {
     }
 
     /// The budget, in the provider's tokens: what the person set counts before what the agent says.
-    fn aimed(&self, model: &ChosenModel, view: &View, scale: Scale) -> Result<Aimed, Failure> {
+    fn aimed(&self, model: &ChosenModel, view: &View, provider: &ProviderCounts) -> Result<Aimed, Failure> {
         let own = &self.arguments.aim;
         let asked = self.request.target.map(|target| Target::Level(Level::Tokens(Tokens(target))));
         let is_default = self.request.takes != Takes::Messages;
@@ -114,7 +120,7 @@ impl<'a> Job<'a> {
             target: own.target.or(asked).or(default),
             ..own.clone()
         };
-        aim.budget(&self.policy, model, scale.reported(view.tokens()))
+        aim.budget(&self.policy, model, view.tokens(), provider)
     }
 
     fn outcome(&self, strategy: Arc<dyn Strategy>, asked: &CompactionRequest) -> Result<Outcome, Failure> {
@@ -162,24 +168,5 @@ impl<'a> Job<'a> {
     fn committed(&self, view: &View) -> Result<Committed<'_>, Failure> {
         let conversation = self.read.conversation()?;
         Ok(self.read.session.committed(conversation, view, conversation.block_count()))
-    }
-}
-
-/// The provider's tokens for each of foldback's.
-#[derive(Clone, Copy, Debug)]
-struct Scale(f64);
-
-impl Scale {
-    fn of(counted: Tokens, used: Option<Tokens>) -> Self {
-        let ratio = |used: Tokens| used.0 as f64 / counted.0.max(1) as f64;
-        Self(used.map_or(1.0, ratio).clamp(1.0, 4.0))
-    }
-
-    fn counted(self, reported: Tokens) -> Tokens {
-        reported.scaled_down(1.0 / self.0)
-    }
-
-    fn reported(self, counted: Tokens) -> Tokens {
-        Tokens((counted.0 as f64 * self.0).ceil() as u64)
     }
 }

@@ -17,9 +17,18 @@ const SUMMARY_TOKENS_MAX: Tokens = Tokens(12_000);
 
 /// Folds what is older than fits into `target` beside its summary.
 pub(super) fn strategy(target: Tokens, focus: Option<Text>) -> SummaryAndTailStrategy {
-    let summary = target.scaled_down(SUMMARY_PERCENT / 100.0).min(SUMMARY_TOKENS_MAX);
+    let summary = summary_tokens(target);
     let tail = target.saturating_sub(summary);
     SummaryAndTailStrategy::new(tail).summary_tokens_max(summary).focus(focus)
+}
+
+/// Folds everything.
+pub(super) fn strategy_without_tail(target: Tokens, focus: Option<Text>) -> SummaryAndTailStrategy {
+    SummaryAndTailStrategy::without_tail().summary_tokens_max(summary_tokens(target)).focus(focus)
+}
+
+fn summary_tokens(target: Tokens) -> Tokens {
+    target.scaled_down(SUMMARY_PERCENT / 100.0).min(SUMMARY_TOKENS_MAX)
 }
 
 /// What a host is to show from now on.

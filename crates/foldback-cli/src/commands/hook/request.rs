@@ -43,6 +43,8 @@ pub(super) enum Takes {
     /// A summary, and its own records behind it, from one of them on.
     #[default]
     Tail,
+    /// A summary of everything: the host itself goes on behind it.
+    Summary,
     /// Any list of messages.
     Messages,
 }
@@ -94,6 +96,18 @@ pub(super) struct RecallRequest {
     /// Where to go on in a long answer, in bytes.
     #[serde(default)]
     pub(super) offset: usize,
+}
+
+/// A tool's output that has just arrived.
+#[derive(Debug, Deserialize)]
+pub(super) struct ShortenRequest {
+    /// The name of the tool.
+    #[serde(default)]
+    pub(super) tool: String,
+    /// What it was asked to do.
+    #[serde(default)]
+    pub(super) input: serde_json::Value,
+    pub(super) output: String,
 }
 
 fn format<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Format>, D::Error> {

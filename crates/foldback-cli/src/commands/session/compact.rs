@@ -14,6 +14,7 @@ use crate::args::Shared;
 use crate::args::sessions::{HowToCompact, SessionCompact};
 use crate::failure::{Exit, Failure};
 use crate::model::ChosenModel;
+use crate::provider::ProviderCounts;
 use crate::store;
 use crate::summarizer::Summarizer;
 use crate::terminal::number;
@@ -110,7 +111,7 @@ async fn compacted(
         Some(Target::PercentOfSession(_)) => session.context(&config, TOKENS_ALL).await?.tokens,
         _ => Tokens::ZERO,
     };
-    let aimed = aim.budget(&policy, &model, before)?;
+    let aimed = aim.budget(&policy, &model, before, &ProviderCounts::default())?;
     let budget = aimed.budget;
     if !shared.quiet {
         model.tell(dialect, aimed.window.as_ref());

@@ -44,7 +44,11 @@ pub(super) enum Content<'a> {
     Session(Box<SessionMeta>),
     Model(Text),
     Item(Box<ReadItem<'a>>),
-    Usage(Usage),
+    /// What the provider reported for the last call, and the window that the agent goes by.
+    Usage {
+        usage: Usage,
+        window: Option<Tokens>,
+    },
     Compacted(Compacted<'a>),
     /// Mirrors of messages, and what only the interface shows.
     Other,
@@ -85,7 +89,7 @@ impl<'a> Record<'a> {
             "session_meta" => Content::Session(Box::new(session_meta(payload))),
             "turn_context" => model_of(payload).map_or(Content::Other, Content::Model),
             "response_item" => read(payload)?.map_or(Content::Other, |item| Content::Item(Box::new(item))),
-            "event_msg" => usage_of(payload).map_or(Content::Other, Content::Usage),
+            "event_msg" => usage_of(payload).unwrap_or(Content::Other),
             "compacted" => Content::Compacted(compacted(payload)?),
             _ => Content::Other,
         };
@@ -136,7 +140,7 @@ fn model_of(payload: &RawValue) -> Option<Text> {
 }
 
 /// What the provider reported for the last call. Its input includes what was cached.
-fn usage_of(payload: &RawValue) -> Option<Usage> {
+fn usage_of<'a>(payload: &RawValue) -> Option<Content<'a>> {
     #[derive(Deserialize)]
     struct Event<'a> {
         #[serde(borrow, rename = "type")]
@@ -147,6 +151,8 @@ fn usage_of(payload: &RawValue) -> Option<Usage> {
     #[derive(Deserialize)]
     struct Info {
         last_token_usage: Counts,
+        #[serde(default)]
+        model_context_window: Option<u64>,
     }
     #[derive(Default, Deserialize)]
     #[serde(default)]
@@ -158,14 +164,16 @@ fn usage_of(payload: &RawValue) -> Option<Usage> {
     }
     let event: Event<'_> = serde_json::from_str(payload.get()).ok()?;
     let info = event.info.filter(|_| event.kind == "token_count")?;
-    let Info { last_token_usage: counts } = serde_json::from_str(info.get()).ok()?;
-    Some(Usage {
+    let Info { last_token_usage: counts, model_context_window } = serde_json::from_str(info.get()).ok()?;
+    let usage = Usage {
         input_tokens: Tokens(counts.input_tokens.saturating_sub(counts.cached_input_tokens)),
         cached_tokens: Tokens(counts.cached_input_tokens),
         cache_write_tokens: Tokens::ZERO,
         output_tokens: Tokens(counts.output_tokens),
         reasoning_tokens: Tokens(counts.reasoning_output_tokens),
-    })
+    };
+    let window = model_context_window.filter(|&window| window > 0).map(Tokens);
+    Some(Content::Usage { usage, window })
 }
 
 fn compacted(payload: &RawValue) -> Result<Compacted<'_>, serde_json::Error> {

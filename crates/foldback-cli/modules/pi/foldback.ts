@@ -8,7 +8,7 @@ import { spawn } from "node:child_process";
 import type { ExtensionAPI, ExtensionCommandContext, ExtensionContext } from "@earendil-works/pi-coding-agent";
 
 /** The program: its name, looked up in PATH, or its path. */
-const PROGRAM = process.env.FOLDBACK_PROGRAM || "foldback";
+const PROGRAM = process.env.FOLDBACK_PROGRAM || "__FOLDBACK_PROGRAM__";
 
 /** How long a compaction may take. It usually takes less than 300 ms; then pi compacts by itself. */
 const COMPACT_MS_MAX = 10_000;

@@ -1,4 +1,4 @@
-// foldback in Claude Code: it answers compactions, and recalls what they folded.
+// foldback in Claude Code: it answers compactions, recalls what they folded, and shortens long outputs.
 //
 // Claude Code (2.1.287 or later) loads this file as it is. At a compaction the module runs
 // `foldback hook compact`, which reads the session's file, and gives Claude Code the messages that
@@ -19,6 +19,14 @@ const CONTRACT_VERSION = 1
 /** foldback needs less than a second; after this long Claude Code's own compaction is the better one. */
 const COMPACT_MILLISECONDS_MAX = 10_000
 const RECALL_MILLISECONDS_MAX = 10_000
+/** A tool's result waits for this. */
+const SHORTEN_MILLISECONDS_MAX = 2_000
+
+/** foldback shortens outputs of more than 8,000 tokens; no text below this has so many. */
+const LONG_OUTPUT_CHARACTERS = 8_000
+
+/** A call is among the newest messages when its result arrives, however many calls ran beside it. */
+const NEWEST_MESSAGES = 64
 
 /** Claude Code draws the transcript anew when a compaction ends. A line said earlier is lost. */
 const LINE_DELAY_MILLISECONDS = 1_000
@@ -52,6 +60,27 @@ const RECALL_SPEC = {
 export const register: Register = (on) => {
   on('session.start', offerRecall)
   on('session.compact', compact)
+  on('session.append', { door: 'tool-result' }, async ($, e, next) => {
+    const long = e.message.content.find((block) => outputOf(block).length > LONG_OUTPUT_CHARACTERS)
+    if (long === undefined || e.origin.kind !== 'tool') return next(e)
+    let content = e.message.content
+    try {
+      // What the tool was asked decides, too: files that the model reads stay whole.
+      const newest = await $.session.messages({ last: NEWEST_MESSAGES, agentId: e.agentId })
+      const input = 'deny' in newest ? undefined : inputOf(newest, long)
+      const ran = await $.process.run([FOLDBACK, 'hook', 'shorten'], {
+        stdin: request({ tool: e.origin.tool, input, output: outputOf(long) }),
+        timeoutMs: SHORTEN_MILLISECONDS_MAX,
+      })
+      const { result, output } = readJson(ran)
+      if (result === 'shortened' && typeof output === 'string') {
+        content = content.map((block) => (block === long ? { ...block, content: output } : block))
+      }
+    } catch (error) {
+      $.ui.log(`an output stays long, because ${whyOf(error)}`, { to: 'debug' })
+    }
+    return next({ ...e, message: { ...e.message, content } })
+  })
   // To Claude Code a summary is a user message. Its first line is shown; ctrl+o shows all.
   on('ui.render', { component: 'UserMessage' }, async ($, e, next) => {
     const { text, isExpanded } = e.props
@@ -64,7 +93,7 @@ export const register: Register = (on) => {
       const { transcriptPath } = await $.session.info()
       const asked = { handle: e.handle, query: e.query, offset: e.offset }
       const ran = await $.process.run([FOLDBACK, 'hook', 'recall'], {
-        stdin: request(sessionFile(transcriptPath, e.agentId), asked),
+        stdin: request({ ...aboutSession(transcriptPath, e.agentId), ...asked }),
         timeoutMs: RECALL_MILLISECONDS_MAX,
       })
       const { text } = readJson(ran)
@@ -101,7 +130,7 @@ const compact: Hook<'session.compact'> = async ($, e, next) => {
       window: isMain || isWindowSet ? (context.breakdown?.rawMaxTokens ?? context.window) : undefined,
     }
     const ran = await $.process.run([FOLDBACK, 'hook', 'compact'], {
-      stdin: request(sessionFile(transcriptPath, e.agentId), asked),
+      stdin: request({ ...aboutSession(transcriptPath, e.agentId), ...asked }),
       timeoutMs: COMPACT_MILLISECONDS_MAX,
     })
     answer = readAnswer(ran, e.messages)
@@ -141,16 +170,30 @@ type Message = {
 /** What the program left when it ended. */
 type Ran = { exitCode: number; stdout: string; stderr: string; isStdoutTruncated: boolean }
 
-/** The file of the conversation; a sub-agent's lies in a folder beside the session's. */
-function sessionFile(transcriptPath: string, agentId: string | undefined): string {
-  if (transcriptPath === '') throw new Error('this session is not saved')
-  if (agentId === undefined) return transcriptPath
-  return transcriptPath.replace(/\.jsonl$/, `/subagents/agent-${agentId}.jsonl`)
+/** A request as `foldback hook schema` describes it. */
+function request(asked: Record<string, unknown>): string {
+  return JSON.stringify({ version: CONTRACT_VERSION, ...asked })
 }
 
-/** A request as `foldback hook schema` describes it. The file has more than Claude Code tells its modules. */
-function request(session: string, asked: Record<string, unknown>): string {
-  return JSON.stringify({ version: CONTRACT_VERSION, format: 'claude-code', session, ...asked })
+/** Where the conversation is. The file has more than Claude Code tells; a sub-agent's lies in a folder beside it. */
+function aboutSession(transcriptPath: string, agentId: string | undefined) {
+  if (transcriptPath === '') throw new Error('this session is not saved')
+  const ofAgent = () => transcriptPath.replace(/\.jsonl$/, `/subagents/agent-${agentId}.jsonl`)
+  return { format: 'claude-code', session: agentId === undefined ? transcriptPath : ofAgent() }
+}
+
+/** The output in a block that holds one as nothing but text. */
+function outputOf(block: any): string {
+  if (block?.type !== 'tool_result') return ''
+  if (typeof block.content === 'string') return block.content
+  const parts: any[] = Array.isArray(block.content) ? block.content : []
+  return parts.every((part) => part?.type === 'text') ? parts.map((part) => part.text).join('\n') : ''
+}
+
+/** What the tool was asked to do whose result a block is. */
+function inputOf(messages: readonly Message[], result: any): unknown {
+  const uses = messages.flatMap((message) => message.toolUses)
+  return uses.find((use) => use.tool_use_id === result.tool_use_id)?.input
 }
 
 /** Reads an answer to `hook compact`. `given` are the messages that it may name by their handles. */

@@ -194,27 +194,27 @@ mod tests {
         serde_json::from_slice(&rows(&sent(&items, Some(&session)), &session)).unwrap()
     }
 
-    fn user(uuid: &str, parent: Option<&str>, content: Value) -> Value {
+    fn user(uuid: &str, parent: Option<&str>, content: &Value) -> Value {
         let message = json!({"role": "user", "content": content});
         json!({"type": "user", "uuid": uuid, "parentUuid": parent, "sessionId": "s", "message": message})
     }
 
-    fn assistant(uuid: &str, parent: &str, block: Value) -> Value {
+    fn assistant(uuid: &str, parent: &str, block: &Value) -> Value {
         let message = json!({"role": "assistant", "id": "m", "model": "x", "content": [block]});
         json!({"type": "assistant", "uuid": uuid, "parentUuid": parent, "sessionId": "s", "message": message})
     }
 
-    fn attached(uuid: &str, parent: &str, attachment: Value) -> Value {
+    fn attached(uuid: &str, parent: &str, attachment: &Value) -> Value {
         json!({"type": "attachment", "uuid": uuid, "parentUuid": parent, "sessionId": "s", "attachment": attachment})
     }
 
     #[test]
     fn what_claude_code_gives_anew_is_left_out_and_what_it_does_not_is_told() {
         let rows = rows_of(&[
-            user(PROMPT, None, json!("Fix the parser.")),
-            attached("b1", PROMPT, json!({"type": "skill_listing", "content": "- prune: cuts branches"})),
-            attached("b2", "b1", json!({"type": "agent_listing_delta", "addedLines": ["- gardener: digs"]})),
-            attached("b3", "b2", json!({"type": "edited_text_file", "content": "1: fn main"})),
+            user(PROMPT, None, &json!("Fix the parser.")),
+            attached("b1", PROMPT, &json!({"type": "skill_listing", "content": "- prune: cuts branches"})),
+            attached("b2", "b1", &json!({"type": "agent_listing_delta", "addedLines": ["- gardener: digs"]})),
+            attached("b3", "b2", &json!({"type": "edited_text_file", "content": "1: fn main"})),
         ]);
         let told = json!({"role": "user", "text": "<context>\n1: fn main\n</context>", "toolUses": []});
         assert_eq!(rows.as_array().unwrap()[1..], [told]);
@@ -224,9 +224,9 @@ mod tests {
     fn every_prompt_is_written_out_beside_its_handle() {
         let queued = json!({"type": "queued_command", "prompt": "and the tests"});
         let rows = rows_of(&[
-            user(PROMPT, None, json!("Fix the parser.")),
-            attached(QUEUED, PROMPT, queued),
-            assistant("a", QUEUED, json!({"type": "text", "text": "Done."})),
+            user(PROMPT, None, &json!("Fix the parser.")),
+            attached(QUEUED, PROMPT, &queued),
+            assistant("a", QUEUED, &json!({"type": "text", "text": "Done."})),
         ]);
         let prompt = |handle: &str, text: &str| json!({"handle": handle, "role": "user", "text": text, "toolUses": []});
         let said = json!({"role": "assistant", "text": "Done.", "toolUses": []});
@@ -238,13 +238,13 @@ mod tests {
         let call = |id: &str| json!({"type": "tool_use", "id": id, "name": "ls", "input": {"at": id}});
         let result = |id: &str| json!([{"type": "tool_result", "tool_use_id": id, "content": [{"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "AA=="}}], "is_error": true}]);
         let rows = rows_of(&[
-            user(PROMPT, None, json!("List.")),
-            assistant("a1", PROMPT, json!({"type": "thinking", "thinking": "hm", "signature": "x"})),
-            assistant("a2", "a1", json!({"type": "text", "text": "Two."})),
-            assistant("a3", "a2", call("c1")),
-            assistant("a4", "a3", call("c2")),
-            user("r1", Some("a3"), result("c1")),
-            user("r2", Some("a4"), result("c2")),
+            user(PROMPT, None, &json!("List.")),
+            assistant("a1", PROMPT, &json!({"type": "thinking", "thinking": "hm", "signature": "x"})),
+            assistant("a2", "a1", &json!({"type": "text", "text": "Two."})),
+            assistant("a3", "a2", &call("c1")),
+            assistant("a4", "a3", &call("c2")),
+            user("r1", Some("a3"), &result("c1")),
+            user("r2", Some("a4"), &result("c2")),
         ]);
         let used = |id: &str| json!({"tool_use_id": id, "tool": "ls", "input": {"at": id}});
         let said = json!({"role": "assistant", "text": "Two.", "toolUses": [used("c1"), used("c2")]});

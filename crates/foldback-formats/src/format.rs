@@ -244,6 +244,9 @@ pub(crate) struct Reading {
     /// The record that the main conversation ends with, in formats whose records name the one
     /// before them.
     pub(crate) end: Option<End>,
+    /// The records that show items, where their names are not those of the items: copies, and records of
+    /// several items.
+    pub(crate) shown_in: HashMap<ItemId, ItemId>,
 }
 
 /// The record that a conversation ends with.
@@ -407,6 +410,11 @@ impl Contents {
         let added = self.format.codec().append_behind(self, &end, committed)?;
         let written_as = WrittenAs::Appended(self.format);
         Some(Written { behind: Behind::File, added, written_as, losses: Vec::new() })
+    }
+
+    /// The name of the record in which the agent shows an item now, which is a copy after some compactions.
+    pub fn shown_in<'a>(&'a self, item: &'a ItemId) -> &'a ItemId {
+        self.reading.shown_in.get(item).unwrap_or(item)
     }
 
     /// The record that the main conversation ends with, where the format says.

@@ -103,7 +103,12 @@ impl<'a> Job<'a> {
         match self.request.takes {
             Takes::Messages => Ok(answer.with_messages(self.messages(&outcome.view)?)),
             Takes::Tail | Takes::Summary => match fold::shown(&outcome) {
-                Some(shown) => Ok(answer.showing(&shown, self.details(&shown.view)?)),
+                Some(mut shown) => {
+                    // A host knows its records, and this one may be a copy by now.
+                    shown.first_kept =
+                        shown.first_kept.map(|item| self.read.contents().shown_in(&item).clone());
+                    Ok(answer.showing(&shown, self.details(&shown.view)?))
+                }
                 None => Ok(CompactAnswer::unchanged("there is nothing to fold", sizes.before)),
             },
         }

@@ -9,6 +9,7 @@ mod chat;
 mod commands;
 mod dry_run;
 mod files;
+mod found;
 mod history;
 #[cfg(target_os = "linux")]
 mod hostile;

@@ -32,6 +32,7 @@ mod sessions;
 #[cfg(target_os = "linux")]
 mod terminal;
 mod trust;
+mod undoing;
 
 use std::io::Write;
 use std::path::{Path, PathBuf};

@@ -5,6 +5,7 @@
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a command-line program reports by printing")]
 
 mod adapters;
+mod agents;
 mod cargo;
 mod dependencies;
 mod edges;
@@ -26,6 +27,7 @@ mod tools;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use agents::Agent;
 use fuzz::Effort;
 
 const USAGE: &str = "\
@@ -35,6 +37,8 @@ commands:
   quick                           while working: format, rules, lints, tests that need no server
   test                            everything that must pass before a merge
   soak [--hours N] [filter]       everything that takes long, with new random cases each round (default 1)
+  agents [NAME…] [-- ARGUMENT…]   the tests with real coding agents, which are installed from npm: claude-code,
+                                  opencode, pi, or all; what follows -- is for nextest
   edges                           only the rules: which crate may use which, what sources may contain
   fuzz [--seconds N] [target]     fuzz one target or all, N seconds each (default 20)
   fuzz --repeatable [target]      the same inputs each time, as `test` does
@@ -68,6 +72,7 @@ enum Command {
     Quick,
     Test,
     Soak { hours: f64, filter: Option<String> },
+    Agents { agents: Vec<&'static Agent>, words: Vec<String> },
     Edges,
     Fuzz { effort: Effort, target: Option<String> },
     Postgres { words: Vec<String> },
@@ -103,6 +108,7 @@ fn run(command: Command) -> Result<(), Failure> {
         Command::Quick => suite::run_quick(),
         Command::Test => suite::run_test(),
         Command::Soak { hours, filter } => soak::run(hours, filter.as_deref()),
+        Command::Agents { agents, words } => agents::run(&agents, &words),
         Command::Edges => edges::run(),
         Command::Fuzz { effort, target } => fuzz::run(effort, target.as_deref()),
         Command::Postgres { words } => postgres::run(&words),
@@ -129,6 +135,7 @@ fn parse(arguments: &[String]) -> Result<Command, Failure> {
         ("quick", []) => Ok(Command::Quick),
         ("test", []) => Ok(Command::Test),
         ("soak", rest) => parse_soak(rest),
+        ("agents", rest) => parse_agents(rest),
         ("edges", []) => Ok(Command::Edges),
         ("fuzz", rest) => parse_fuzz(rest),
         ("generate", [flag, size, path]) if flag == "--megabytes" => {
@@ -173,6 +180,14 @@ fn parse_soak(arguments: &[String]) -> Result<Command, Failure> {
         [filter] if !filter.starts_with('-') => Ok(Command::Soak { hours, filter: Some(filter.clone()) }),
         _ => Err(Failure::Misuse("soak takes --hours and a number, and then one filter".to_owned())),
     }
+}
+
+fn parse_agents(arguments: &[String]) -> Result<Command, Failure> {
+    let mut parts = arguments.splitn(2, |argument| argument == "--");
+    let (names, words) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
+    let unknown = |name: &String| Failure::Misuse(format!("agents knows {}, not {name}", agents::names()));
+    let agents = names.iter().map(|name| agents::named(name).ok_or_else(|| unknown(name)));
+    Ok(Command::Agents { agents: agents.collect::<Result<_, _>>()?, words: words.to_vec() })
 }
 
 fn parse_fuzz(arguments: &[String]) -> Result<Command, Failure> {
@@ -235,6 +250,10 @@ mod tests {
         assert_eq!(parse_line("soak --hours 0.5 kill"), Ok(killing));
         assert_eq!(parse_line("peers codex"), Ok(Command::Peers { filters: vec!["codex".to_owned()] }));
         assert_eq!(parse_line("appends --seconds 2"), Ok(Command::Appends { seconds: 2 }));
+        let words = vec!["resume".to_owned()];
+        let agents = vec![agents::named("pi").unwrap()];
+        assert_eq!(parse_line("agents pi -- resume"), Ok(Command::Agents { agents, words }));
+        assert_eq!(parse_line("agents"), Ok(Command::Agents { agents: Vec::new(), words: Vec::new() }));
         assert_eq!(parse_line("retention"), Ok(Command::Retention));
         assert_eq!(parse_line("fuzz --help"), Ok(Command::Help));
         let smollm2 = llama::Options { model: "smollm2".to_owned(), context: 512, port: 0 };
@@ -251,6 +270,7 @@ mod tests {
             "soak --hours",
             "soak --hours -1",
             "soak a b",
+            "agents emacs",
             "soak --long",
             "fuzz --seconds",
             "fuzz a b",

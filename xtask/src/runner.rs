@@ -1,14 +1,15 @@
 //! Running the tests: one set of flags, so that no step builds what another has built.
 
 use std::io::{BufRead, BufReader};
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
-use crate::Failure;
 use crate::cargo::{cargo, read, run as run_command, target_folder};
 use crate::llama::{self, Llama};
 use crate::postgres::{self, Server};
+use crate::{Failure, agents};
 
 /// What every step builds: everything, with every feature.
 pub(crate) const EVERYTHING: [&str; 3] = ["--workspace", "--all-features", "--locked"];
@@ -86,15 +87,17 @@ pub(crate) fn run_alone(search: Search) -> Result<(u64, String), Failure> {
     let count = run(cargo(&["nextest", "run", "--profile", "default"]).args(EVERYTHING), search)?;
     let left_out = ignored_count()?;
     let told = format!(
-        "{left_out} tests that need PostgreSQL, llama.cpp, recorded sessions or a small file \
-         system; `cargo xtask test` runs them"
+        "{left_out} tests that need PostgreSQL, llama.cpp, recorded sessions, a small file system or \
+         agents; `cargo xtask test` runs all but those with agents"
     );
     Ok((count, told))
 }
 
-/// Runs all tests whose names contain the filter, beside servers. Answers how many, and what was left out.
+/// Runs all tests whose names contain the filter, beside servers; those with agents only where there is a
+/// folder of them. Answers how many, and what was left out.
 pub(crate) fn run_all(
     servers: &Servers,
+    agents_folder: Option<&Path>,
     search: Search,
     profile: &str,
     filter: Option<&str>,
@@ -103,12 +106,22 @@ pub(crate) fn run_all(
     let mut command = cargo(&["nextest", "run", "--run-ignored", "all", "--profile", profile]);
     command.args(EVERYTHING).args(filter);
     command.env(llama::URL_VARIABLE, servers.llama.url()).env(postgres::URL_VARIABLE, servers.postgres.url());
+    let mut left_out: Vec<(&str, String)> = Vec::new();
     if !has_sessions {
-        command.args(["--filterset", &format!("not {NEEDS_SESSIONS}")]);
+        let told = format!("tests on recorded sessions; {SESSIONS_VARIABLE} names a folder of them");
+        left_out.push((NEEDS_SESSIONS, told));
+    }
+    match agents_folder {
+        Some(folder) => _ = command.env(agents::FOLDER_VARIABLE, folder),
+        None => left_out
+            .push((agents::NEEDS_AGENTS, "tests with agents; `cargo xtask agents` runs them".to_owned())),
+    }
+    let (unmet, told): (Vec<_>, Vec<_>) = left_out.into_iter().unzip();
+    if !unmet.is_empty() {
+        command.args(["--filterset", &format!("not ({})", unmet.join(" or "))]);
     }
     let count = run(&mut command, search)?;
-    let told = format!("tests on recorded sessions; {SESSIONS_VARIABLE} names a folder of them");
-    Ok((count, (!has_sessions).then_some(told)))
+    Ok((count, (!told.is_empty()).then(|| told.join("\nleft out: "))))
 }
 
 fn run(command: &mut Command, search: Search) -> Result<u64, Failure> {

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use crate::Failure;
 
 /// What a test may need, as its mark names it.
-const NEEDS: [&str; 4] = ["PostgreSQL", "llama.cpp", "recorded sessions", "a small file system"];
+const NEEDS: [&str; 5] = ["PostgreSQL", "llama.cpp", "recorded sessions", "a small file system", "agents"];
 
 /// How a property block must begin.
 const CONFIGURED: [&str; 2] =

@@ -36,7 +36,7 @@ const TEST: [Step; 12] = [
     ("build", || runner::build().map(|()| Done::default())),
     ("tests", || {
         let servers = Servers::start()?;
-        let (count, left_out) = runner::run_all(&servers, Search::fresh(CASES_TEST), "default", None)?;
+        let (count, left_out) = runner::run_all(&servers, None, Search::fresh(CASES_TEST), "default", None)?;
         Ok(Done { test_count: Some(count), left_out })
     }),
     ("doc tests", || {

@@ -1,6 +1,8 @@
 //! The command line.
 
 pub(crate) mod chat;
+pub(crate) mod hook;
+pub(crate) mod install;
 pub(crate) mod lab;
 pub(crate) mod sessions;
 
@@ -152,6 +154,16 @@ pub(crate) enum Command {
     /// For agents that look into their own folded past. Secrets are replaced in everything that is
     /// served, unless --show-secrets is given.
     Mcp(sessions::Mcp),
+    /// Let an agent compact with foldback: puts a small module where the agent loads it
+    Install(install::Install),
+    /// Take foldback's module out of an agent again
+    Uninstall(install::Install),
+    /// Check the modules in agents, and the configuration
+    ///
+    /// Exits with 1 where something needs attention.
+    Doctor(install::Doctor),
+    /// Answer a module that lives in an agent: one JSON object on stdin, one on stdout
+    Hook(hook::Hook),
     /// Print a completion script for a shell
     Completions {
         /// The shell

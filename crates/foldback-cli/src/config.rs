@@ -13,6 +13,7 @@ use foldback_core::Tokens;
 use self::file::{CompactSettings, Settings};
 use crate::aim::Target;
 use crate::args::chat::{Backend, Chat};
+use crate::args::hook::HookCompact;
 use crate::args::lab::{Eval, Explain, Probe, Replay};
 use crate::args::sessions::HowToCompact;
 use crate::args::{Aim, Compact, Shared, Ways};
@@ -176,6 +177,11 @@ impl Config {
             ways: self.ways_under(compact.ways),
             ..compact
         })
+    }
+
+    /// As [`under`](Self::under), for `hook compact`.
+    pub(crate) fn hook_under(&self, hook: HookCompact) -> Result<HookCompact, Failure> {
+        Ok(HookCompact { aim: self.aim_under(hook.aim)?, backend: self.backend_under(hook.backend)? })
     }
 
     /// As [`under`](Self::under), for `chat`, which compacts as `compact` does. `model` is the flag. Even a

@@ -153,7 +153,7 @@ impl Failure {
     }
 
     /// What to do about it.
-    fn hint(&self) -> Option<String> {
+    pub(crate) fn hint(&self) -> Option<String> {
         match self {
             // What is said of a store and of a backup ends with what to do.
             Self::BrokenPipe | Self::Store { .. } | Self::Archive { .. } => None,

@@ -37,6 +37,7 @@ use std::process::ExitCode;
 use clap::builder::Styles;
 use clap::{CommandFactory, Parser};
 
+use crate::args::hook::HookCommand;
 use crate::args::{Arguments, Command, Shared};
 use crate::commands::policies::Shape;
 use crate::commands::undo::Way;
@@ -144,6 +145,15 @@ fn run(arguments: Arguments) -> Result<Exit, Failure> {
         Command::Store(store) => commands::store::run(&settings(shared)?.1, &store),
         Command::Trust(trust) => commands::trust::run(&shared, &trust),
         Command::Mcp(mcp) => commands::mcp::run(&mcp),
+        Command::Install(install) => commands::install::install(&shared, &install),
+        Command::Uninstall(uninstall) => commands::install::uninstall(&shared, &uninstall),
+        Command::Doctor(doctor) => commands::install::doctor(&shared, &doctor),
+        Command::Hook(hook) => match hook.command {
+            HookCommand::Compact(compact) => commands::hook::compact(&shared, &compact),
+            HookCommand::Recall => commands::hook::recall(&shared),
+            HookCommand::Shorten => commands::hook::shorten(&shared),
+            HookCommand::Schema => commands::hook::schema(),
+        },
         Command::Completions { shell } => commands::completions::run(shell),
         Command::Man { command, output } => commands::man::run(command.as_deref(), output.as_deref()),
     }

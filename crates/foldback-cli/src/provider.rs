@@ -56,7 +56,6 @@ impl ProviderCounts {
     /// The same, where the agent says that its context holds `used` tokens now, of which `counted` were
     /// counted. What cannot be true is passed over.
     #[must_use]
-    #[expect(dead_code, reason = "for hooks, which are told how full the context is")]
     pub(crate) fn with_used(self, counted: Tokens, used: Tokens) -> Self {
         let newest = Reported { counted, reported: used };
         if !newest.is_plausible() {

@@ -11,6 +11,8 @@ use std::io::{self, IsTerminal, StdoutLock, Write, stderr, stdout};
 use anstream::{AutoStream, ColorChoice};
 use anstyle::{AnsiColor, Style};
 
+use crate::failure::Failure;
+
 pub(crate) use visible::harmless;
 
 /// Columns where the width is unknown.
@@ -163,6 +165,19 @@ pub(crate) fn note(what: &str) {
 
 pub(crate) fn hint(what: &str) {
     labelled(HINT, "hint:", what);
+}
+
+/// Asks the person at the terminal whether `what` may happen. Where nobody is there, it has to be said on the
+/// command line, as `otherwise` tells.
+pub(crate) fn agree(what: &str, otherwise: &str) -> Result<bool, Failure> {
+    if !io::stdin().is_terminal() || !stderr_is_terminal() {
+        return Err(Failure::usage(what, otherwise));
+    }
+    let failed = |error| Failure::Read { path: "the terminal".into(), error, hint: None };
+    say(&format!("{what}. Go on? [y/N]"));
+    let mut answer = String::new();
+    io::stdin().read_line(&mut answer).map_err(failed)?;
+    Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
 }
 
 pub(crate) fn stdout_is_terminal() -> bool {

@@ -314,6 +314,11 @@ impl<'v> Draft<'v> {
         self.view.mark(position).is_some_and(|mark| mark.holds.contains(Holds::PIN))
     }
 
+    /// Lets the newest user item be folded like any other: whoever asks for that tells it beside the summary.
+    pub(crate) fn release_newest_user(&mut self) {
+        self.newest_user = None;
+    }
+
     /// Drops the whole units inside `range` that nothing forbids to hide. Returns how many items.
     pub fn drop_units(
         &mut self,

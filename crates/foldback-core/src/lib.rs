@@ -93,7 +93,8 @@ pub use strategy::{
     KeepFirstAndRecentTurnsStrategy, KeepNewestThatFitStrategy, KeepRecentStrategy, LadderStrategy,
     PlanError, PreserveRecentFractionStrategy, PreserveRecentTurnsStrategy, PreserveUserMessagesStrategy,
     ReplaceMediaStrategy, Strategy, StrategyConfig, StrategyPipeline, SummarizeOlderStrategy,
-    SupersedeStrategy, TruncateToolInputsStrategy, TruncateToolOutputsStrategy, compact_messages, plan,
+    SummaryAndTailStrategy, SupersedeStrategy, TruncateToolInputsStrategy, TruncateToolOutputsStrategy,
+    compact_messages, plan,
 };
 pub use summary::{FoldRequest, SummaryError};
 pub use tokens::{
@@ -111,3 +112,4 @@ pub use trigger::{
 };
 pub use turns::{TurnMap, TurnRange, TurnRangeError, TurnRanges};
 pub use view::{Fate, OverlayError, Recalled, View};
+pub use written::with_standing;

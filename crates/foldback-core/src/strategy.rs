@@ -21,6 +21,7 @@ mod preserve_recent_turns;
 mod preserve_user_messages;
 mod replace_media;
 mod summarize_older;
+mod summary_and_tail;
 mod summary_options;
 mod supersede;
 mod truncate_tool_inputs;
@@ -52,6 +53,7 @@ pub use preserve_recent_turns::{ClampError, PreserveRecentTurnsStrategy, TailCla
 pub use preserve_user_messages::PreserveUserMessagesStrategy;
 pub use replace_media::ReplaceMediaStrategy;
 pub use summarize_older::SummarizeOlderStrategy;
+pub use summary_and_tail::SummaryAndTailStrategy;
 pub use supersede::SupersedeStrategy;
 pub use truncate_tool_inputs::TruncateToolInputsStrategy;
 pub use truncate_tool_outputs::{TruncateLimitError, TruncateToolOutputsStrategy};

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use foldback_core::{Dialect, ItemId, Text, Tokens, View};
 use foldhash::HashMap;
 
-use crate::conversation::{Conversation, Note, Sent};
+use crate::conversation::{Conversation, Extension, Note, Sent};
 use crate::detect::{BEGINNING_BYTES, Fit, Probe, detect, detect_by_beginning};
 use crate::error::{Fault, FormatError, Problem};
 use crate::file_end::FileEnd;
@@ -288,6 +288,14 @@ impl Deref for SessionFile {
     }
 }
 
+impl Committed<'_> {
+    /// The record of the compaction, for an agent that stores such a thing beside a compaction of its own:
+    /// read with that, it is what foldback would have written. JSON, an object.
+    pub fn record(&self) -> String {
+        Extension::new(&self.note, Vec::new()).json()
+    }
+}
+
 impl Contents {
     fn new(format: Format, mut reading: Reading) -> Self {
         let left_at = reading.conversations.iter().chain(&reading.branches).filter_map(Conversation::left_at);
@@ -459,6 +467,15 @@ impl SessionFile {
             Some((file, losses)) => Written::fresh(self.format, file, losses),
             None => self.compacted_native(&[(committed.conversation, Some(committed))]),
         }
+    }
+}
+
+/// These items as a program takes them that asks for a compaction of what it holds: the messages of a
+/// provider's request, or of an agent's module. `like` is what it sent.
+pub fn messages(sent: &[Sent], like: &SessionFile) -> Result<Vec<u8>, FormatError> {
+    match like.format {
+        Format::ClaudeCode => Ok(session::claude_code::rows::rows(sent)),
+        format => write(format, sent, Some(like)).map(|written| written.to_bytes()),
     }
 }
 

@@ -45,6 +45,8 @@ pub use conversation::{
 };
 pub use detect::detect;
 pub use error::{Fault, FormatError, Problem};
-pub use format::{Committed, Contents, Format, Loss, SessionFile, SubAgentOf, Written, WrittenAs, write};
+pub use format::{
+    Committed, Contents, Format, Loss, SessionFile, SubAgentOf, Written, WrittenAs, messages, write,
+};
 pub use pieces::Source;
 pub use session::native::native_file;

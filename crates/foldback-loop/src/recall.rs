@@ -120,7 +120,7 @@ async fn find(view: &View, stored: Option<&StoredSession>, text: &str) -> Result
     let handles = handles_in(text);
     let found = match handles.as_slice() {
         [] => return Err(ToolError::new(format!("{text:?} holds no handle; handles look like @6hjhb91nxq"))),
-        [handle] => view.recall(handle),
+        [handle] => view.recall(handle).or_else(|| view.recall_by_place(handle)),
         [first, .., last] => view.recall_between(first, last),
     };
     let nothing = || ToolError::new(format!("there is nothing behind {text:?} in this conversation"));

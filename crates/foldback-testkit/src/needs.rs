@@ -2,7 +2,7 @@
 //!
 //! Such a test is marked with one of the reasons below: `#[ignore = "needs PostgreSQL"]`. So
 //! `cargo test` and `cargo xtask quick` leave it out and say so; `cargo xtask test` starts what is
-//! needed and runs it. A test that runs without what it needs fails.
+//! needed and runs it, but for agents. A test that runs without what it needs fails.
 //!
 //! | reason | variable | who sets it |
 //! |---|---|---|
@@ -10,6 +10,7 @@
 //! | `needs llama.cpp` | `FOLDBACK_LLAMA_URL` | `cargo xtask test`, `cargo xtask llama` |
 //! | `needs recorded sessions` | `FOLDBACK_SESSIONS` | you: a folder of session files |
 //! | `needs a small file system` | none | Linux, for a user who may mount one |
+//! | `needs agents` | `FOLDBACK_AGENTS` | `cargo xtask agents`, `cargo xtask soak` |
 
 use std::path::{Path, PathBuf};
 
@@ -43,6 +44,30 @@ pub fn sessions() -> PathBuf {
     let folder = root.join(folder);
     assert!(!session_files(&folder).is_empty(), "no session files in {}", folder.display());
     folder
+}
+
+/// The command line of each coding agent: the program, and the words that stand before all others.
+#[derive(Clone, Debug)]
+pub struct Agents {
+    /// Claude Code.
+    pub claude_code: Vec<PathBuf>,
+    /// opencode.
+    pub opencode: Vec<PathBuf>,
+    /// pi.
+    pub pi: Vec<PathBuf>,
+}
+
+/// The agents that were installed. One that was not is found missing when it is started.
+///
+/// # Panics
+/// Without any.
+pub fn agents() -> Agents {
+    let folder = PathBuf::from(variable("FOLDBACK_AGENTS", "`cargo xtask agents` installs them and sets it"));
+    Agents {
+        claude_code: vec![folder.join("claude-code/program/claude")],
+        opencode: vec![folder.join("opencode/program/bin/opencode")],
+        pi: vec![folder.join("pi/node/bin/node"), folder.join("pi/program/dist/bundle/cli.js")],
+    }
 }
 
 /// Every session file below a folder, in the order of their paths.

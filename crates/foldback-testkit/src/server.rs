@@ -15,6 +15,7 @@
 //! ```
 
 mod answer;
+mod model;
 mod protocol;
 
 use std::net::SocketAddr;
@@ -31,6 +32,7 @@ use tokio::sync::watch;
 use tokio::task::AbortHandle;
 
 pub use answer::{Answer, Gate, Step};
+pub use model::{Asked, Kind, Model, Round, Script, Verdict};
 pub use protocol::{Said, Spoken, required};
 
 /// The longest body that is read and recorded.
@@ -103,7 +105,10 @@ impl Record {
 
     fn push(&self, mut request: Request) -> Request {
         if let Keeps::Nothing = self.keeps {
-            self.count.send_modify(|count| *count += 1);
+            self.count.send_modify(|count| {
+                request.index = *count;
+                *count += 1;
+            });
             return request;
         }
         let mut requests = self.requests();
@@ -122,7 +127,7 @@ impl Server {
         Self::start_with(Record::new(), handler).await
     }
 
-    /// The same, without a record of the requests: for long runs. Their index is always 0.
+    /// The same, without a record of the requests: for long runs.
     pub async fn unrecorded(handler: impl Fn(&Request) -> Answer + Send + Sync + 'static) -> Self {
         Self::start_with(Record { keeps: Keeps::Nothing, ..Record::new() }, handler).await
     }

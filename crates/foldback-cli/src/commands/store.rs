@@ -1,7 +1,7 @@
 //! `foldback store`: looking after the store.
 
 use std::fs::File;
-use std::io::{self, BufReader, IsTerminal};
+use std::io::{self, BufReader};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -15,8 +15,8 @@ use crate::args::Shared;
 use crate::args::sessions::{StoreArgs, StoreCommand};
 use crate::failure::{Exit, Failure};
 use crate::output;
-use crate::store;
-use crate::terminal::{GREEN, RED, counted, harmless, say, stderr_is_terminal, styled};
+use crate::terminal::{GREEN, RED, counted, harmless, styled};
+use crate::{store, terminal};
 
 /// Sessions that are listed at a time.
 const PAGE_SESSIONS: usize = 1_000;
@@ -159,17 +159,10 @@ async fn let_go(store: &dyn Store, retention: &Retention) -> Result<Vec<SessionI
     Ok(found.into_iter().filter(is_let_go).map(|info| info.id).collect())
 }
 
-/// Asks the person at the terminal. Where nobody is there, it has to be said on the command line.
+/// Asks the person whether so many sessions may go.
 fn agree(count: usize) -> Result<bool, Failure> {
     let what = format!("this removes {} for good", counted(count, "session"));
-    if !io::stdin().is_terminal() || !stderr_is_terminal() {
-        return Err(Failure::usage(what, "look at them with --dry-run, and then say --yes"));
-    }
-    let failed = |error| Failure::Read { path: "the terminal".into(), error, hint: None };
-    say(&format!("{what}. Go on? [y/N]"));
-    let mut answer = String::new();
-    io::stdin().read_line(&mut answer).map_err(failed)?;
-    Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
+    terminal::agree(&what, "look at them with --dry-run, and then say --yes")
 }
 
 async fn gc(

@@ -2,6 +2,8 @@
 #![allow(clippy::unwrap_used, reason = "a failed test says where")]
 #![allow(clippy::print_stderr, reason = "a test that is passed over says so")]
 
+#[cfg(target_os = "linux")]
+mod agents;
 mod attack;
 mod backend;
 mod calibrated;
@@ -11,8 +13,10 @@ mod dry_run;
 mod files;
 mod found;
 mod history;
+mod hook;
 #[cfg(target_os = "linux")]
 mod hostile;
+mod installing;
 mod lab;
 #[cfg(unix)]
 mod links;

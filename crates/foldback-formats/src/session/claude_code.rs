@@ -13,6 +13,7 @@ mod build;
 mod items;
 mod name;
 mod record;
+pub(crate) mod rows;
 mod tree;
 
 use std::ops::Range;

@@ -34,6 +34,14 @@ pub enum Said<'a> {
     },
 }
 
+/// What is said, in the answer of this number. Agents take two answers with one id for one.
+#[derive(Clone, Copy, Debug)]
+struct Reply<'a> {
+    said: &'a Said<'a>,
+    number: usize,
+    input_tokens: usize,
+}
+
 /// Characters of a text that one event of a stream brings.
 const PIECE_CHARS: usize = 24;
 
@@ -57,11 +65,16 @@ impl Spoken {
 
     /// The answer to a request, streamed if it asks for that; usage is reported by bytes.
     pub fn answer(self, request: &Request, said: &Said<'_>) -> Answer {
+        self.answer_counted(request, said, request.body.len() / TOKEN_BYTES)
+    }
+
+    /// The same, with the usage that the test has counted.
+    pub fn answer_counted(self, request: &Request, said: &Said<'_>, input_tokens: usize) -> Answer {
         let is_streamed = request.json()["stream"] == json!(true);
-        let input_tokens = request.body.len() / TOKEN_BYTES;
+        let reply = Reply { said, number: request.index + 1, input_tokens };
         match is_streamed {
-            true => Answer::events(self.events(said, input_tokens)),
-            false => Answer::json(&self.whole(said, input_tokens)),
+            true => Answer::events(self.streamed(&reply)),
+            false => Answer::json(&self.whole(&reply)),
         }
     }
 
@@ -93,17 +106,22 @@ impl Spoken {
         }
     }
 
-    /// The events of a streamed answer.
+    /// The events of a streamed answer, as if it was the first of its server.
     pub fn events(self, said: &Said<'_>, input_tokens: usize) -> Vec<String> {
+        self.streamed(&Reply { said, number: 1, input_tokens })
+    }
+
+    fn streamed(self, reply: &Reply<'_>) -> Vec<String> {
         match self {
-            Self::Chat => chat_events(said, input_tokens),
-            Self::Responses => responses_events(said, input_tokens),
-            Self::Messages => messages_events(said, input_tokens),
+            Self::Chat => chat_events(reply),
+            Self::Responses => responses_events(reply),
+            Self::Messages => messages_events(reply),
         }
     }
 
     /// An answer in one piece.
-    pub fn whole(self, said: &Said<'_>, input_tokens: usize) -> Value {
+    fn whole(self, reply: &Reply<'_>) -> Value {
+        let Reply { said, number, input_tokens } = *reply;
         match self {
             Self::Chat => {
                 let message = match said {
@@ -115,13 +133,16 @@ impl Spoken {
                 let choice = json!({"index": 0, "message": message, "finish_reason": chat_finish(said)});
                 let usage = chat_usage(said, input_tokens);
                 let kind = "chat.completion";
-                json!({"id": "chatcmpl-1", "object": kind, "model": "scripted", "choices": [choice], "usage": usage})
+                json!({
+                    "id": format!("chatcmpl-{number}"), "object": kind, "model": "scripted",
+                    "choices": [choice], "usage": usage,
+                })
             }
-            Self::Responses => response(said, input_tokens),
+            Self::Responses => response(reply),
             Self::Messages => {
                 let usage = json!({"input_tokens": input_tokens, "output_tokens": output_tokens(said)});
                 json!({
-                    "id": "msg_1", "type": "message", "role": "assistant", "model": "scripted",
+                    "id": format!("msg_{number}"), "type": "message", "role": "assistant", "model": "scripted",
                     "content": [messages_block(said)], "stop_reason": messages_finish(said),
                     "stop_sequence": null, "usage": usage,
                 })
@@ -194,11 +215,13 @@ fn chat_usage(said: &Said<'_>, input_tokens: usize) -> Value {
     })
 }
 
-fn chat_events(said: &Said<'_>, input_tokens: usize) -> Vec<String> {
+fn chat_events(reply: &Reply<'_>) -> Vec<String> {
+    let Reply { said, number, input_tokens } = *reply;
+    let id = format!("chatcmpl-{number}");
     let chunk = |delta: Value, finish: Value| {
         let choice = json!({"index": 0, "delta": delta, "finish_reason": finish});
         let kind = "chat.completion.chunk";
-        data(&json!({"id": "chatcmpl-1", "object": kind, "model": "scripted", "choices": [choice]}))
+        data(&json!({"id": id, "object": kind, "model": "scripted", "choices": [choice]}))
     };
     let mut events = vec![chunk(json!({"role": "assistant", "content": ""}), Value::Null)];
     match said {
@@ -219,25 +242,30 @@ fn chat_events(said: &Said<'_>, input_tokens: usize) -> Vec<String> {
     }
     events.push(chunk(json!({}), json!(chat_finish(said))));
     let usage = chat_usage(said, input_tokens);
-    events.push(data(&json!({"id": "chatcmpl-1", "model": "scripted", "choices": [], "usage": usage})));
+    events.push(data(&json!({"id": id, "model": "scripted", "choices": [], "usage": usage})));
     events.push("data: [DONE]".to_owned());
     events
 }
 
-fn response_item(said: &Said<'_>) -> Value {
-    match said {
+fn response_item(reply: &Reply<'_>) -> Value {
+    let number = reply.number;
+    match reply.said {
         Said::Text(text) | Said::CutOff(text) => {
             let part = json!({"type": "output_text", "text": text, "annotations": []});
-            json!({"type": "message", "id": "msg_1", "role": "assistant", "status": "completed", "content": [part]})
+            json!({
+                "type": "message", "id": format!("msg_{number}"), "role": "assistant", "status": "completed",
+                "content": [part],
+            })
         }
         Said::Call { id, name, input } => json!({
-            "type": "function_call", "id": "fc_1", "call_id": id, "name": name,
+            "type": "function_call", "id": format!("fc_{number}"), "call_id": id, "name": name,
             "arguments": input.to_string(), "status": "completed",
         }),
     }
 }
 
-fn response(said: &Said<'_>, input_tokens: usize) -> Value {
+fn response(reply: &Reply<'_>) -> Value {
+    let Reply { said, number, input_tokens } = *reply;
     let output_tokens = output_tokens(said);
     let usage = json!({
         "input_tokens": input_tokens, "output_tokens": output_tokens,
@@ -248,15 +276,18 @@ fn response(said: &Said<'_>, input_tokens: usize) -> Value {
         Said::Text(_) | Said::Call { .. } => ("completed", Value::Null),
     };
     json!({
-        "id": "resp_1", "object": "response", "model": "scripted", "status": status,
-        "incomplete_details": details, "output": [response_item(said)], "usage": usage,
+        "id": format!("resp_{number}"), "object": "response", "model": "scripted", "status": status,
+        "incomplete_details": details, "output": [response_item(reply)], "usage": usage,
     })
 }
 
-fn responses_events(said: &Said<'_>, input_tokens: usize) -> Vec<String> {
-    let created = json!({"id": "resp_1", "object": "response", "status": "in_progress", "output": []});
+fn responses_events(reply: &Reply<'_>) -> Vec<String> {
+    let Reply { said, number, .. } = *reply;
+    let (message_id, call_id) = (format!("msg_{number}"), format!("fc_{number}"));
+    let created =
+        json!({"id": format!("resp_{number}"), "object": "response", "status": "in_progress", "output": []});
     let mut events = vec![named(&json!({"type": "response.created", "response": created}))];
-    let mut begun = response_item(said);
+    let mut begun = response_item(reply);
     match said {
         Said::Text(_) | Said::CutOff(_) => begun["content"] = json!([]),
         Said::Call { .. } => begun["arguments"] = json!(""),
@@ -266,7 +297,7 @@ fn responses_events(said: &Said<'_>, input_tokens: usize) -> Vec<String> {
     match said {
         Said::Text(text) | Said::CutOff(text) => {
             let part = json!({"type": "output_text", "text": "", "annotations": []});
-            let place = json!({"item_id": "msg_1", "output_index": 0, "content_index": 0});
+            let place = json!({"item_id": message_id, "output_index": 0, "content_index": 0});
             let at = |kind: &str, name: &str, value: Value| {
                 let mut event = place.clone();
                 event["type"] = json!(kind);
@@ -281,14 +312,14 @@ fn responses_events(said: &Said<'_>, input_tokens: usize) -> Vec<String> {
         Said::Call { input, .. } => {
             let kind = "response.function_call_arguments.delta";
             let of_piece = |piece: String| {
-                named(&json!({"type": kind, "item_id": "fc_1", "output_index": 0, "delta": piece}))
+                named(&json!({"type": kind, "item_id": call_id, "output_index": 0, "delta": piece}))
             };
             events.extend(pieces(&input.to_string()).into_iter().map(of_piece));
         }
     }
-    let item = response_item(said);
+    let item = response_item(reply);
     events.push(named(&json!({"type": "response.output_item.done", "output_index": 0, "item": item})));
-    let response = response(said, input_tokens);
+    let response = response(reply);
     let kind = format!("response.{}", response["status"].as_str().unwrap_or_default());
     events.push(named(&json!({"type": kind, "response": response})));
     events
@@ -309,9 +340,10 @@ fn messages_finish(said: &Said<'_>) -> &'static str {
     }
 }
 
-fn messages_events(said: &Said<'_>, input_tokens: usize) -> Vec<String> {
+fn messages_events(reply: &Reply<'_>) -> Vec<String> {
+    let Reply { said, number, input_tokens } = *reply;
     let message = json!({
-        "id": "msg_1", "type": "message", "role": "assistant", "model": "scripted", "content": [],
+        "id": format!("msg_{number}"), "type": "message", "role": "assistant", "model": "scripted", "content": [],
         "stop_reason": null, "stop_sequence": null,
         "usage": {"input_tokens": input_tokens, "output_tokens": 1},
     });

@@ -1,0 +1,1 @@
+const PROGRAM = "__FOLDBACK_PROGRAM__"

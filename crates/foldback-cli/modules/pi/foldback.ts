@@ -1,0 +1,250 @@
+// foldback for pi: `/compact` and automatic compaction are answered by the `foldback` program, without
+// asking a model. Whenever foldback has no answer, pi compacts as it would without this file.
+//
+// `foldback install pi` puts this file into ~/.pi/agent/extensions/ (or .pi/extensions/ of a project).
+// Deleting it takes foldback out again.
+
+import { spawn } from "node:child_process";
+import type { ExtensionAPI, ExtensionCommandContext, ExtensionContext } from "@earendil-works/pi-coding-agent";
+
+/** The program: its name, looked up in PATH, or its path. */
+const PROGRAM = process.env.FOLDBACK_PROGRAM || "__FOLDBACK_PROGRAM__";
+
+/** How long a compaction may take. It usually takes less than 300 ms; then pi compacts by itself. */
+const COMPACT_MS_MAX = 10_000;
+/** How long a recall may take. */
+const RECALL_MS_MAX = 20_000;
+/** More than this is no answer of foldback's. */
+const ANSWER_BYTES_MAX = 64 * 1024 * 1024;
+/** What of a recalled text goes to the model at once. */
+const RECALL_CHARACTERS_MAX = 40_000;
+/** What of a reason is shown to the person. */
+const REASON_CHARACTERS_MAX = 200;
+
+/** Marks an event for which foldback was asked. */
+const ASKED = Symbol.for("foldback.asked");
+
+/** What `foldback hook compact` prints. */
+interface Printed {
+  version: 1;
+  result: "compacted" | "unchanged";
+  why?: string;
+  summary?: string;
+  first_kept?: string | null;
+  details?: unknown;
+  tokens_before?: number;
+  line?: string;
+}
+
+/** A compaction that pi can take. */
+interface Answer {
+  summary: string;
+  firstKept: string | null;
+  tokensBefore: number;
+  /** foldback's record of the compaction, which pi stores beside it. */
+  details: unknown;
+  line?: string;
+}
+
+export default function foldback(pi: ExtensionAPI) {
+  let answer: Answer | undefined;
+
+  pi.on("session_before_compact", async (event: any, ctx) => {
+    answer = undefined;
+    // Installed for the user and for the project, this runs twice: the second one leaves it to the first.
+    if (event[ASKED]) return undefined;
+    event[ASKED] = true;
+    try {
+      answer = await compacted(event, ctx);
+      return {
+        compaction: {
+          summary: answer.summary,
+          // pi takes null for "keep nothing", whatever its types say.
+          firstKeptEntryId: answer.firstKept as string,
+          tokensBefore: answer.tokensBefore,
+          details: answer.details,
+        },
+      };
+    } catch (error) {
+      if (!event.signal.aborted) tell(ctx, `foldback: ${reason(error)}; pi compacts by itself`, "warning");
+      return undefined;
+    }
+  });
+
+  pi.on("session_compact", (event, ctx) => {
+    // Another extension may have had the last word.
+    if (answer?.line && event.compactionEntry.summary === answer.summary) tell(ctx, answer.line, "info");
+    answer = undefined;
+  });
+
+  // Not before the session starts: a name that another extension has taken would keep pi from starting.
+  pi.on("session_start", () => {
+    const isFree = (named: { name: string }[], name: string) => !named.some((one) => one.name === name);
+    if (isFree(pi.getAllTools(), RECALL.name)) pi.registerTool(RECALL as any);
+    if (isFree(pi.getCommands(), COMMAND.name)) pi.registerCommand(COMMAND.name, COMMAND);
+  });
+}
+
+/** What the model calls to read folded content. */
+const RECALL = {
+  name: "recall",
+  label: "recall",
+  description:
+    "Read what a compaction folded away: give the handle that stands in a summary or a placeholder, such as " +
+    "@7k3m9q2xvd. With a query, only the passages with these words.",
+  parameters: {
+    type: "object",
+    properties: {
+      handle: { type: "string", description: "The handle, such as @7k3m9q2xvd" },
+      query: { type: "string", description: "Words to look for in it" },
+    },
+    required: ["handle"],
+  },
+  async execute(_id: string, asked: Recall, signal: AbortSignal | undefined, _update: unknown, ctx: ExtensionContext) {
+    const { handle, query } = asked;
+    // Checked here, because it becomes an argument of a program.
+    if (!/^@?[0-9a-z]{10}$/.test(handle)) throw new Error(`${plain(handle)} is no handle: that is @ and ten characters`);
+    const file = ctx.sessionManager.getSessionFile();
+    if (!file) throw new Error("this session is in no file, so nothing can be recalled");
+    const words = query ? [`--query=${query}`] : [];
+    const text = await run(["recall", handle, file, ...words], "", RECALL_MS_MAX, signal);
+    const rest = text.length - RECALL_CHARACTERS_MAX;
+    const end = rest > 0 ? `\n[${rest} more characters: ask with a query]` : "";
+    return { content: [{ type: "text" as const, text: text.slice(0, RECALL_CHARACTERS_MAX) + end }], details: {} };
+  },
+};
+
+interface Recall {
+  handle: string;
+  query?: string;
+}
+
+const COMMAND = {
+  name: "foldback",
+  description: "foldback's compactions of this session: log, undo, redo",
+  handler: command,
+};
+
+/** `/foldback log`, `/foldback undo`, `/foldback redo`. pi reads the file again after a change. */
+async function command(args: string, ctx: ExtensionCommandContext) {
+  const what = args.trim() || "log";
+  if (!["log", "undo", "redo"].includes(what)) return tell(ctx, "foldback: say log, undo or redo", "warning");
+  await ctx.waitForIdle();
+  const session = ctx.sessionManager;
+  const file = session.getSessionFile();
+  if (!file) return tell(ctx, "foldback: this session is in no file", "warning");
+  if (session.getEntries().at(-1)?.id !== session.getLeafId())
+    return tell(ctx, "foldback: go to the newest entry first (/tree)", "warning");
+  try {
+    const said = await run(what === "log" ? ["log", file] : [what, file, "--in-place"], "", COMPACT_MS_MAX, undefined);
+    if (what === "log") return tell(ctx, said, "info");
+    const told = { withSession: async (fresh: ExtensionContext) => tell(fresh, `foldback: ${what} done`, "info") };
+    await ctx.switchSession(file, told);
+  } catch (error) {
+    tell(ctx, `foldback: ${reason(error)}`, "warning");
+  }
+}
+
+/** Asks foldback for a compaction, and checks the answer: pi takes any, and an id that it does not know empties the context. */
+async function compacted(event: any, ctx: ExtensionContext): Promise<Answer> {
+  const { preparation, branchEntries } = event;
+  const session = ctx.sessionManager;
+  const file = session.getSessionFile();
+  const request = {
+    version: 1,
+    agent: "pi",
+    session: file ?? null,
+    session_id: session.getSessionId(),
+    // The entry at which the conversation stands. The last one in the file may belong to another branch.
+    leaf: session.getLeafId(),
+    reason: event.reason === "threshold" ? "auto" : event.reason,
+    instructions: event.customInstructions ?? null,
+    model: ctx.model?.id ?? null,
+    window: ctx.model?.contextWindow ?? null,
+    used: preparation.tokensBefore,
+    // Where pi would begin to keep, how much that is to be at least, and what it leaves free for answers.
+    first_kept: preparation.firstKeptEntryId,
+    keep_tokens: preparation.settings.keepRecentTokens,
+    reserve_tokens: preparation.settings.reserveTokens,
+    // A session that is not written to a file comes along whole.
+    entries: file ? undefined : [session.getHeader(), ...branchEntries],
+  };
+  const printed = parsed(await run(["hook", "compact"], JSON.stringify(request), COMPACT_MS_MAX, event.signal));
+  const { result, why, summary, details, line } = printed;
+  if (result !== "compacted") throw new Error(String(why ?? "nothing to fold"));
+  if (typeof summary !== "string" || summary === "") throw new Error("it answered without a summary");
+  const firstKept = printed.first_kept ?? null;
+  const kept = branchEntries.find((entry: any) => entry.id === firstKept);
+  if (firstKept !== null && !kept) throw new Error("it keeps an entry that this session does not have");
+  if (kept?.message?.role === "toolResult") throw new Error("it keeps a tool result without its call");
+  const tokensBefore = printed.tokens_before ?? preparation.tokensBefore;
+  return { summary, firstKept, tokensBefore, details, line };
+}
+
+function parsed(text: string): Printed {
+  let answer: any;
+  try {
+    answer = JSON.parse(text);
+  } catch {
+    throw new Error("its answer is not JSON");
+  }
+  if (answer?.version !== 1) throw new Error("it speaks another version than this extension; run `foldback install pi` again");
+  return answer;
+}
+
+/** What the program prints. Throws where it cannot be started, fails, takes too long or says too much. */
+function run(args: string[], input: string, msMax: number, signal?: AbortSignal): Promise<string> {
+  return new Promise((resolve, reject) => {
+    const child = spawn(PROGRAM, args, { stdio: ["pipe", "pipe", "pipe"], windowsHide: true });
+    const out: Buffer[] = [];
+    let byteCount = 0;
+    let errors = "";
+    const stop = (why: string) => {
+      child.kill("SIGKILL");
+      end(() => reject(new Error(why)));
+    };
+    const timer = setTimeout(() => stop(`no answer within ${msMax / 1000} s`), msMax);
+    const aborted = () => stop("cancelled");
+    const end = (then: () => void) => {
+      clearTimeout(timer);
+      signal?.removeEventListener("abort", aborted);
+      then();
+    };
+    if (signal?.aborted) return aborted();
+    signal?.addEventListener("abort", aborted, { once: true });
+    child.on("error", (error: NodeJS.ErrnoException) =>
+      end(() => reject(new Error(error.code === "ENOENT" ? `${PROGRAM} is not installed` : error.message))),
+    );
+    child.stdout.on("data", (data: Buffer) => {
+      byteCount += data.length;
+      if (byteCount > ANSWER_BYTES_MAX) stop("its answer is too long");
+      else out.push(data);
+    });
+    child.stderr.on("data", (data: Buffer) => {
+      if (errors.length < REASON_CHARACTERS_MAX) errors += data;
+    });
+    child.on("close", (code) =>
+      end(() => (code === 0 ? resolve(Buffer.concat(out).toString("utf8")) : reject(new Error(errors.trim() || `ended with ${code}`)))),
+    );
+    // A program that ends before it has read everything is reported by its end, not by the broken pipe.
+    child.stdin.on("error", () => {});
+    child.stdin.end(input);
+  });
+}
+
+function reason(error: unknown): string {
+  const text = plain(error instanceof Error ? error.message : String(error)).replace(/^error: /, "");
+  return text.length > REASON_CHARACTERS_MAX ? `${text.slice(0, REASON_CHARACTERS_MAX)}…` : text;
+}
+
+/** Without characters that steer a terminal, and on one line. */
+function plain(text: string): string {
+  return text.replace(/[\p{C}\s]+/gu, " ").trim();
+}
+
+/** Says something to the person: in pi's own window, or on stderr where pi only prints. */
+function tell(ctx: ExtensionContext, text: string, kind: "info" | "warning") {
+  const lines = text.split("\n").map(plain).filter(Boolean).join("\n");
+  if (ctx.hasUI) ctx.ui.notify(lines, kind);
+  else console.error(lines);
+}

@@ -1,0 +1,172 @@
+//! `foldback hook compact`: a conversation that an agent is having, compacted.
+
+use std::sync::Arc;
+
+use foldback_core::{Budget, Level, Policy, Strategy, Tokens, View, check};
+use foldback_engine::{CompactionRequest, Outcome, Refusal, compact};
+use foldback_formats::{Committed, messages};
+use serde_json::value::RawValue;
+
+use super::answer::{CompactAnswer, Sizes};
+use super::fold;
+use super::messages::{Read, contents};
+use super::request::{CompactRequest, Takes, WhyNow};
+use crate::aim::{Aimed, Target};
+use crate::args::hook::HookCompact;
+use crate::args::{Aim, Extent, Shared};
+use crate::failure::{Exit, Failure};
+use crate::model::ChosenModel;
+use crate::provider::ProviderCounts;
+use crate::scene::{recorded, seen};
+use crate::summarizer::Summarizer;
+use crate::{counting, store};
+
+/// What a conversation in an agent comes down to where nobody says otherwise: little enough that the next
+/// compaction is far, enough for the newest work.
+const TARGET_PERCENT: f64 = 20.0;
+
+/// What a conversation comes down to at most where a person asks, in percent of what it has.
+const ASKED_FOR_PERCENT: f64 = 40.0;
+
+pub(crate) fn run(shared: &Shared, arguments: &HookCompact) -> Result<Exit, Failure> {
+    super::answered(|request: CompactRequest| {
+        let (config, shared) = super::settings(shared.clone())?;
+        let arguments = config.hook_under(arguments.clone())?;
+        Job::new(&shared, &arguments, &request)?.run()
+    })
+}
+
+/// One conversation to compact.
+struct Job<'a> {
+    shared: &'a Shared,
+    arguments: &'a HookCompact,
+    request: &'a CompactRequest,
+    read: Read,
+    policy: Policy,
+}
+
+impl<'a> Job<'a> {
+    fn new(
+        shared: &'a Shared,
+        arguments: &'a HookCompact,
+        request: &'a CompactRequest,
+    ) -> Result<Self, Failure> {
+        let read = contents(shared, request.session.as_deref(), request.messages.as_deref(), request.format)?;
+        Ok(Self { shared, arguments, request, read, policy: arguments.aim.policy()? })
+    }
+
+    fn run(&self) -> Result<CompactAnswer, Failure> {
+        let conversation = self.read.conversation()?;
+        let contents = self.read.contents();
+        let model = ChosenModel::of(self.shared, self.request.model.as_deref().or(contents.model()))
+            .with_window(contents.context_window());
+        let dialect = self.read.dialect().or(model.dialect());
+        let counter = counting::counter(self.shared);
+        let transcript = counting::transcript(&counter, dialect, &recorded(conversation));
+        let view = seen(conversation, &transcript, Extent::View);
+        let mut provider = ProviderCounts::of(self.shared, conversation, &transcript);
+        if let Some(used) = self.request.used() {
+            provider = provider.with_used(view.tokens(), used);
+        }
+        let aimed = self.aimed(&model, &view, &provider)?;
+        let target = aimed.budget.target().min(self.asked_for(&view));
+        if view.tokens() <= target && self.request.reason != WhyNow::Manual {
+            let why = format!("it is within its target of {}", aimed.target());
+            return Ok(CompactAnswer::unchanged(why, provider.request(view.tokens()).0));
+        }
+        let mut asked = CompactionRequest::new("hook", view.clone(), self.request.reason.cause());
+        asked.dialect = dialect;
+        asked.focus = self.request.instructions.as_deref().map(Into::into);
+        let strategy: Arc<dyn Strategy> = match self.request.takes {
+            Takes::Messages => {
+                asked.budget = Budget::for_target(target).ok();
+                self.policy.strategy()
+            }
+            Takes::Tail => Arc::new(fold::strategy(target, asked.focus.clone())),
+            Takes::Summary => Arc::new(fold::strategy_without_tail(target, asked.focus.clone())),
+        };
+        let outcome = self.outcome(strategy, &asked)?;
+        let (before, after) = (view.tokens(), outcome.view.tokens());
+        if outcome.is_unchanged() || after >= before {
+            return Ok(CompactAnswer::unchanged("there is nothing to fold", provider.request(before).0));
+        }
+        let sizes = Sizes { before: provider.request(before).0, after: provider.request(after).0 };
+        let answer = CompactAnswer::compacted(&outcome, sizes);
+        match self.request.takes {
+            Takes::Messages => Ok(answer.with_messages(self.messages(&outcome.view)?)),
+            Takes::Tail | Takes::Summary => match fold::shown(&outcome) {
+                Some(shown) => Ok(answer.showing(&shown, self.details(&shown.view)?)),
+                None => Ok(CompactAnswer::unchanged("there is nothing to fold", sizes.before)),
+            },
+        }
+    }
+
+    /// What a conversation may have after a compaction that a person asked for.
+    fn asked_for(&self, view: &View) -> Tokens {
+        match self.request.reason {
+            WhyNow::Manual => view.tokens().scaled_down(ASKED_FOR_PERCENT / 100.0),
+            WhyNow::Auto | WhyNow::Overflow => Tokens(u64::MAX),
+        }
+    }
+
+    /// The budget, in the provider's tokens: what the person set counts before what the agent says.
+    fn aimed(&self, model: &ChosenModel, view: &View, provider: &ProviderCounts) -> Result<Aimed, Failure> {
+        let own = &self.arguments.aim;
+        let asked = self.request.target.map(|target| Target::Level(Level::Tokens(Tokens(target))));
+        let is_default = self.request.takes != Takes::Messages;
+        let default = is_default.then_some(Target::Level(Level::PercentOfUsable(TARGET_PERCENT)));
+        let aim = Aim {
+            window: own.window.or(self.request.window()),
+            target: own.target.or(asked).or(default),
+            ..own.clone()
+        };
+        aim.budget(&self.policy, model, view.tokens(), provider)
+    }
+
+    fn outcome(&self, strategy: Arc<dyn Strategy>, asked: &CompactionRequest) -> Result<Outcome, Failure> {
+        let failed = |error| Failure::Compaction {
+            path: self.read.path.clone(),
+            error: Box::new(error),
+            items: Vec::new(),
+        };
+        let outcome = match Summarizer::new(self.shared, &self.arguments.backend)? {
+            None => compact(asked.execution(strategy)).map_err(failed)?,
+            Some(summarizer) => {
+                store::runtime()?.block_on(summarizer.compact(strategy, asked)).map_err(failed)?.0
+            }
+        };
+        let violations = check(outcome.view.items(), asked.dialect);
+        match violations.is_empty() {
+            true => Ok(outcome),
+            false => {
+                let strategy = outcome.strategy.to_string();
+                Err(failed(Refusal::Invalid { strategy, violations }.into()))
+            }
+        }
+    }
+
+    /// The conversation in the form in which it was sent.
+    fn messages(&self, view: &View) -> Result<Box<RawValue>, Failure> {
+        let session = &self.read.session;
+        let failed = |error| Failure::Format { path: self.read.path.clone(), error };
+        let written = messages(&self.committed(view)?.sent, session).map_err(failed)?;
+        let one = |_| {
+            let what = format!("{} has no form for a list of messages", session.format().as_str());
+            Failure::usage(what, "let `takes` be \"tail\", or send a provider's messages")
+        };
+        let text = String::from_utf8(written).expect("formats write text");
+        RawValue::from_string(text.trim().to_owned()).map_err(one)
+    }
+
+    /// The record of the compaction, for a host that keeps it beside its own.
+    fn details(&self, view: &View) -> Result<Box<RawValue>, Failure> {
+        let record = self.committed(view)?.record();
+        let details = RawValue::from_string(format!("{{\"foldback\":{record}}}"));
+        Ok(details.expect("a record is JSON"))
+    }
+
+    fn committed(&self, view: &View) -> Result<Committed<'_>, Failure> {
+        let conversation = self.read.conversation()?;
+        Ok(self.read.session.committed(conversation, view, conversation.block_count()))
+    }
+}

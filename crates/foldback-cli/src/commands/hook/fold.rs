@@ -1,0 +1,93 @@
+//! Compaction for hosts that keep their own records: a summary, and whole records behind it.
+//!
+//! Such a host puts one text in the place of its older records. It cannot shorten a record: on the next start
+//! it reads its own file again. So older units are folded, and nothing else is changed.
+
+use std::sync::Arc;
+
+use foldback_core::{
+    BlockKind, CompactionBlock, Item, ItemId, Overlay, Part, SummaryAndTailStrategy, Text, Tokens, View,
+    with_standing,
+};
+use foldback_engine::Outcome;
+
+/// What the summary takes of the room, in percent, and at most: the tail has the rest.
+const SUMMARY_PERCENT: f64 = 40.0;
+const SUMMARY_TOKENS_MAX: Tokens = Tokens(12_000);
+
+/// Folds what is older than fits into `target` beside its summary.
+pub(super) fn strategy(target: Tokens, focus: Option<Text>) -> SummaryAndTailStrategy {
+    let summary = summary_tokens(target);
+    let tail = target.saturating_sub(summary);
+    SummaryAndTailStrategy::new(tail).summary_tokens_max(summary).focus(focus)
+}
+
+/// Folds everything.
+pub(super) fn strategy_without_tail(target: Tokens, focus: Option<Text>) -> SummaryAndTailStrategy {
+    SummaryAndTailStrategy::without_tail().summary_tokens_max(summary_tokens(target)).focus(focus)
+}
+
+fn summary_tokens(target: Tokens) -> Tokens {
+    target.scaled_down(SUMMARY_PERCENT / 100.0).min(SUMMARY_TOKENS_MAX)
+}
+
+/// What a host is to show from now on.
+#[derive(Debug)]
+pub(super) struct Shown {
+    /// The view with a summary that tells what no record shows any more.
+    pub(super) view: View,
+    pub(super) summary: Text,
+    pub(super) handle: Option<Text>,
+    /// The item at which the tail starts that stays as it is.
+    pub(super) first_kept: Option<ItemId>,
+}
+
+/// What an outcome shows; nothing where it has no summary.
+pub(super) fn shown(outcome: &Outcome) -> Option<Shown> {
+    let told = outcome.summaries().next()?;
+    let text = with_standing(&told.parts.iter().map(text_of).collect::<String>(), folded_user(outcome));
+    let view = with_summary(&outcome.view, &text);
+    Some(Shown {
+        summary: text.into(),
+        handle: told.summary.as_ref().map(|origin| origin.handle.to_string().into()),
+        first_kept: first_kept(outcome),
+        view,
+    })
+}
+
+fn text_of(part: &Part) -> &str {
+    match part {
+        Part::Text(text) => text,
+        _ => "",
+    }
+}
+
+/// The newest message of the user, where it stands before the tail.
+fn folded_user(outcome: &Outcome) -> Option<&Item> {
+    let newest = outcome.before.newest_user().and_then(|position| outcome.before.get(position))?;
+    let is_gone = outcome.view.items().all(|item| item.id != newest.item().id);
+    is_gone.then(|| &**newest.item())
+}
+
+/// The same view with another text in the summary of its newest compaction.
+fn with_summary(view: &View, text: &str) -> View {
+    let blocks = view.overlay().blocks();
+    let newest = blocks.iter().rposition(|block| block.kind == BlockKind::Compaction);
+    let told = |(index, block): (usize, &Arc<CompactionBlock>)| {
+        let mut block = CompactionBlock::clone(block);
+        let summary = block.summaries.first_mut().and_then(|items| items.first_mut());
+        if let Some(summary) = summary.filter(|_| Some(index) == newest) {
+            summary.parts = vec![Part::text(text)];
+        }
+        block
+    };
+    let overlay: Overlay = blocks.iter().enumerate().map(told).collect();
+    View::through(view.transcript(), &overlay).expect("another text moves nothing")
+}
+
+/// The item from which on nothing changed.
+fn first_kept(outcome: &Outcome) -> Option<ItemId> {
+    let (before, after) = (outcome.before.items().rev(), outcome.view.items().rev());
+    let tail = before.zip(after).take_while(|(before, after)| before.id == after.id);
+    tail.last().map(|(_, item)| item.id.clone())
+}

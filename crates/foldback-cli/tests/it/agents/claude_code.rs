@@ -1,0 +1,83 @@
+//! Claude Code, in print mode.
+
+use std::path::PathBuf;
+
+use foldback_testkit::needs;
+use foldback_testkit::server::Model;
+
+use super::home::{Ended, Home};
+use super::{Agent, Told, compacts_by_itself, long, short, works_and_resumes};
+
+/// Any whose window is larger than those of the tests.
+const MODEL: &str = "claude-opus-4-5";
+
+#[derive(Debug)]
+pub(super) struct ClaudeCode {
+    pub(super) home: Home,
+    program: Vec<PathBuf>,
+}
+
+impl ClaudeCode {
+    /// In this home, with the model at this address, as if its window was of so many tokens.
+    pub(super) fn new(mut home: Home, url: &str, window_tokens: usize) -> Self {
+        home.set("ANTHROPIC_BASE_URL", url);
+        home.set("ANTHROPIC_API_KEY", "test");
+        home.set("CLAUDE_CODE_AUTO_COMPACT_WINDOW", &window_tokens.to_string());
+        for name in [
+            "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC",
+            "DISABLE_AUTOUPDATER",
+            "DISABLE_ERROR_REPORTING",
+            "DISABLE_TELEMETRY",
+        ] {
+            home.set(name, "1");
+        }
+        Self { home, program: needs::agents().claude_code }
+    }
+
+    /// Runs it with words of its command line.
+    pub(super) fn start(&self, words: &[&str]) -> Ended {
+        self.home.run(&self.program, words)
+    }
+
+    fn ask(&self, words: &[&str], prompt: &str) -> Told {
+        let print = ["-p", "--output-format", "json", "--model", MODEL, "--allowedTools=Bash"];
+        let words: Vec<&str> = print.iter().chain(words).copied().chain(["--", prompt]).collect();
+        let ended = self.start(&words).well();
+        let lines = ended.lines();
+        let told = lines.last().unwrap_or_else(|| panic!("no answer in {ended:?}"));
+        let of = |name: &str| told[name].as_str().unwrap_or_else(|| panic!("no {name} in {told}")).to_owned();
+        Told { session: of("session_id"), text: of("result") }
+    }
+}
+
+impl Agent for ClaudeCode {
+    fn run(&self, prompt: &str) -> Told {
+        self.ask(&[], prompt)
+    }
+
+    fn resume(&self, session: &str, prompt: &str) -> Told {
+        self.ask(&["--resume", session], prompt)
+    }
+
+    fn session_file(&self, session: &str) -> PathBuf {
+        let work = self.home.work().display().to_string();
+        let project: String = work.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect();
+        self.home.path().join(".claude/projects").join(project).join(format!("{session}.jsonl"))
+    }
+}
+
+#[test]
+#[ignore = "needs agents"]
+fn it_works_and_resumes_against_a_strict_model() {
+    let (script, window_tokens) = short();
+    let model = Model::start(script);
+    works_and_resumes(&ClaudeCode::new(Home::new(), model.url(), window_tokens), &model);
+}
+
+#[test]
+#[ignore = "needs agents"]
+fn it_compacts_by_itself_before_the_window_is_full() {
+    let (script, window_tokens) = long();
+    let model = Model::start(script);
+    compacts_by_itself(&ClaudeCode::new(Home::new(), model.url(), window_tokens), &model);
+}

@@ -1,0 +1,90 @@
+//! opencode, in its `run` command.
+
+use std::fs;
+use std::path::PathBuf;
+
+use foldback_testkit::needs;
+use foldback_testkit::server::Model;
+use serde_json::json;
+
+use super::home::{Ended, Home};
+use super::{Agent, Told, compacts_by_itself, long, short, works_and_resumes};
+
+#[derive(Debug)]
+pub(super) struct Opencode {
+    pub(super) home: Home,
+    program: Vec<PathBuf>,
+}
+
+impl Opencode {
+    /// In this home, with the model at this address, whose window it is told.
+    pub(super) fn new(mut home: Home, url: &str, window_tokens: usize) -> Self {
+        let model = json!({"name": "scripted", "tool_call": true, "limit": {"context": window_tokens, "output": 4_096}});
+        let options = json!({"baseURL": format!("{url}/v1"), "apiKey": "test"});
+        let provider = json!({
+            "npm": "@ai-sdk/openai-compatible", "name": "scripted", "options": options,
+            "models": {"scripted": model},
+        });
+        let config = json!({
+            "autoupdate": false, "share": "disabled", "permission": "allow",
+            "model": "scripted/scripted", "small_model": "scripted/scripted",
+            "provider": {"scripted": provider},
+        });
+        home.write(".config/opencode/opencode.json", &config.to_string());
+        for name in ["AUTOUPDATE", "LSP_DOWNLOAD", "MODELS_FETCH", "SHARE"] {
+            home.set(&format!("OPENCODE_DISABLE_{name}"), "1");
+        }
+        Self { home, program: needs::agents().opencode }
+    }
+
+    /// Runs it with words of its command line.
+    pub(super) fn start(&self, words: &[&str]) -> Ended {
+        self.home.run(&self.program, words)
+    }
+
+    fn ask(&self, words: &[&str], prompt: &str) -> Told {
+        let words: Vec<&str> =
+            ["run", "--format", "json"].iter().chain(words).copied().chain([prompt]).collect();
+        let ended = self.start(&words).well();
+        let lines = ended.lines();
+        let session = lines.iter().find_map(|line| line["sessionID"].as_str());
+        let text = lines.iter().rev().find(|line| line["type"] == "text");
+        let text = text.and_then(|line| line["part"]["text"].as_str());
+        let (Some(session), Some(text)) = (session, text) else { panic!("no answer in {ended:?}") };
+        Told { session: session.to_owned(), text: text.to_owned() }
+    }
+}
+
+impl Agent for Opencode {
+    fn run(&self, prompt: &str) -> Told {
+        self.ask(&[], prompt)
+    }
+
+    fn resume(&self, session: &str, prompt: &str) -> Told {
+        self.ask(&["--session", session], prompt)
+    }
+
+    /// Its sessions are in a database; this is what it exports, anew each time.
+    fn session_file(&self, session: &str) -> PathBuf {
+        let exported = self.start(&["export", session]).well();
+        let path = self.home.work().join(format!("{session}.json"));
+        fs::write(&path, exported.stdout).unwrap();
+        path
+    }
+}
+
+#[test]
+#[ignore = "needs agents"]
+fn it_works_and_resumes_against_a_strict_model() {
+    let (script, window_tokens) = short();
+    let model = Model::start(script);
+    works_and_resumes(&Opencode::new(Home::new(), model.url(), window_tokens), &model);
+}
+
+#[test]
+#[ignore = "needs agents"]
+fn it_compacts_by_itself_before_the_window_is_full() {
+    let (script, window_tokens) = long();
+    let model = Model::start(script);
+    compacts_by_itself(&Opencode::new(Home::new(), model.url(), window_tokens), &model);
+}

@@ -100,13 +100,14 @@ pub(crate) fn ago(time: SystemTime) -> String {
     format!("{} ago", counted(usize::try_from(count).unwrap_or(usize::MAX), unit))
 }
 
-/// The sessions of the folder that one works in, the newest first.
-pub(crate) fn of_this_folder() -> Vec<Found> {
+/// The sessions of the folder that one works in, the newest first. Each file is looked at when its turn
+/// comes: there may be thousands.
+pub(crate) fn of_this_folder() -> impl Iterator<Item = Found> {
     let folders = keeping::working_folders();
     let mut files = Keeping::here().files(&folders);
-    // Ids break ties, so that the order is the same each time.
+    // Names break ties, so that the order is the same each time.
     files.sort_by(|one, other| other.changed_at.cmp(&one.changed_at).then(one.path.cmp(&other.path)));
-    files.iter().filter_map(|file| found(file, Some(&folders))).collect()
+    files.into_iter().filter_map(move |file| found(&file, Some(&folders)))
 }
 
 fn found(file: &keeping::File, folders: Option<&[PathBuf]>) -> Option<Found> {
@@ -116,7 +117,8 @@ fn found(file: &keeping::File, folders: Option<&[PathBuf]>) -> Option<Found> {
         return None;
     }
     // Two folders can have one name where an agent keeps the sessions of each.
-    if file.is_of_folder && beginning.folder.as_deref().is_some_and(|folder| !is_here(folder)) {
+    let is_of_other = |folder: &Path| !is_here(folder) && file.is_kept_for(folder);
+    if file.is_of_folder && beginning.folder.as_deref().is_some_and(is_of_other) {
         return None;
     }
     Some(Found {
@@ -141,7 +143,7 @@ pub(crate) fn fill(shared: &Shared, command: &mut Command) -> Result<(), Failure
     if !named.paths.is_empty() || !named.without.is_newest() {
         return Ok(());
     }
-    let newest = of_this_folder().into_iter().next().ok_or_else(none_here)?;
+    let newest = of_this_folder().next().ok_or_else(none_here)?;
     tell(shared, &newest);
     named.paths.push(newest.path);
     if let Command::Undo(undo) | Command::Redo(undo) = command {
@@ -160,7 +162,7 @@ fn tell(shared: &Shared, found: &Found) {
 pub(crate) fn none_here() -> Failure {
     Failure::usage(
         "no session is named, and no agent has recorded one for this folder",
-        "name a session file, a folder, or - for stdin; `foldback status --all` lists what agents recorded here",
+        "name a session file, a folder, or - for stdin",
     )
 }
 
@@ -168,7 +170,7 @@ pub(crate) fn none_here() -> Failure {
 fn by_id(path: &Path) -> Result<Option<Found>, Failure> {
     let Some(id) = path.to_str().filter(|id| is_id(id) && !path.exists()) else { return Ok(None) };
     let fits = |found: &Found| found.id.starts_with(id);
-    let mut fitting: Vec<Found> = of_this_folder().into_iter().filter(fits).collect();
+    let mut fitting: Vec<Found> = of_this_folder().filter(fits).collect();
     if fitting.is_empty() {
         let files = Keeping::here().all_files();
         let mentions = files.iter().filter(|file| file.path.to_string_lossy().contains(id));

@@ -36,6 +36,12 @@ impl File {
     pub(super) fn id(&self) -> Option<String> {
         Some(self.path.file_stem()?.to_str()?.to_owned())
     }
+
+    /// Whether it lies where its agent keeps the sessions of `folder`.
+    pub(super) fn is_kept_for(&self, folder: &Path) -> bool {
+        let own = self.path.parent().and_then(|own| Some((own.parent()?, own)));
+        own.is_some_and(|(kept, own)| keeps(self.agent, kept, &name_of(own), folder))
+    }
 }
 
 impl Keeping {

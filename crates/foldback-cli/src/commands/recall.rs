@@ -67,7 +67,7 @@ fn in_newest(shared: &Shared, arguments: &Recall, handle: &Handle) -> Result<Opt
     if arguments.session.is_some() || arguments.at.store.is_some() {
         return Ok(None);
     }
-    let Some(newest) = agents::of_this_folder().into_iter().next() else { return Ok(None) };
+    let Some(newest) = agents::of_this_folder().next() else { return Ok(None) };
     let opened = input::one(shared, &newest.path)?;
     let content = [in_file, by_place].into_iter().find_map(|find| find(&opened, handle));
     let loop_id = opened.path.display().to_string().into();

@@ -98,6 +98,18 @@ fn a_session_of_another_folder_is_not_the_newest_of_this_one() {
 }
 
 #[test]
+fn two_folders_whose_sessions_lie_in_one_place_are_told_apart() {
+    let machine = Machine::new();
+    let path = machine.keep("claude-code/compacted.jsonl", CLAUDE, 60);
+    let session = fs::read_to_string(&path).unwrap();
+    fs::write(&path, session.replace("my_app.v2", "my-app-v2")).unwrap();
+    assert_eq!(code(&machine.run(&["stats"])), 2, "it is a session of my-app-v2");
+    // A session that went into a folder below is still one of this.
+    fs::write(&path, session.replace("my_app.v2", "my_app.v2/src")).unwrap();
+    assert_eq!(code(&machine.run(&["stats"])), 0);
+}
+
+#[test]
 fn a_pipe_goes_on_meaning_stdin() {
     let machine = Machine::new();
     machine.keep("claude-code/compacted.jsonl", CLAUDE, 60);

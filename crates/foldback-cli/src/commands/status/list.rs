@@ -30,7 +30,7 @@ struct Listed {
 }
 
 pub(super) fn run(shared: &Shared) -> Result<Exit, Failure> {
-    let found = agents::of_this_folder();
+    let found: Vec<Found> = agents::of_this_folder().collect();
     if found.is_empty() {
         return Err(agents::none_here());
     }

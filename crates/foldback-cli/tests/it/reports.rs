@@ -311,9 +311,20 @@ fn a_fresh_file_says_what_it_leaves_out_and_why_nothing_was_added() {
     let folder = folder();
     let (file, out) = (at(&folder, "session.jsonl"), at(&folder, "out.jsonl"));
     let agents = fixtures().join("claude-code/branches.jsonl").display().to_string();
-    let told = text(&run(&["compact", &agents, "--target", "4000", "--fresh", "-o", &out]).stderr);
+    let told =
+        text(&run(&["compact", &agents, "--target", "4000", "--uncalibrated", "--fresh", "-o", &out]).stderr);
     assert!(told.contains("without 1 other conversation of the file"), "{told}");
-    let report = json(&run(&["compact", &agents, "--target", "4000", "--fresh", "-o", &out, "--json"]));
+    let report = json(&run(&[
+        "compact",
+        &agents,
+        "--target",
+        "4000",
+        "--uncalibrated",
+        "--fresh",
+        "-o",
+        &out,
+        "--json",
+    ]));
     assert_eq!(report["written"]["conversations_left_out"], 1);
 
     let original = std::fs::read_to_string(fixtures().join("claude-code/running.jsonl")).unwrap();

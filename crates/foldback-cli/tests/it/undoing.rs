@@ -3,6 +3,7 @@
 use foldback_formats::Format;
 use serde_json::{Value, json as value};
 
+use super::history::as_log;
 use super::{SESSION, at, code, fixtures, folder, run, text};
 
 /// Turns that are said after a compaction.
@@ -88,14 +89,6 @@ fn plain(path: &str, more: &[&str]) -> String {
 /// What the turns look like.
 fn told_turns() -> String {
     (0..TURNS).map(|turn| format!("[user]\n{}\n[assistant]\n{}\n", question(turn), answer(turn))).collect()
-}
-
-/// A session of Gemini CLI as a log: of a document it keeps no history.
-fn as_log(document: &str) -> String {
-    let mut document: serde_json::Map<String, Value> = serde_json::from_str(document).unwrap();
-    let Some(Value::Array(messages)) = document.remove("messages") else { panic!("messages") };
-    let records = std::iter::once(Value::Object(document)).chain(messages);
-    records.map(|record| format!("{record}\n")).collect()
 }
 
 #[test]

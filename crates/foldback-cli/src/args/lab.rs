@@ -121,9 +121,9 @@ impl Probe {
 
 #[derive(Clone, Debug, Args)]
 pub(crate) struct Explain {
-    /// The session; - for stdin
-    #[arg(value_name = "SESSION")]
-    pub(crate) path: PathBuf,
+    /// The session, as a file or by its id; - for stdin [default: the newest of this folder]
+    #[arg(value_name = "SESSION", num_args = 0..=1)]
+    pub(crate) paths: Vec<PathBuf>,
     /// Explain a compaction that the file records, counted from 1, instead of the one that foldback
     /// would make
     #[arg(long, value_name = "N", conflicts_with_all = ["window", "target", "policy", "from", "focus", "keep", "pin", "range"])]

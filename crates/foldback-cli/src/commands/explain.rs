@@ -4,6 +4,7 @@ mod facts;
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
+use std::path::{Path, PathBuf};
 
 use foldback_core::secrets::first_line;
 use foldback_core::view::Fate;
@@ -31,7 +32,7 @@ use crate::{counting, output, policy, stats};
 const REASONS_MAX: usize = 3;
 
 pub(crate) fn run(shared: &Shared, arguments: &Explain) -> Result<Exit, Failure> {
-    let opened = input::look_at(shared, &arguments.path)?;
+    let opened = input::look_at(shared, arguments.paths.first().map_or(Path::new("-"), PathBuf::as_path))?;
     let counter = counting::counter(shared);
     let Some(conversation) = opened.session.conversations().first() else {
         return Err(Failure::NoSessions { path: opened.path });

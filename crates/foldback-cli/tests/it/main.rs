@@ -11,6 +11,7 @@ mod chat;
 mod commands;
 mod dry_run;
 mod files;
+mod found;
 mod history;
 mod hook;
 #[cfg(target_os = "linux")]
@@ -36,6 +37,7 @@ mod sessions;
 #[cfg(target_os = "linux")]
 mod terminal;
 mod trust;
+mod undoing;
 
 use std::io::Write;
 use std::path::{Path, PathBuf};

@@ -482,7 +482,7 @@ impl SessionFile {
 /// provider's request, or of an agent's module. `like` is what it sent.
 pub fn messages(sent: &[Sent], like: &SessionFile) -> Result<Vec<u8>, FormatError> {
     match like.format {
-        Format::ClaudeCode => Ok(session::claude_code::rows::rows(sent)),
+        Format::ClaudeCode => Ok(session::claude_code::rows::rows(sent, like)),
         format => write(format, sent, Some(like)).map(|written| written.to_bytes()),
     }
 }

@@ -3,10 +3,10 @@
 use std::path::PathBuf;
 
 use foldback_testkit::needs;
-use foldback_testkit::server::Model;
+use foldback_testkit::server::{Kind, Model};
 
 use super::home::{Ended, Home};
-use super::{Agent, Told, compacts_by_itself, long, short, works_and_resumes};
+use super::{Agent, FIRST_PROMPT, SECOND_PROMPT, Told, compacts_by_itself, long, short, works_and_resumes};
 
 /// Any whose window is larger than those of the tests.
 const MODEL: &str = "claude-opus-4-5";
@@ -80,4 +80,34 @@ fn it_compacts_by_itself_before_the_window_is_full() {
     let (script, window_tokens) = long();
     let model = Model::start(script);
     compacts_by_itself(&ClaudeCode::new(Home::new(), model.url(), window_tokens), &model);
+}
+
+#[test]
+#[ignore = "needs agents"]
+fn foldback_answers_its_compactions_and_what_was_folded_stays_folded() {
+    let (script, window_tokens) = long();
+    let model = Model::start(script);
+    let agent = ClaudeCode::new(Home::new(), model.url(), window_tokens);
+    agent.home.run(&[env!("CARGO_BIN_EXE_foldback").into()], &["install", "claude-code", "--yes"]).well();
+
+    let told = agent.run(FIRST_PROMPT);
+    assert_eq!(model.violations(), Vec::<String>::new());
+    assert_eq!(told.text, model.final_text(), "{told:?}");
+    assert!(model.asked_for(Kind::Compaction).is_empty(), "no model is asked for a summary");
+
+    model.add_rounds(1);
+    let turn_count = model.asked_for(Kind::Turn).len();
+    let resumed = agent.resume(&told.session, SECOND_PROMPT);
+    assert_eq!(model.violations(), Vec::<String>::new());
+    assert_eq!(resumed.text, model.final_text(), "{resumed:?}");
+    let (first, turns) = (model.rounds()[0].output(), model.asked_for(Kind::Turn));
+    assert!(turns[0..turn_count].iter().any(|turn| turn.holds(&first)), "it was sent once");
+    for turn in &turns[turn_count - 1..] {
+        assert!(!turn.holds(&first) && turn.holds(FIRST_PROMPT), "{:?}", turn.body["messages"]);
+    }
+    assert!(turns[turn_count].holds(SECOND_PROMPT));
+
+    let file = agent.session_file(&told.session);
+    let file = file.to_str().expect("folders of tests have plain names");
+    assert!(super::super::run(&["check", file, "--for", "anthropic"]).status.success());
 }

@@ -7,13 +7,21 @@
 
 use foldback_core::reading::text_of;
 use foldback_core::{ItemKind, Part, ToolCall, ToolInput, ToolResult};
-use serde::Serialize;
+use foldhash::HashSet;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::record::ATTACHMENT_SOURCE;
 use crate::conversation::Sent;
-use crate::dialect::anthropic::blocks::json_text;
+use crate::dialect::anthropic::blocks::{Str, json_text};
+use crate::format::SessionFile;
+use crate::jsonl;
 use crate::lowering::Tag;
+
+/// Attachments that list what the agent has. Claude Code gives them anew behind a compaction, so that
+/// with a copy of the old ones there would be one more of each after every compaction.
+const GIVEN_ANEW: [&str; 4] =
+    ["agent_listing_delta", "deferred_tools_delta", "mcp_instructions_delta", "skill_listing"];
 
 /// What stands for a result or a prompt of which nothing is text.
 const NO_TEXT: &str = "[no text]";
@@ -51,11 +59,13 @@ struct Answered {
     is_error: bool,
 }
 
-/// The messages as a JSON list.
-pub(crate) fn rows(sent: &[Sent]) -> Vec<u8> {
+/// The messages as a JSON list. `like` is the session.
+pub(crate) fn rows(sent: &[Sent], like: &SessionFile) -> Vec<u8> {
+    let listings = listings(like.bytes());
     let mut rows: Vec<Row> = Vec::with_capacity(sent.len());
     for item in sent {
         match item.kind {
+            ItemKind::Context if item.recorded.is_some() && listings.contains(&*item.id) => {}
             ItemKind::Assistant => push_assistant(&mut rows, &item.parts),
             ItemKind::Tool => {
                 let row = |result| Row { role: "user", tool_results: vec![result], ..Row::default() };
@@ -65,6 +75,26 @@ pub(crate) fn rows(sent: &[Sent]) -> Vec<u8> {
         }
     }
     json_text(&rows).into_bytes()
+}
+
+/// The uuids of the records that list what the agent has.
+fn listings(session: &[u8]) -> HashSet<String> {
+    #[derive(Deserialize)]
+    struct Line<'l> {
+        #[serde(borrow)]
+        uuid: Str<'l>,
+        #[serde(borrow)]
+        attachment: Attachment<'l>,
+    }
+    #[derive(Deserialize)]
+    struct Attachment<'l> {
+        #[serde(borrow, rename = "type")]
+        kind: Str<'l>,
+    }
+    // Records without an attachment are no such line.
+    let attached = jsonl::lines(session).filter_map(|line| serde_json::from_slice::<Line<'_>>(line).ok());
+    let listing = attached.filter(|line| GIVEN_ANEW.contains(&&*line.attachment.kind));
+    listing.map(|line| line.uuid.to_string()).collect()
 }
 
 /// The record that is this prompt. Where a record holds results too, the prompt has a name of its own.
@@ -161,7 +191,7 @@ mod tests {
         let session = SessionFile::read(lines.join("\n").into_bytes()).unwrap();
         let items: Vec<_> =
             session.conversations()[0].recorded().iter().map(|recorded| recorded.item.clone()).collect();
-        serde_json::from_slice(&rows(&sent(&items, Some(&session)))).unwrap()
+        serde_json::from_slice(&rows(&sent(&items, Some(&session)), &session)).unwrap()
     }
 
     fn user(uuid: &str, parent: Option<&str>, content: Value) -> Value {
@@ -174,12 +204,28 @@ mod tests {
         json!({"type": "assistant", "uuid": uuid, "parentUuid": parent, "sessionId": "s", "message": message})
     }
 
+    fn attached(uuid: &str, parent: &str, attachment: Value) -> Value {
+        json!({"type": "attachment", "uuid": uuid, "parentUuid": parent, "sessionId": "s", "attachment": attachment})
+    }
+
+    #[test]
+    fn what_claude_code_gives_anew_is_left_out_and_what_it_does_not_is_told() {
+        let rows = rows_of(&[
+            user(PROMPT, None, json!("Fix the parser.")),
+            attached("b1", PROMPT, json!({"type": "skill_listing", "content": "- prune: cuts branches"})),
+            attached("b2", "b1", json!({"type": "agent_listing_delta", "addedLines": ["- gardener: digs"]})),
+            attached("b3", "b2", json!({"type": "edited_text_file", "content": "1: fn main"})),
+        ]);
+        let told = json!({"role": "user", "text": "<context>\n1: fn main\n</context>", "toolUses": []});
+        assert_eq!(rows.as_array().unwrap()[1..], [told]);
+    }
+
     #[test]
     fn every_prompt_is_written_out_beside_its_handle() {
         let queued = json!({"type": "queued_command", "prompt": "and the tests"});
         let rows = rows_of(&[
             user(PROMPT, None, json!("Fix the parser.")),
-            json!({"type": "attachment", "uuid": QUEUED, "parentUuid": PROMPT, "sessionId": "s", "attachment": queued}),
+            attached(QUEUED, PROMPT, queued),
             assistant("a", QUEUED, json!({"type": "text", "text": "Done."})),
         ]);
         let prompt = |handle: &str, text: &str| json!({"handle": handle, "role": "user", "text": text, "toolUses": []});

@@ -51,7 +51,7 @@ impl<'a> Job<'a> {
         arguments: &'a HookCompact,
         request: &'a CompactRequest,
     ) -> Result<Self, Failure> {
-        let read = contents(shared, request.session.as_deref(), request.messages.as_deref(), request.format)?;
+        let read = contents(shared, request.which())?;
         Ok(Self { shared, arguments, request, read, policy: arguments.aim.policy()? })
     }
 
@@ -94,7 +94,7 @@ impl<'a> Job<'a> {
         let answer = CompactAnswer::compacted(&outcome, sizes);
         match self.request.takes {
             Takes::Messages => Ok(answer.with_messages(self.messages(&outcome.view)?)),
-            Takes::Tail | Takes::Summary => match fold::shown(&outcome) {
+            Takes::Tail | Takes::Summary => match fold::shown(&outcome, conversation) {
                 Some(shown) => Ok(answer.showing(&shown, self.details(&shown.view)?)),
                 None => Ok(CompactAnswer::unchanged("there is nothing to fold", sizes.before)),
             },

@@ -259,15 +259,20 @@ pub(crate) struct Ways {
     /// Start from what the model saw last, or from everything the file holds [default: view]
     #[arg(long, value_enum)]
     pub(crate) from: Option<Extent>,
-    /// Keep to the rules of this provider [default: the session's own]
+    /// Keep to the rules for requests to this provider [default: the session's own]
     #[arg(long = "for", value_name = "DIALECT", value_parser = dialect_named)]
     pub(crate) dialect: Option<Dialect>,
-    /// What summaries should attend to
+    /// What summaries should attend to most
     #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
     pub(crate) focus: Option<String>,
-    /// Keep items whose text matches this regular expression as they are; may be repeated
+    /// Repeat lines that match this regular expression word for word in the summary, whoever wrote them;
+    /// may be repeated
     #[arg(long, value_name = "PATTERN", allow_hyphen_values = true)]
     pub(crate) keep: Vec<String>,
+    /// Leave whole messages, calls and results whose text matches this regular expression as they are; may
+    /// be repeated
+    #[arg(long, value_name = "PATTERN", allow_hyphen_values = true)]
+    pub(crate) pin: Vec<String>,
     /// Touch only these items of the view, counted as `foldback show --shape` counts them
     #[arg(long, value_name = "A..B", value_parser = range)]
     pub(crate) range: Option<Range<usize>>,
@@ -290,7 +295,7 @@ pub(crate) struct Compact {
     /// Write a fresh file of what the model sees instead of adding to the session
     #[arg(long)]
     pub(crate) fresh: bool,
-    /// Report what would be done, with the digest for summaries, and write nothing
+    /// Report what would be done and write nothing; summaries are those that need no model
     #[arg(long)]
     pub(crate) dry_run: bool,
     #[command(flatten)]

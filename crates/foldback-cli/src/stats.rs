@@ -508,8 +508,8 @@ fn compactions(scene: &Scene<'_>) -> Vec<Compacted> {
 pub(crate) fn by(step: &Step) -> String {
     let by = step.blocks.last().map_or("", |block| &*block.strategy);
     match step.action {
-        StepAction::Undo => format!("undo of {by}"),
-        StepAction::Redo => format!("redo of {by}"),
+        StepAction::Undo => format!("undo of the compaction by {by}"),
+        StepAction::Redo => format!("redo of the compaction by {by}"),
         _ => by.to_owned(),
     }
 }

@@ -23,6 +23,7 @@ use std::sync::Arc;
 use crate::holds::Holds;
 use crate::ids::{Text, Tokens};
 use crate::item::{Item, ItemKind};
+use crate::keep::{ChosenLines, KeptLine};
 use crate::reading::text_of;
 use crate::secrets::{redact, redact_item};
 use crate::tokens::Meter;
@@ -61,6 +62,8 @@ pub(crate) struct Material<'r> {
     pub(crate) kept: Vec<Text>,
     /// What to attend to.
     pub(crate) focus: Option<&'r str>,
+    /// Lines that a person asked to keep, and that nothing else shows.
+    pub(crate) lines: Vec<&'r KeptLine>,
 }
 
 /// An item that a digest looks into.
@@ -110,7 +113,7 @@ fn folded<'r>(items: impl Iterator<Item = &'r Item>) -> Vec<Told<'r>> {
 /// is to be summarised in pieces, or by whoever has no transcript. `None` where there is no room.
 pub fn digest_of(items: &[Arc<Item>], tokens_max: Tokens, meter: &Meter) -> Option<String> {
     let items = folded(items.iter().map(|item| &**item));
-    let material = Material { items, previous: Vec::new(), kept: Vec::new(), focus: None };
+    let material = Material { items, previous: Vec::new(), kept: Vec::new(), focus: None, lines: Vec::new() };
     let text = digest(&material, tokens_max.0, meter)?;
     Some(text.trim_start().to_owned())
 }
@@ -118,6 +121,28 @@ pub fn digest_of(items: &[Arc<Item>], tokens_max: Tokens, meter: &Meter) -> Opti
 /// Writes a digest of at most `tokens_max`, without header. `None` where there is no room for one, or
 /// nothing to tell.
 pub(crate) fn digest(material: &Material<'_>, tokens_max: u64, meter: &Meter) -> Option<String> {
+    if tokens_max < DIGEST_TOKENS_MIN {
+        return None;
+    }
+    if material.lines.is_empty() {
+        return notes(material, tokens_max, meter);
+    }
+    let mut chosen = ChosenLines::of(&material.lines, tokens_max, meter);
+    if meter.text(&chosen.section("")) > tokens_max {
+        // Lines are worth more than a remark about those that have no room.
+        chosen.left_out = 0;
+    }
+    let room = tokens_max.saturating_sub(meter.text(&chosen.section("")) + SEAM_TOKENS);
+    let notes = notes(material, room, meter).unwrap_or_default();
+    let text = chosen.section(&notes) + &notes;
+    Some(text).filter(|text| !text.trim().is_empty())
+}
+
+/// What two texts may cost more together than apart.
+const SEAM_TOKENS: u64 = 4;
+
+/// The digest without the lines that a person asked to keep.
+fn notes(material: &Material<'_>, tokens_max: u64, meter: &Meter) -> Option<String> {
     if tokens_max < DIGEST_TOKENS_MIN {
         return None;
     }
@@ -306,11 +331,8 @@ mod tests {
     fn written(items: &[Item], tokens_max: u64) -> Option<String> {
         let meter = Transcript::default().meter().clone();
         let items = folded(items.iter());
-        let text = digest(
-            &Material { items, previous: Vec::new(), kept: Vec::new(), focus: None },
-            tokens_max,
-            &meter,
-        )?;
+        let (previous, kept, lines) = (Vec::new(), Vec::new(), Vec::new());
+        let text = digest(&Material { items, previous, kept, focus: None, lines }, tokens_max, &meter)?;
         assert!(meter.text(&text) <= tokens_max, "{text}");
         Some(text)
     }
@@ -385,8 +407,8 @@ mod tests {
         let meter = Transcript::default().meter().clone();
         let partly = |(index, item)| Told::new(index, item, Hidden::Parts(vec![1]));
         let items: Vec<Told<'_>> = items.iter().enumerate().map(partly).collect();
-        digest(&Material { items, previous: Vec::new(), kept: vec![kept.into()], focus: None }, 400, &meter)
-            .unwrap()
+        let (previous, kept, lines) = (Vec::new(), vec![kept.into()], Vec::new());
+        digest(&Material { items, previous, kept, focus: None, lines }, 400, &meter).unwrap()
     }
 
     #[test]

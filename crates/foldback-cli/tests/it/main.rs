@@ -16,6 +16,7 @@ mod hook;
 #[cfg(target_os = "linux")]
 mod hostile;
 mod installing;
+mod keep;
 mod lab;
 #[cfg(unix)]
 mod links;
@@ -172,7 +173,8 @@ fn kept_items_and_items_outside_the_range_stay_as_they_were() {
     let plain = text(&run(&["show", SESSION, "--plain"]).stdout);
     let line = plain.lines().filter(|line| line.len() > 60).nth(40).unwrap();
     assert!(!shape(&[]).contains(line), "it is folded unless it is kept");
-    assert!(shape(&["--keep", &regex::escape(line)]).contains(line));
+    assert!(shape(&["--keep", &regex::escape(line.trim())]).contains(line.trim()));
+    assert!(shape(&["--pin", &regex::escape(line)]).contains(line));
     let report =
         json(&run(&["compact", SESSION, "--target", "30000", "--range", "20..", "--dry-run", "--json"]));
     assert!(report["conversations"][0]["first_changed"].as_u64().unwrap() >= 20, "{report}");

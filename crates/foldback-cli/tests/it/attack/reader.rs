@@ -68,6 +68,11 @@ const ENTRIES: &[(&str, Voice)] = &[
     ("Checks", Voice::Output),
     ("earlier summary", Voice::Earlier),
     ("notice: ", Voice::Aside),
+    ("pasted by the user: ", Voice::OfUser),
+    ("attached by the user: ", Voice::Aside),
+    ("given to ", Voice::Written),
+    ("answered by ", Voice::Output),
+    ("put in by ", Voice::Aside),
 ];
 
 /// The section of what an earlier summary says, whose every line has a mark.

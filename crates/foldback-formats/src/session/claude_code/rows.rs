@@ -22,16 +22,13 @@ const NO_TEXT: &str = "[no text]";
 const UUID_BYTES: usize = 36;
 
 /// A message of Claude Code's modules.
-#[derive(Debug, PartialEq, Serialize)]
-#[serde(untagged)]
-enum Row {
-    Own { handle: String },
-    Written(Written),
-}
-
 #[derive(Debug, Default, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Written {
+struct Row {
+    /// Of a prompt, the record that may stand for it whole. Claude Code does not offer every prompt to its
+    /// modules: what was typed while it worked is an attachment. So the text is there as well.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    handle: Option<String>,
     role: &'static str,
     text: String,
     tool_uses: Vec<ToolUse>,
@@ -60,19 +57,20 @@ pub(crate) fn rows(sent: &[Sent]) -> Vec<u8> {
     for item in sent {
         match item.kind {
             ItemKind::Assistant => push_assistant(&mut rows, &item.parts),
-            ItemKind::Tool => rows.extend(results(&item.parts).map(|result| {
-                Row::Written(Written { role: "user", tool_results: vec![result], ..Written::default() })
-            })),
-            ItemKind::User if is_own(item) => rows.push(Row::Own { handle: item.id.to_string() }),
+            ItemKind::Tool => {
+                let row = |result| Row { role: "user", tool_results: vec![result], ..Row::default() };
+                rows.extend(results(&item.parts).map(row));
+            }
             _ => rows.extend(text_row(item)),
         }
     }
     json_text(&rows).into_bytes()
 }
 
-/// Whether all of a record is this prompt. Where a record holds results too, the prompt has a name of its own.
-fn is_own(item: &Sent) -> bool {
-    item.recorded.is_some() && item.summary.is_none() && item.id.len() == UUID_BYTES
+/// The record that is this prompt. Where a record holds results too, the prompt has a name of its own.
+fn handle(item: &Sent) -> Option<String> {
+    let is_prompt = item.kind == ItemKind::User && item.summary.is_none();
+    (is_prompt && item.recorded.is_some() && item.id.len() == UUID_BYTES).then(|| item.id.to_string())
 }
 
 /// What the model said in one go is one message, in however many records it stands.
@@ -87,19 +85,14 @@ fn push_assistant(rows: &mut Vec<Row>, parts: &[Part]) {
         return;
     }
     match rows.last_mut() {
-        Some(Row::Written(last)) if last.role == "assistant" => {
+        Some(last) if last.role == "assistant" => {
             if !last.text.is_empty() && !said.is_empty() {
                 last.text.push('\n');
             }
             last.text.push_str(&said);
             last.tool_uses.extend(uses);
         }
-        _ => rows.push(Row::Written(Written {
-            role: "assistant",
-            text: said,
-            tool_uses: uses,
-            ..Written::default()
-        })),
+        _ => rows.push(Row { role: "assistant", text: said, tool_uses: uses, ..Row::default() }),
     }
 }
 
@@ -134,17 +127,86 @@ fn text_row(item: &Sent) -> Option<Row> {
         Part::Reasoning(_) => false,
         _ => true,
     };
-    let text = joined(item.parts.iter().filter(is_text));
-    if text.trim().is_empty() {
-        return None;
-    }
+    let (handle, text) = (handle(item), joined(item.parts.iter().filter(is_text)));
+    let text = match text.trim().is_empty() {
+        true if handle.is_none() => return None,
+        true => NO_TEXT.to_owned(),
+        false => text,
+    };
     let text = match Tag::of(item).filter(|tag| *tag != Tag::Summary) {
         Some(tag) => tag.around(&text),
         None => text,
     };
-    Some(Row::Written(Written { role: "user", text, ..Written::default() }))
+    Some(Row { handle, role: "user", text, ..Row::default() })
 }
 
 fn joined<'p>(parts: impl Iterator<Item = &'p Part>) -> String {
     parts.map(text_of).collect::<Vec<_>>().join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::conversation::testing::sent;
+    use crate::format::SessionFile;
+
+    const PROMPT: &str = "11111111-1111-4111-8111-111111111111";
+    const QUEUED: &str = "22222222-2222-4222-8222-222222222222";
+
+    /// The rows of a session that nobody compacted.
+    fn rows_of(records: &[Value]) -> Value {
+        let lines: Vec<String> = records.iter().map(Value::to_string).collect();
+        let session = SessionFile::read(lines.join("\n").into_bytes()).unwrap();
+        let items: Vec<_> =
+            session.conversations()[0].recorded().iter().map(|recorded| recorded.item.clone()).collect();
+        serde_json::from_slice(&rows(&sent(&items, Some(&session)))).unwrap()
+    }
+
+    fn user(uuid: &str, parent: Option<&str>, content: Value) -> Value {
+        let message = json!({"role": "user", "content": content});
+        json!({"type": "user", "uuid": uuid, "parentUuid": parent, "sessionId": "s", "message": message})
+    }
+
+    fn assistant(uuid: &str, parent: &str, block: Value) -> Value {
+        let message = json!({"role": "assistant", "id": "m", "model": "x", "content": [block]});
+        json!({"type": "assistant", "uuid": uuid, "parentUuid": parent, "sessionId": "s", "message": message})
+    }
+
+    #[test]
+    fn every_prompt_is_written_out_beside_its_handle() {
+        let queued = json!({"type": "queued_command", "prompt": "and the tests"});
+        let rows = rows_of(&[
+            user(PROMPT, None, json!("Fix the parser.")),
+            json!({"type": "attachment", "uuid": QUEUED, "parentUuid": PROMPT, "sessionId": "s", "attachment": queued}),
+            assistant("a", QUEUED, json!({"type": "text", "text": "Done."})),
+        ]);
+        let prompt = |handle: &str, text: &str| json!({"handle": handle, "role": "user", "text": text, "toolUses": []});
+        let said = json!({"role": "assistant", "text": "Done.", "toolUses": []});
+        assert_eq!(rows, json!([prompt(PROMPT, "Fix the parser."), prompt(QUEUED, "and the tests"), said]));
+    }
+
+    #[test]
+    fn a_message_and_its_calls_are_one_row_without_thinking_and_results_follow() {
+        let call = |id: &str| json!({"type": "tool_use", "id": id, "name": "ls", "input": {"at": id}});
+        let result = |id: &str| json!([{"type": "tool_result", "tool_use_id": id, "content": [{"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "AA=="}}], "is_error": true}]);
+        let rows = rows_of(&[
+            user(PROMPT, None, json!("List.")),
+            assistant("a1", PROMPT, json!({"type": "thinking", "thinking": "hm", "signature": "x"})),
+            assistant("a2", "a1", json!({"type": "text", "text": "Two."})),
+            assistant("a3", "a2", call("c1")),
+            assistant("a4", "a3", call("c2")),
+            user("r1", Some("a3"), result("c1")),
+            user("r2", Some("a4"), result("c2")),
+        ]);
+        let used = |id: &str| json!({"tool_use_id": id, "tool": "ls", "input": {"at": id}});
+        let said = json!({"role": "assistant", "text": "Two.", "toolUses": [used("c1"), used("c2")]});
+        let answered = |id: &str| {
+            let result = json!({"tool_use_id": id, "text": NO_TEXT, "isError": true});
+            json!({"role": "user", "text": "", "toolUses": [], "toolResults": [result]})
+        };
+        let prompt = json!({"handle": PROMPT, "role": "user", "text": "List.", "toolUses": []});
+        assert_eq!(rows, json!([prompt, said, answered("c1"), answered("c2")]));
+    }
 }

@@ -162,6 +162,11 @@ pub(crate) trait Codec: Sync {
         None
     }
 
+    /// The main conversation as it stood at a record of this name, in formats whose sessions are trees.
+    fn conversation_at(&self, _bytes: &[u8], _record: &str) -> Option<Conversation> {
+        None
+    }
+
     /// Whether [`write`](Self::write) works.
     fn is_writable(&self) -> bool {
         false
@@ -244,9 +249,6 @@ pub(crate) struct Reading {
     /// The record that the main conversation ends with, in formats whose records name the one
     /// before them.
     pub(crate) end: Option<End>,
-    /// The records that show items, where their names are not those of the items: copies, and records of
-    /// several items.
-    pub(crate) shown_in: HashMap<ItemId, ItemId>,
 }
 
 /// The record that a conversation ends with.
@@ -412,11 +414,6 @@ impl Contents {
         Some(Written { behind: Behind::File, added, written_as, losses: Vec::new() })
     }
 
-    /// The name of the record in which the agent shows an item now, which is a copy after some compactions.
-    pub fn shown_in<'a>(&'a self, item: &'a ItemId) -> &'a ItemId {
-        self.reading.shown_in.get(item).unwrap_or(item)
-    }
-
     /// The record that the main conversation ends with, where the format says.
     pub(crate) fn end(&self) -> Option<&End> {
         self.reading.end.as_ref()
@@ -443,6 +440,12 @@ impl SessionFile {
     /// Exactly the bytes it was read from.
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
+    }
+
+    /// The conversation that a record of this name ends, where the session is a tree that has it: an agent
+    /// may stand elsewhere than at the end of its file.
+    pub fn conversation_at(&self, record: &str) -> Option<Conversation> {
+        self.format.codec().conversation_at(self.bytes(), record)
     }
 
     /// What it says, and its bytes.

@@ -119,7 +119,6 @@ fn read(mut lines: Vec<Line<Record>>, problems: Vec<Problem>) -> Result<Reading,
             sub_agent_of: sub_agent_of(&lines, &main_branch),
             branches,
             end,
-            shown_in: HashMap::default(),
         }),
     }
 }

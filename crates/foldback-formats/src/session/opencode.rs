@@ -352,16 +352,11 @@ impl Reader {
         self.placed.extend(placed);
     }
 
-    /// The newest message of each item that is not named after it.
-    fn shown_in(&self) -> foldhash::HashMap<ItemId, ItemId> {
-        let mut shown_in = foldhash::HashMap::default();
+    /// Names the newest message of each item.
+    fn name_records(&mut self) {
         for (message_id, seen) in &self.placed {
-            for item in seen.iter().filter_map(|&seen| self.conversation.item(seen)) {
-                shown_in.insert(item.id.clone(), message_id.as_str().into());
-            }
+            seen.iter().for_each(|&seen| self.conversation.repeat(seen, message_id.as_str()));
         }
-        shown_in.retain(|item_id, message_id| item_id != message_id);
-        shown_in
     }
 
     /// Records which outputs were pruned so far, wherever the model still sees the call.
@@ -432,7 +427,7 @@ impl Codec for Opencode {
             }
         }
         reader.prune();
-        reading.shown_in = reader.shown_in();
+        reader.name_records();
         reading.conversations.push(reader.conversation);
         Ok(reading)
     }

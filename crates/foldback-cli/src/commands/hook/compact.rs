@@ -52,7 +52,7 @@ impl<'a> Job<'a> {
         arguments: &'a HookCompact,
         request: &'a CompactRequest,
     ) -> Result<Self, Failure> {
-        let read = contents(shared, request.session.as_deref(), request.messages.as_deref(), request.format)?;
+        let read = contents(shared, request.which())?;
         Ok(Self { shared, arguments, request, read, policy: arguments.aim.policy()? })
     }
 
@@ -68,7 +68,8 @@ impl<'a> Job<'a> {
         let mut view = seen(conversation, &transcript, Extent::View);
         // A host that shows a summary and a tail has no place for an item between them.
         if staying.pins() && self.request.takes == Takes::Messages {
-            view = pinned(conversation, &view, Extent::View, |position, item| staying.is_pinned(position, item));
+            view =
+                pinned(conversation, &view, Extent::View, |position, item| staying.is_pinned(position, item));
         }
         let mut provider = ProviderCounts::of(self.shared, conversation, &transcript);
         if let Some(used) = self.request.used() {
@@ -102,13 +103,8 @@ impl<'a> Job<'a> {
         let answer = CompactAnswer::compacted(&outcome, sizes);
         match self.request.takes {
             Takes::Messages => Ok(answer.with_messages(self.messages(&outcome.view)?)),
-            Takes::Tail | Takes::Summary => match fold::shown(&outcome) {
-                Some(mut shown) => {
-                    // A host knows its records, and this one may be a copy by now.
-                    shown.first_kept =
-                        shown.first_kept.map(|item| self.read.contents().shown_in(&item).clone());
-                    Ok(answer.showing(&shown, self.details(&shown.view)?))
-                }
+            Takes::Tail | Takes::Summary => match fold::shown(&outcome, conversation) {
+                Some(shown) => Ok(answer.showing(&shown, self.details(&shown.view)?)),
                 None => Ok(CompactAnswer::unchanged("there is nothing to fold", sizes.before)),
             },
         }

@@ -124,28 +124,6 @@ pub(crate) fn digest(material: &Material<'_>, tokens_max: u64, meter: &Meter) ->
     if tokens_max < DIGEST_TOKENS_MIN {
         return None;
     }
-    if material.lines.is_empty() {
-        return notes(material, tokens_max, meter);
-    }
-    let mut chosen = ChosenLines::of(&material.lines, tokens_max, meter);
-    if meter.text(&chosen.section("")) > tokens_max {
-        // Lines are worth more than a remark about those that have no room.
-        chosen.left_out = 0;
-    }
-    let room = tokens_max.saturating_sub(meter.text(&chosen.section("")) + SEAM_TOKENS);
-    let notes = notes(material, room, meter).unwrap_or_default();
-    let text = chosen.section(&notes) + &notes;
-    Some(text).filter(|text| !text.trim().is_empty())
-}
-
-/// What two texts may cost more together than apart.
-const SEAM_TOKENS: u64 = 4;
-
-/// The digest without the lines that a person asked to keep.
-fn notes(material: &Material<'_>, tokens_max: u64, meter: &Meter) -> Option<String> {
-    if tokens_max < DIGEST_TOKENS_MIN {
-        return None;
-    }
     let read = story::read_items(&material.items);
     // Before anything is read from them: half a secret is none that could be found.
     let redacted: Vec<Cow<'_, Item>> = read.iter().map(|told| redact_item(told.item)).collect();
@@ -165,6 +143,13 @@ fn notes(material: &Material<'_>, tokens_max: u64, meter: &Meter) -> Option<Stri
     let room = tokens_max - meter.text(&least);
     let mut trail = Trail::new(&story, &material.kept, material.focus, meter);
     trail.fill_rules(room);
+    let beside = trail.used() + 2 * TITLE_TOKENS;
+    let kept = kept_lines(material, room.saturating_sub(beside), meter);
+    let kept_tokens = match kept.section("") {
+        section if section.is_empty() => 0,
+        section => meter.text(&section) + SEAM_TOKENS,
+    };
+    let (tokens_max, room) = (tokens_max.saturating_sub(kept_tokens), room.saturating_sub(kept_tokens));
     let state = state(&story, room, room.saturating_sub(trail.used()), meter);
     trail.fill(room.saturating_sub(meter.text(&state)));
     if story.earlier.is_empty() {
@@ -181,13 +166,26 @@ fn notes(material: &Material<'_>, tokens_max: u64, meter: &Meter) -> Option<Stri
         };
         let text = without_folder(&format!("{head}{title}{told}"), folder.as_deref());
         if meter.text(&text) <= tokens_max {
-            return Some(text).filter(|text| !text.trim().is_empty());
+            return Some(kept.section(&text) + &text).filter(|text| !text.trim().is_empty());
         }
         if earlier.take().is_none() && !trail.take_back() {
-            return None;
+            return Some(kept.section("")).filter(|text| !text.is_empty());
         }
     }
 }
+
+/// The lines that have room beside the user's rules.
+fn kept_lines(material: &Material<'_>, room: u64, meter: &Meter) -> ChosenLines {
+    let mut chosen = ChosenLines::of(&material.lines, room, meter);
+    if meter.text(&chosen.section("")) > room {
+        // Lines are worth more than a remark about those that have no room.
+        chosen.left_out = 0;
+    }
+    chosen
+}
+
+/// What two texts may cost more together than apart.
+const SEAM_TOKENS: u64 = 4;
 
 /// About what the heading of the trail costs.
 const TITLE_TOKENS: u64 = 12;

@@ -160,9 +160,10 @@ impl Speaker {
 }
 
 fn tool_name(name: &str) -> String {
-    let name: String = name.split_whitespace().collect::<Vec<_>>().join("_");
-    let name: String = redact(&name).chars().take(TOOL_CHARS_MAX).collect();
-    if name.is_empty() { "a tool".to_owned() } else { escaped_without_handles(&name).into_owned() }
+    let name = redact(name).replace(char::is_whitespace, "_");
+    let is_of_name = |character: &char| character.is_alphanumeric() || "_-.:/".contains(*character);
+    let name: String = name.chars().filter(is_of_name).take(TOOL_CHARS_MAX).collect();
+    if name.is_empty() { "a tool".to_owned() } else { name }
 }
 
 /// A line of the record that a person asked to keep.

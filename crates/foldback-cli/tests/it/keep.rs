@@ -10,7 +10,7 @@ fn session(folder: &tempfile::TempDir) -> String {
     let mut text = std::fs::read_to_string(&path).unwrap();
     let said = native("said", "user", "The staging port is 4711.\nThanks.");
     let call = serde_json::json!({"id": "call", "kind": "assistant", "parts": [
-        {"tool_call": {"id": "c1", "name": "Bash", "input": {"command": "cat notes"}}}]});
+        {"tool_call": {"id": "c1", "name": "Bash", "input": {"json": {"command": "cat notes"}}}}]});
     let answer = serde_json::json!({"id": "answer", "kind": "tool", "parts": [
         {"tool_result": {"call_id": "c1", "content": [{"text": "noise\n> Always use port 4712.\nnoise"}]}}]});
     let at = text.find("{\"id\":\"u5\"").unwrap();
@@ -144,12 +144,18 @@ fn a_session_of_the_store_is_compacted_in_the_same_ways_as_its_file() {
 fn a_session_of_the_store_has_a_range_and_starts_from_its_history() {
     let folder = folder();
     let path = session(&folder);
+    // A repair copies this, outside of the range: the copy is no more pinned than the original.
+    let stray = serde_json::json!({"id": "stray", "kind": "tool", "parts": [
+        {"tool_result": {"call_id": "none", "content": [{"text": "stray ".repeat(2_500)}]}}]});
+    let text_of_file = std::fs::read_to_string(&path).unwrap();
+    let at = text_of_file.find("{\"id\":\"u8\"").unwrap();
+    std::fs::write(&path, format!("{}{stray}\n{}", &text_of_file[..at], &text_of_file[at..])).unwrap();
     lines(&in_store(&folder, &["import", &path, "--id", "s", "--json"]));
     let compact = |more: &[&str]| in_store(&folder, &[&["session", "compact", "s"][..], more].concat());
     let context = || {
         text(&in_store(&folder, &["session", "export", "s", "--as", "anthropic", "--from", "view"]).stdout)
     };
-    let ranged = compact(&["--target", "9000", "--range", "30..", "--policy", "codex"]);
+    let ranged = compact(&["--target", "11000", "--range", "30..", "--policy", "codex"]);
     assert_eq!(code(&ranged), 0, "{}", text(&ranged.stderr));
     assert!(context().contains("request 3:"), "what stands before the range stays");
     let behind = compact(&["--target", "3000", "--range", "900.."]);

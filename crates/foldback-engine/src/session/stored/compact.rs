@@ -141,7 +141,8 @@ impl StoredSession {
                 if is_repaired { info.item_count == item_count } else { info.item_count >= item_count };
             is_as_long && info.stack.top == seen.stack.top && (!is_noted || info.metadata == seen.metadata)
         };
-        let (items, base) = (&done.repaired[..], seen.stack.top.filter(|_| !is_anew));
+        let repaired = self.seen.stored(&done.repaired);
+        let (items, base) = (&repaired[..], seen.stack.top.filter(|_| !is_anew));
         let revision = Revision { items, base, blocks: &blocks, metadata: metadata.as_ref() };
         let change = match (is_repaired || is_anew, &metadata) {
             (true, _) => Change::Revise(&done.loop_id, &revision),

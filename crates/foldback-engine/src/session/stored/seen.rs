@@ -47,6 +47,15 @@ impl Seen {
         pinned
     }
 
+    /// What was repaired for a compaction, as it is stored: a pin of this value is on no copy of an item.
+    pub(super) fn stored(&self, repaired: &[Arc<Item>]) -> Vec<Arc<Item>> {
+        let unpinned = |item: &Arc<Item>| Arc::new(Item { pin: Pin::Free, ..Item::clone(item) });
+        match &self.is_pinned {
+            Some(_) => repaired.iter().map(unpinned).collect(),
+            None => repaired.to_vec(),
+        }
+    }
+
     /// The blocks with pins on their summaries.
     pub(super) fn pinned_blocks(&self, blocks: &[Arc<CompactionBlock>]) -> Vec<Arc<CompactionBlock>> {
         let Some(Pinning(is_pinned)) = &self.is_pinned else { return blocks.to_vec() };

@@ -113,6 +113,7 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
+        #![proptest_config(foldback_testkit::config())]
         #[test]
         fn beginning_and_end_are_the_outputs_own(line in "[a-zé漢 ]{0,200}", count in 200usize..900) {
             let text: String = (0..count).map(|n| format!("{n} {line}\n")).collect();

@@ -28,6 +28,12 @@ const LONG_OUTPUT_CHARACTERS = 8_000
 /** A call is among the newest messages when its result arrives, however many calls ran beside it. */
 const NEWEST_MESSAGES = 64
 
+/** Claude Code writes records a moment after it goes on: the newest results may not be in the file yet. */
+const FILE_MILLISECONDS_MAX = 3_000
+const FILE_MILLISECONDS_STEP = 20
+/** The newest message and what is written behind it, such as lists of tools. */
+const FILE_END_BYTES = 1024 * 1024
+
 /** Claude Code draws the transcript anew when a compaction ends. A line said earlier is lost. */
 const LINE_DELAY_MILLISECONDS = 1_000
 
@@ -117,6 +123,15 @@ const compact: Hook<'session.compact'> = async ($, e, next) => {
     const { transcriptPath } = await $.session.info()
     const { context } = await $.session.usage({ breakdown: 'summary' })
     const isMain = e.agentId === undefined
+    const about = aboutSession(transcriptPath, e.agentId)
+    const newest = `"uuid":"${e.messages.at(-1)?.handle}"`
+    for (let waited = 0; ; waited += FILE_MILLISECONDS_STEP) {
+      const offset = Math.max(0, (await $.fs.stat(about.session)).size - FILE_END_BYTES)
+      const end = await $.fs.read(about.session, { offset, length: 2 * FILE_END_BYTES })
+      if (end.includes(newest)) break
+      if (waited >= FILE_MILLISECONDS_MAX) throw new Error('the newest message is not in the session file')
+      await $.clock.sleep(FILE_MILLISECONDS_STEP, { signal: next.signal })
+    }
     const isWindowSet = ['env', 'settings'].includes(context.breakdown?.autocompactSource ?? '')
     const asked = {
       // What the model is to see is all that Claude Code takes: there is no place for a record beside it.
@@ -130,7 +145,7 @@ const compact: Hook<'session.compact'> = async ($, e, next) => {
       window: isMain || isWindowSet ? (context.breakdown?.rawMaxTokens ?? context.window) : undefined,
     }
     const ran = await $.process.run([FOLDBACK, 'hook', 'compact'], {
-      stdin: request({ ...aboutSession(transcriptPath, e.agentId), ...asked }),
+      stdin: request({ ...about, ...asked }),
       timeoutMs: COMPACT_MILLISECONDS_MAX,
     })
     answer = readAnswer(ran, e.messages)

@@ -29,6 +29,7 @@ const ORDER: &[&str] = &[
     "tokens",
     "written",
     "ledger",
+    "keep",
     "placeholder",
     "digest",
     "sequence",

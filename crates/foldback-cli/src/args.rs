@@ -13,6 +13,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use foldback_core::{Dialect, Tokens};
 use foldback_formats::{Conversation, Format};
 
+use crate::agents::{Named, Without};
 use crate::aim::Target;
 use crate::config::Origin;
 use crate::values::{count, dialect_named, format_named, range, target, tokens, turn};
@@ -91,12 +92,17 @@ pub(crate) enum Command {
     /// Take the newest compaction of a session off again
     ///
     /// Nothing is deleted: the file gets one more record, after which the model sees what it saw before.
+    /// Without a session, the newest one of this folder is changed where it is, and a backup is kept.
     /// Of a file with several conversations, the first is meant.
     Undo(Undo),
     /// Put the compaction back that was undone last
     Redo(Undo),
     /// The compactions of a session, the newest first
     Log(Log),
+    /// How full a session is, what was compacted, and what to do next
+    ///
+    /// Without a session, the newest one is meant that an agent recorded for this folder.
+    Status(Status),
     /// The ways to compact, and when to choose which
     Policies {
         /// The policy to explain in full: a name, or a TOML file
@@ -190,7 +196,8 @@ pub(crate) struct Trust {
 /// Where sessions come from.
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct Inputs {
-    /// Session files or folders of them; - or nothing for stdin
+    /// Session files or folders of them, or ids of sessions that agents recorded; - for stdin. Without one:
+    /// stdin where that is a pipe, else the newest session of this folder
     #[arg(value_name = "SESSION")]
     pub(crate) paths: Vec<PathBuf>,
 }
@@ -259,15 +266,20 @@ pub(crate) struct Ways {
     /// Start from what the model saw last, or from everything the file holds [default: view]
     #[arg(long, value_enum)]
     pub(crate) from: Option<Extent>,
-    /// Keep to the rules of this provider [default: the session's own]
+    /// Keep to the rules for requests to this provider [default: the session's own]
     #[arg(long = "for", value_name = "DIALECT", value_parser = dialect_named)]
     pub(crate) dialect: Option<Dialect>,
-    /// What summaries should attend to
+    /// What summaries should attend to most
     #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
     pub(crate) focus: Option<String>,
-    /// Keep items whose text matches this regular expression as they are; may be repeated
+    /// Repeat lines that match this regular expression word for word in the summary, whoever wrote them;
+    /// may be repeated
     #[arg(long, value_name = "PATTERN", allow_hyphen_values = true)]
     pub(crate) keep: Vec<String>,
+    /// Leave whole messages, calls and results whose text matches this regular expression as they are; may
+    /// be repeated
+    #[arg(long, value_name = "PATTERN", allow_hyphen_values = true)]
+    pub(crate) pin: Vec<String>,
     /// Touch only these items of the view, counted as `foldback show --shape` counts them
     #[arg(long, value_name = "A..B", value_parser = range)]
     pub(crate) range: Option<Range<usize>>,
@@ -290,7 +302,7 @@ pub(crate) struct Compact {
     /// Write a fresh file of what the model sees instead of adding to the session
     #[arg(long)]
     pub(crate) fresh: bool,
-    /// Report what would be done, with the digest for summaries, and write nothing
+    /// Report what would be done and write nothing; summaries are those that need no model
     #[arg(long)]
     pub(crate) dry_run: bool,
     #[command(flatten)]
@@ -394,6 +406,40 @@ pub(crate) struct Undo {
 pub(crate) struct Log {
     #[command(flatten)]
     pub(crate) inputs: Inputs,
+}
+
+#[derive(Clone, Debug, Args)]
+pub(crate) struct Status {
+    #[command(flatten)]
+    pub(crate) inputs: Inputs,
+    /// List the sessions that agents recorded for this folder, the newest first
+    #[arg(long, conflicts_with = "paths")]
+    pub(crate) all: bool,
+}
+
+impl Command {
+    /// The sessions that it names, and what it means without one; none where it works on no such sessions.
+    pub(crate) fn sessions(&mut self) -> Option<Named<'_>> {
+        let (paths, without) = match self {
+            Self::Compact(Compact { inputs, .. })
+            | Self::Stats(Stats { inputs, .. })
+            | Self::Check(Check { inputs, .. })
+            | Self::Show(Show { inputs, .. })
+            | Self::Convert(Convert { inputs, .. })
+            | Self::Undo(Undo { inputs, .. })
+            | Self::Redo(Undo { inputs, .. })
+            | Self::Log(Log { inputs })
+            | Self::Replay(lab::Replay { inputs, .. })
+            | Self::Eval(lab::Eval { inputs, .. })
+            | Self::Probe(lab::Probe { inputs, .. }) => (&mut inputs.paths, Without::StdinOrNewest),
+            Self::Explain(explain) => (&mut explain.paths, Without::StdinOrNewest),
+            Self::Status(Status { inputs, all: false }) => (&mut inputs.paths, Without::Newest),
+            // The store is asked as well.
+            Self::Recall(recall) => (&mut recall.files, Without::Nothing),
+            _ => return None,
+        };
+        Some(Named { paths, without })
+    }
 }
 
 #[derive(Clone, Debug, Args)]

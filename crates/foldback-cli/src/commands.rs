@@ -22,6 +22,7 @@ pub(crate) mod search;
 pub(crate) mod session;
 pub(crate) mod show;
 pub(crate) mod stats;
+pub(crate) mod status;
 pub(crate) mod store;
 pub(crate) mod trust;
 pub(crate) mod undo;

@@ -9,6 +9,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use foldback_core::Tokens;
+use toml::Spanned;
 
 use self::file::{CompactSettings, Settings};
 use crate::aim::Target;
@@ -181,7 +182,11 @@ impl Config {
 
     /// As [`under`](Self::under), for `hook compact`.
     pub(crate) fn hook_under(&self, hook: HookCompact) -> Result<HookCompact, Failure> {
-        Ok(HookCompact { aim: self.aim_under(hook.aim)?, backend: self.backend_under(hook.backend)? })
+        Ok(HookCompact {
+            aim: self.aim_under(hook.aim)?,
+            backend: self.backend_under(hook.backend)?,
+            ways: self.ways_under(hook.ways),
+        })
     }
 
     /// As [`under`](Self::under), for `chat`, which compacts as `compact` does. `model` is the flag. Even a
@@ -234,15 +239,15 @@ impl Config {
     }
 
     fn ways_under(&self, ways: Ways) -> Ways {
-        let (focus, keep) = (ways.focus.or_else(|| self.focus()), ways.keep.into_iter().chain(self.keep()));
-        Ways { focus, keep: keep.collect(), ..ways }
+        let keep = ways.keep.into_iter().chain(self.patterns(|compact| &compact.keep)).collect();
+        let pin = ways.pin.into_iter().chain(self.patterns(|compact| &compact.pin)).collect();
+        Ways { focus: ways.focus.or_else(|| self.focus()), keep, pin, ..ways }
     }
 
     /// As [`under`](Self::under), for `session compact`.
     pub(crate) fn session_under(&self, compact: HowToCompact) -> Result<HowToCompact, Failure> {
         let (aim, backend) = (self.aim_under(compact.aim)?, self.backend_under(compact.backend)?);
-        let focus = compact.focus.or_else(|| self.focus());
-        Ok(HowToCompact { aim, focus, backend, ..compact })
+        Ok(HowToCompact { aim, ways: self.ways_under(compact.ways), backend })
     }
 
     fn aim_under(&self, flags: Aim) -> Result<Aim, Failure> {
@@ -281,8 +286,11 @@ impl Config {
     }
 
     /// The patterns of all files: what the user keeps everywhere is kept in a project, too.
-    fn keep(&self) -> impl Iterator<Item = String> {
-        let patterns = self.layers.iter().flat_map(|layer| &layer.settings.compact.keep);
+    fn patterns(
+        &self,
+        setting: impl Fn(&CompactSettings) -> &Vec<Spanned<String>>,
+    ) -> impl Iterator<Item = String> {
+        let patterns = self.layers.iter().flat_map(move |layer| setting(&layer.settings.compact));
         patterns.map(|pattern| pattern.get_ref().clone())
     }
 
@@ -382,7 +390,8 @@ mod tests {
 
     #[test]
     fn flags_win_over_the_file() {
-        let text = "counter = \"estimate\"\n[compact]\ntarget = \"40%\"\nwindow = \"100k\"\nkeep = [\"a\"]\n";
+        let text = "counter = \"estimate\"\n[compact]\ntarget = \"40%\"\nwindow = \"100k\"\nkeep = [\"a\"]\n\
+                    pin = [\"p\"]\n";
         let config = config(text);
         let aim = Aim { window: Some(Tokens(5)), ..Aim::default() };
         let ways = Ways { keep: vec!["b".to_owned()], ..Ways::default() };
@@ -396,6 +405,7 @@ mod tests {
         assert_eq!(aim.window_from.name("window"), "--window");
         assert_eq!(aim.target_from.name("target"), "target in foldback.toml");
         assert_eq!(merged.ways.keep, ["b", "a"]);
+        assert_eq!(merged.ways.pin, ["p"]);
         assert_eq!(config.under(Shared::default()).unwrap().counter, Some(CounterName::Estimate));
     }
 

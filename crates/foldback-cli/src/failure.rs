@@ -168,7 +168,7 @@ impl Failure {
             ),
             Self::Compaction { error, .. } => match **error {
                 CompactionError::Refused(Refusal::BudgetInfeasible(_)) => {
-                    Some("raise the target, keep less, or shorten the newest message".to_owned())
+                    Some("raise the target, pin less, or shorten the newest message".to_owned())
                 }
                 _ => None,
             },

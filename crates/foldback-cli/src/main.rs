@@ -3,6 +3,7 @@
 //! The only place that reads the environment and the configuration, opens files and prints (A4).
 //! Data goes to stdout, everything else to stderr.
 
+mod agents;
 mod aim;
 mod args;
 mod axis;
@@ -18,11 +19,13 @@ mod model;
 mod output;
 mod picture;
 mod places;
+mod plain;
 mod policy;
 mod provider;
 mod requests;
 mod scene;
 mod stats;
+mod staying;
 mod store;
 mod summarizer;
 mod svg;
@@ -88,7 +91,8 @@ fn tell_mistake(answer: &clap::Error) {
 }
 
 fn run(arguments: Arguments) -> Result<Exit, Failure> {
-    let Arguments { command, shared } = arguments;
+    let Arguments { mut command, shared } = arguments;
+    agents::fill(&shared, &mut command)?;
     // What needs no settings works whatever they are.
     let settings = |shared: Shared| {
         let config = Config::load(&shared)?;
@@ -106,6 +110,7 @@ fn run(arguments: Arguments) -> Result<Exit, Failure> {
         Command::Diff(diff) => commands::diff::run(&settings(shared)?.1, &diff),
         Command::Undo(undo) => commands::undo::run(&settings(shared)?.1, &undo, Way::Undo),
         Command::Redo(redo) => commands::undo::run(&settings(shared)?.1, &redo, Way::Redo),
+        Command::Status(status) => commands::status::run(&settings(shared)?.1, &status),
         Command::Log(log) => commands::log::run(&settings(shared)?.1, &log),
         Command::Policies { policy, toml } => {
             let shape = if toml { Shape::File } else { Shape::Explained };

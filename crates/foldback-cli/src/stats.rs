@@ -14,6 +14,7 @@ use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use crate::args::Extent;
 use crate::picture::first_line;
+use crate::provider::{CalibrationReport, ProviderCounts};
 use crate::scene::Scene;
 use crate::turns::Turns;
 
@@ -61,7 +62,17 @@ pub(crate) struct Stats {
     pub(crate) duplicates: Repeated,
     pub(crate) superseded_reads: Repeated,
     pub(crate) usage: Option<Usage>,
+    /// What the provider would count of the view, where reports say how it counts.
+    pub(crate) calibrated: Option<Calibrated>,
     pub(crate) compactions: Vec<Compacted>,
+}
+
+/// The next request by the provider's count.
+#[derive(Debug, Serialize)]
+pub(crate) struct Calibrated {
+    pub(crate) request_tokens: u64,
+    #[serde(flatten)]
+    pub(crate) how: CalibrationReport,
 }
 
 /// A part of the whole.
@@ -148,7 +159,7 @@ pub(crate) struct Compacted {
 
 impl Stats {
     /// The composition of what `from` means; sizes of both are always there.
-    pub(crate) fn of(scene: &Scene<'_>, from: Extent, top: usize) -> Self {
+    pub(crate) fn of(scene: &Scene<'_>, from: Extent, top: usize, provider: &ProviderCounts) -> Self {
         let (view, history) = (scene.view(Extent::View), scene.view(Extent::History));
         let looked_at = if from == Extent::View { &view } else { &history };
         // Reads every result and every input there is, which takes as long as all the rest.
@@ -157,7 +168,9 @@ impl Stats {
             Self::without_repeated(scene, &view, &history, looked_at, top)
         });
         let (duplicates, superseded_reads) = repeated.into_iter().next().unwrap_or_default();
-        Self { duplicates, superseded_reads, ..stats }
+        let request_tokens = provider.request(view.tokens()).0;
+        let calibrated = provider.report().map(|how| Calibrated { request_tokens, how });
+        Self { duplicates, superseded_reads, calibrated, ..stats }
     }
 
     fn without_repeated(
@@ -198,6 +211,7 @@ impl Stats {
             duplicates: Repeated::default(),
             superseded_reads: Repeated::default(),
             usage: usage(scene, view, history),
+            calibrated: None,
             compactions: compactions(scene),
         }
     }
@@ -508,8 +522,8 @@ fn compactions(scene: &Scene<'_>) -> Vec<Compacted> {
 pub(crate) fn by(step: &Step) -> String {
     let by = step.blocks.last().map_or("", |block| &*block.strategy);
     match step.action {
-        StepAction::Undo => format!("undo of {by}"),
-        StepAction::Redo => format!("redo of {by}"),
+        StepAction::Undo => format!("undo of the compaction by {by}"),
+        StepAction::Redo => format!("redo of the compaction by {by}"),
         _ => by.to_owned(),
     }
 }

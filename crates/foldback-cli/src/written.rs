@@ -3,6 +3,7 @@
 use foldback_formats::{Contents, Format, Written, WrittenAs};
 use serde::Serialize;
 
+use crate::agents::resume_command;
 use crate::input::Opened;
 use crate::output::OutputPlace;
 use crate::terminal::{STRONG, counted, say, styled};
@@ -22,6 +23,9 @@ pub(crate) struct WrittenReport {
     losses: Vec<String>,
     /// Conversations of sub-agents, which a fresh file of the main one does not have.
     conversations_left_out: usize,
+    /// How the agent is told to go on with what was written.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    resume: Option<String>,
     #[serde(skip)]
     is_in_place: bool,
     #[serde(skip)]
@@ -67,6 +71,9 @@ impl WrittenReport {
             how,
             losses,
             conversations_left_out: if is_of_one { others } else { 0 },
+            resume: place
+                .filter(|place| how != How::Unchanged && format == session.format() && place.path.is_file())
+                .and_then(|place| resume_command(&place.path, session)),
             is_in_place: place.is_some_and(|place| place.path == opened.path),
             why_fresh,
         }
@@ -97,6 +104,9 @@ impl WrittenReport {
             say(&format!("  the file as it was: {backup}"));
         }
         tell_some("could not be written", &self.losses);
+        if let Some(resume) = &self.resume {
+            say(&format!("  go on with: {}", styled(STRONG, resume)));
+        }
     }
 }
 

@@ -391,7 +391,7 @@ mod tests {
 
     use super::*;
     use crate::item::Usage;
-    use crate::tokens::Precision;
+    use crate::tokens::{Precision, Reported};
 
     const K: u64 = 1_000;
 
@@ -476,6 +476,28 @@ mod tests {
             if inside.target() > Tokens(1) {
                 let real = calibration.bounds(inside.target()).upper;
                 prop_assert!(real <= budget.target() + budget.overhead(), "{real} for {budget:?}");
+            }
+        }
+
+        #[test]
+        fn what_counts_as_inside_a_scaled_budget_is_inside_by_the_providers_count(
+            window_tokens in 1_000u64..2_000_000,
+            overhead_percent in 0u64..50,
+            counted in 100u64..1_000_000,
+            reported in 100u64..1_500_000,
+        ) {
+            let overhead = Tokens(window_tokens * overhead_percent / 100);
+            let budget = window(window_tokens).overhead(overhead).build().unwrap();
+            let report = Reported { counted: Tokens(counted), reported: Tokens(reported) };
+            let scale = TokenScale::default().through(report);
+            let inside = budget.scaled(&scale);
+            prop_assert!(inside.target() >= Tokens(1));
+            prop_assert!(inside.target() <= inside.trigger() && inside.trigger() <= inside.usable());
+            // One token is what is left where overhead takes everything.
+            if inside.target() > Tokens(1) {
+                let real = scale.request(inside.target());
+                let whole = budget.target() + budget.overhead().max(scale.overhead());
+                prop_assert!(real <= whole, "{real} for {budget:?}");
             }
         }
     }

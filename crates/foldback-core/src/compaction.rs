@@ -26,6 +26,7 @@ use crate::dialect::{Dialect, Repair, Violation, check};
 use crate::draft::{Draft, SummarySize, SummaryWriter};
 use crate::ids::{Text, Timestamp, Tokens};
 use crate::item::Item;
+use crate::keep::{KeepLines, KeptLines};
 use crate::mend::{Mended, mend};
 use crate::plan::{BudgetInfeasible, Compacted, Plan};
 use crate::strategy::{Fitting, PlanError, Strategy};
@@ -60,6 +61,9 @@ pub struct Execution<S> {
     pub now: Option<Timestamp>,
     /// What every summary should attend to, whatever the strategy asked for.
     pub focus: Option<Text>,
+    /// Which lines of the record every summary repeats word for word where nothing else shows them. An item
+    /// that holds one is folded or left as it is.
+    pub keep: Option<KeepLines>,
     /// What summaries are planned to cost together at most where a model writes them and the strategy sets
     /// no size; a digest takes all the room that there is for one.
     pub summaries_max: Option<Tokens>,
@@ -76,6 +80,7 @@ impl<S: Strategy> Execution<S> {
             cause: None,
             now: None,
             focus: None,
+            keep: None,
             summaries_max: None,
         }
     }
@@ -160,6 +165,8 @@ impl From<PlanError> for Refusal {
 pub struct Compaction<S> {
     execution: Execution<S>,
     mended: Mended,
+    /// The lines to keep, found in the record.
+    lines: Arc<KeptLines>,
     /// What the result must not exceed.
     room: Option<Tokens>,
     /// What the plan worked towards, if it did.
@@ -188,8 +195,9 @@ impl<S: Strategy> Compaction<S> {
             Some(_) => SummaryWriter::Model,
             None => SummaryWriter::Digest,
         };
-        let (plan, target) = planned(&execution, &mended, room, (size, writer))?;
-        Ok(Self { execution, mended, room: room.or(target), target, plan: Arc::new(plan) })
+        let lines = Arc::new(lines_of(&execution, &mended));
+        let (plan, target) = planned(&execution, (&mended, &lines), room, (size, writer))?;
+        Ok(Self { execution, mended, lines, room: room.or(target), target, plan: Arc::new(plan) })
     }
 
     /// What will be done.
@@ -232,7 +240,8 @@ impl<S: Strategy> Compaction<S> {
         let written = written + HEADER_TOKENS_SLACK;
         let narrower = |size: SummarySize| {
             let summaries = (Some(size), SummaryWriter::Model);
-            let (plan, _) = planned(&self.execution, &self.mended, self.room, summaries).ok()?;
+            let (plan, _) =
+                planned(&self.execution, (&self.mended, &self.lines), self.room, summaries).ok()?;
             let second = plan.apply_narrowed(&self.plan, &first.block.summaries)?;
             judge(&second.view, &second.block.strategy, self.execution.dialect, self.room).ok()?;
             (second.view.tokens() > after).then_some(second)
@@ -247,7 +256,9 @@ impl<S: Strategy> Compaction<S> {
     fn digested(&self) -> Compacted {
         let plan_again = |size: Option<SummarySize>| {
             let summaries = (size, SummaryWriter::Digest);
-            planned(&self.execution, &self.mended, self.room, summaries).ok().map(|(plan, _)| Arc::new(plan))
+            planned(&self.execution, (&self.mended, &self.lines), self.room, summaries)
+                .ok()
+                .map(|(plan, _)| Arc::new(plan))
         };
         // The room that was left for a model is not a digest's: it tells more in more of it.
         let for_digest = self.execution.summaries_max.and_then(|_| plan_again(None));
@@ -267,6 +278,13 @@ impl<S: Strategy> Compaction<S> {
         let unused = self.target.unwrap_or_default().saturating_sub(after);
         unused.0 * 100 > (after + unused).0 * UNUSED_PERCENT_MAX
     }
+}
+
+/// The lines that are to be kept, wherever in the record they stand.
+fn lines_of<S>(execution: &Execution<S>, mended: &Mended) -> KeptLines {
+    let items = mended.view.transcript().items().enumerate();
+    let items = items.map(|(index, item)| (index, &**item));
+    execution.keep.as_ref().map_or_else(KeptLines::default, |keep| keep.in_items(items))
 }
 
 /// The view without what the strategy takes out before a repair would quote it, and repaired.
@@ -312,12 +330,12 @@ pub fn mend_above(view: &View, known: usize, dialect: Option<Dialect>) -> Mended
 /// A plan for the mended view, and what it works towards.
 fn planned<S: Strategy>(
     execution: &Execution<S>,
-    mended: &Mended,
+    (mended, lines): (&Mended, &Arc<KeptLines>),
     room: Option<Tokens>,
     (summary_size, writer): (Option<SummarySize>, SummaryWriter),
 ) -> Result<(Plan, Option<Tokens>), PlanError> {
     let Execution { strategy, budget, .. } = execution;
-    let fitting = Fitting { strategy, budget: budget.as_ref(), room, summary_size, writer };
+    let fitting = Fitting { strategy, budget: budget.as_ref(), room, summary_size, writer, lines };
     let (mut plan, target) = fitting.plan(&mended.view)?;
     if let Some(cause) = &execution.cause {
         plan = plan.caused_by(cause.clone());
@@ -331,6 +349,7 @@ fn planned<S: Strategy>(
     if let Some(focus) = &execution.focus {
         plan = plan.focused_on(focus);
     }
+    plan = plan.keeping(lines);
     Ok((plan, target))
 }
 

@@ -23,6 +23,7 @@ use std::sync::Arc;
 use crate::holds::Holds;
 use crate::ids::{Text, Tokens};
 use crate::item::{Item, ItemKind};
+use crate::keep::{ChosenLines, KeptLine};
 use crate::reading::text_of;
 use crate::secrets::{redact, redact_item};
 use crate::tokens::Meter;
@@ -61,6 +62,8 @@ pub(crate) struct Material<'r> {
     pub(crate) kept: Vec<Text>,
     /// What to attend to.
     pub(crate) focus: Option<&'r str>,
+    /// Lines that a person asked to keep, and that nothing else shows.
+    pub(crate) lines: Vec<&'r KeptLine>,
 }
 
 /// An item that a digest looks into.
@@ -110,7 +113,7 @@ fn folded<'r>(items: impl Iterator<Item = &'r Item>) -> Vec<Told<'r>> {
 /// is to be summarised in pieces, or by whoever has no transcript. `None` where there is no room.
 pub fn digest_of(items: &[Arc<Item>], tokens_max: Tokens, meter: &Meter) -> Option<String> {
     let items = folded(items.iter().map(|item| &**item));
-    let material = Material { items, previous: Vec::new(), kept: Vec::new(), focus: None };
+    let material = Material { items, previous: Vec::new(), kept: Vec::new(), focus: None, lines: Vec::new() };
     let text = digest(&material, tokens_max.0, meter)?;
     Some(text.trim_start().to_owned())
 }
@@ -140,6 +143,13 @@ pub(crate) fn digest(material: &Material<'_>, tokens_max: u64, meter: &Meter) ->
     let room = tokens_max - meter.text(&least);
     let mut trail = Trail::new(&story, &material.kept, material.focus, meter);
     trail.fill_rules(room);
+    let beside = trail.used() + 2 * TITLE_TOKENS;
+    let kept = kept_lines(material, room.saturating_sub(beside), meter);
+    let kept_tokens = match kept.section("") {
+        section if section.is_empty() => 0,
+        section => meter.text(&section) + SEAM_TOKENS,
+    };
+    let (tokens_max, room) = (tokens_max.saturating_sub(kept_tokens), room.saturating_sub(kept_tokens));
     let state = state(&story, room, room.saturating_sub(trail.used()), meter);
     trail.fill(room.saturating_sub(meter.text(&state)));
     if story.earlier.is_empty() {
@@ -156,13 +166,26 @@ pub(crate) fn digest(material: &Material<'_>, tokens_max: u64, meter: &Meter) ->
         };
         let text = without_folder(&format!("{head}{title}{told}"), folder.as_deref());
         if meter.text(&text) <= tokens_max {
-            return Some(text).filter(|text| !text.trim().is_empty());
+            return Some(kept.section(&text) + &text).filter(|text| !text.trim().is_empty());
         }
         if earlier.take().is_none() && !trail.take_back() {
-            return None;
+            return Some(kept.section("")).filter(|text| !text.is_empty());
         }
     }
 }
+
+/// The lines that have room beside the user's rules.
+fn kept_lines(material: &Material<'_>, room: u64, meter: &Meter) -> ChosenLines {
+    let mut chosen = ChosenLines::of(&material.lines, room, meter);
+    if meter.text(&chosen.section("")) > room {
+        // Lines are worth more than a remark about those that have no room.
+        chosen.left_out = 0;
+    }
+    chosen
+}
+
+/// What two texts may cost more together than apart.
+const SEAM_TOKENS: u64 = 4;
 
 /// About what the heading of the trail costs.
 const TITLE_TOKENS: u64 = 12;
@@ -306,11 +329,8 @@ mod tests {
     fn written(items: &[Item], tokens_max: u64) -> Option<String> {
         let meter = Transcript::default().meter().clone();
         let items = folded(items.iter());
-        let text = digest(
-            &Material { items, previous: Vec::new(), kept: Vec::new(), focus: None },
-            tokens_max,
-            &meter,
-        )?;
+        let (previous, kept, lines) = (Vec::new(), Vec::new(), Vec::new());
+        let text = digest(&Material { items, previous, kept, focus: None, lines }, tokens_max, &meter)?;
         assert!(meter.text(&text) <= tokens_max, "{text}");
         Some(text)
     }
@@ -385,8 +405,8 @@ mod tests {
         let meter = Transcript::default().meter().clone();
         let partly = |(index, item)| Told::new(index, item, Hidden::Parts(vec![1]));
         let items: Vec<Told<'_>> = items.iter().enumerate().map(partly).collect();
-        digest(&Material { items, previous: Vec::new(), kept: vec![kept.into()], focus: None }, 400, &meter)
-            .unwrap()
+        let (previous, kept, lines) = (Vec::new(), vec![kept.into()], Vec::new());
+        digest(&Material { items, previous, kept, focus: None, lines }, 400, &meter).unwrap()
     }
 
     #[test]

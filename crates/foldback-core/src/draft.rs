@@ -13,6 +13,7 @@ mod removal;
 mod settle;
 mod units;
 
+use std::collections::BTreeSet;
 use std::ops::Range;
 
 use smallvec::SmallVec;
@@ -25,6 +26,7 @@ use crate::handle::Handle;
 use crate::holds::Holds;
 use crate::ids::Tokens;
 use crate::item::{Item, ItemKind};
+use crate::keep::{KeptLine, KeptLines};
 use crate::part::Part;
 use crate::plan::BudgetInfeasible;
 use crate::sequence::{Entry, Mark};
@@ -49,6 +51,7 @@ pub struct Draft<'v> {
     infeasible: Option<BudgetInfeasible>,
     summary_size: Option<SummarySize>,
     writer: SummaryWriter,
+    lines: Option<&'v KeptLines>,
 }
 
 /// Who will write the summaries that a draft asks for.
@@ -142,12 +145,19 @@ impl<'v> Draft<'v> {
             infeasible: None,
             summary_size: None,
             writer: SummaryWriter::default(),
+            lines: None,
         }
     }
 
     /// The same, with summaries that this writer writes.
     pub(crate) fn written_by(mut self, writer: SummaryWriter) -> Self {
         self.writer = writer;
+        self
+    }
+
+    /// The same, with lines that only a summary may take the place of.
+    pub(crate) fn keeping(mut self, lines: &'v KeptLines) -> Self {
+        self.lines = Some(lines).filter(|lines| !lines.is_empty());
         self
     }
 
@@ -319,8 +329,27 @@ impl<'v> Draft<'v> {
         self.newest_user = None;
     }
 
-    /// Drops the whole units inside `range` that nothing forbids to hide. Returns how many items.
+    /// Drops the whole units inside `range` that nothing forbids to hide. Returns how many items. What holds a
+    /// line that a person asked to keep stays: only a summary repeats lines.
     pub fn drop_units(
+        &mut self,
+        range: Range<usize>,
+        keep: impl Fn(usize, ItemKind) -> bool,
+        reason: Reason,
+    ) -> usize {
+        let holds: BTreeSet<usize> = match self.lines {
+            Some(_) => range.clone().filter(|&position| self.holds_line(position)).collect(),
+            None => BTreeSet::new(),
+        };
+        self.drop_units_at_last(
+            range,
+            |position, kind| keep(position, kind) || holds.contains(&position),
+            reason,
+        )
+    }
+
+    /// The same, with lines or not: where there is no room for anything else.
+    pub(crate) fn drop_units_at_last(
         &mut self,
         range: Range<usize>,
         keep: impl Fn(usize, ItemKind) -> bool,
@@ -352,9 +381,48 @@ impl<'v> Draft<'v> {
     }
 
     /// Replaces one part. Returns whether it did: the item must be live, unprotected, and the new
-    /// part cheaper; reasoning and signed calls of the loop in flight are never touched.
+    /// part cheaper, with every line of it that a person asked to keep; reasoning and signed calls of the loop
+    /// in flight are never touched.
     pub fn rewrite(&mut self, position: usize, part_index: usize, part: Part, reason: Reason) -> bool {
+        !self.is_protected(position)
+            && !self.loses_line(position, part_index, Some(&part))
+            && self.replace(position, part_index, part, reason)
+    }
+
+    /// The same, with lines or not: where there is no room for anything else.
+    pub(crate) fn rewrite_at_last(
+        &mut self,
+        position: usize,
+        part_index: usize,
+        part: Part,
+        reason: Reason,
+    ) -> bool {
         !self.is_protected(position) && self.replace(position, part_index, part, reason)
+    }
+
+    fn has_lines(&self) -> bool {
+        self.lines.is_some()
+    }
+
+    /// Whether the item at `position` shows a line that a person asked to keep.
+    fn holds_line(&self, position: usize) -> bool {
+        let part_count = self.view.get(position).map_or(0, Entry::part_count);
+        (0..part_count).any(|part_index| self.loses_line(position, part_index, None))
+    }
+
+    /// Whether a line that a person asked to keep is shown by a part, and not by what takes its place.
+    fn loses_line(&self, position: usize, part_index: usize, by: Option<&Part>) -> bool {
+        let (Some(lines), Some(entry)) = (self.lines, self.view.get(position)) else { return false };
+        if entry.holds().contains(Holds::SUMMARY) {
+            return false;
+        }
+        let recorded_part = entry.recorded_part(part_index);
+        let of_part = lines.of_item(entry.anchor()).iter().filter(|line| line.part_index == recorded_part);
+        let is_lost = |line: &KeptLine| {
+            let is_shown = entry.item().parts.get(part_index).is_some_and(|part| line.is_in(part));
+            is_shown && !by.is_some_and(|part| line.is_in(part))
+        };
+        of_part.into_iter().any(is_lost)
     }
 
     /// Replaces a part of the first task. Where no user item came after it, it is the newest one too:

@@ -27,7 +27,7 @@ pub use fact::{
     CommandHistory, CommandRun, Detail, ErrorState, Fact, Mention, Operation, PathHistory, TestHistory,
 };
 pub(crate) use names::names;
-pub(crate) use own::{RULES_BYTES_MAX, SENTENCE_BYTES_MAX, own_words};
+pub(crate) use own::{RULES_BYTES_MAX, SENTENCE_BYTES_MAX, outside_code, own_words};
 pub(crate) use said::is_decision;
 pub use scan::{Found, scan};
 

@@ -34,6 +34,7 @@ pub mod handle;
 mod holds;
 pub mod ids;
 pub mod item;
+mod keep;
 pub mod kernel;
 pub mod ledger;
 mod mend;
@@ -74,6 +75,7 @@ pub use handle::Handle;
 pub use holds::Holds;
 pub use ids::{CallId, ItemId, LoopId, SessionId, Text, Timestamp, Tokens, TurnId};
 pub use item::{FinishReason, Inserted, Item, ItemKind, Metadata, Pin, SummaryOrigin, Usage};
+pub use keep::{ChosenLines, KEPT_LINE_CHARS_MAX, KEPT_LINES_MAX, KeepLines, KeptLine, KeptLines, Speaker};
 pub use ledger::{Fact, FactKind, Ledger};
 pub use mend::{Mended, mend};
 pub use models::{Certainty, Encoding, Model};
@@ -96,7 +98,7 @@ pub use strategy::{
     SummaryAndTailStrategy, SupersedeStrategy, TruncateToolInputsStrategy, TruncateToolOutputsStrategy,
     compact_messages, plan,
 };
-pub use summary::{FoldRequest, SummaryError};
+pub use summary::{FoldRequest, LineFates, SummaryError};
 pub use tokens::{
     Calibration, CharsOver4Counter, EstimatingCounter, ItemTokens, Meter, Precision, Reported, TokenBounds,
     TokenCounter, TokenScale,

@@ -7,6 +7,7 @@ use crate::block::{BlockKind, CompactionBlock};
 use crate::edit::{Edit, Fold};
 use crate::ids::{ItemId, Text, Timestamp, Tokens};
 use crate::item::{Item, ItemKind};
+use crate::keep::KeptLines;
 use crate::summary::{FoldRequest, SummaryError};
 use crate::trigger::CompactionReason;
 use crate::view::{View, covers};
@@ -61,6 +62,7 @@ pub struct Plan {
     cause: Option<CompactionReason>,
     made_at: Option<Timestamp>,
     is_joined: bool,
+    lines: Arc<KeptLines>,
 }
 
 impl Plan {
@@ -80,6 +82,7 @@ impl Plan {
             cause: None,
             made_at: None,
             is_joined: false,
+            lines: Arc::default(),
         }
     }
 
@@ -113,6 +116,13 @@ impl Plan {
                 Edit::Drop(_) | Edit::Rewrite(_) => {}
             }
         }
+        self
+    }
+
+    /// Asks its summaries to repeat these lines where nothing else would show them.
+    #[must_use]
+    pub(crate) fn keeping(mut self, lines: &Arc<KeptLines>) -> Self {
+        self.lines = Arc::clone(lines);
         self
     }
 
@@ -171,7 +181,7 @@ impl Plan {
 
     /// The summaries it asks for.
     pub fn requests(&self) -> impl Iterator<Item = FoldRequest<'_>> {
-        self.folds().map(|fold| FoldRequest::new(fold, &self.view, &self.edits))
+        self.folds().map(|fold| FoldRequest::new(fold, &self.view, &self.edits, &self.lines))
     }
 
     /// Applies it with these summaries, one list of items per request in order. Each is judged;

@@ -2,6 +2,7 @@
 //! answers whenever nothing better does.
 
 mod beside;
+mod lines;
 mod material;
 
 use std::borrow::Cow;
@@ -15,6 +16,7 @@ use crate::handle::Handle;
 use crate::holds::Holds;
 use crate::ids::{Text, Tokens};
 use crate::item::{Item, ItemKind, Pin, SummaryOrigin};
+use crate::keep::KeptLines;
 use crate::part::Part;
 use crate::placeholder::one_line;
 use crate::reading::text_of;
@@ -23,6 +25,8 @@ use crate::sequence::Entry;
 use crate::tokens::ITEM_OVERHEAD_TOKENS;
 use crate::view::{Fate, View};
 use crate::written::{DIGEST, FLOOR, SummaryForm, short_header};
+pub use lines::LineFates;
+
 pub use crate::written::{ModelSummary, without_closing};
 
 /// No summary is asked to be smaller: this much holds a handle and a count.
@@ -37,11 +41,12 @@ pub struct FoldRequest<'p> {
     fold: &'p Fold,
     view: &'p View,
     edits: &'p [Edit],
+    lines: &'p KeptLines,
 }
 
 impl<'p> FoldRequest<'p> {
-    pub(crate) fn new(fold: &'p Fold, view: &'p View, edits: &'p [Edit]) -> Self {
-        Self { fold, view, edits }
+    pub(crate) fn new(fold: &'p Fold, view: &'p View, edits: &'p [Edit], lines: &'p KeptLines) -> Self {
+        Self { fold, view, edits, lines }
     }
 
     /// The fold: its range, size, focus.

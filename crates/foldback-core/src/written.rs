@@ -57,6 +57,9 @@ pub fn without_closing(text: &str) -> &str {
     }
 }
 
+/// The section of lines that a person asked to keep; each says who wrote it.
+pub(crate) const KEPT: &str = "Lines kept word for word";
+
 /// The section of files that were changed and that the model does not name.
 const CHANGED: &str = "Files changed";
 const CHANGED_MARK: &str = "- ";
@@ -71,7 +74,8 @@ const USER_STANDS: &str = "The user's newest message, word for word";
 const CONTEXT_STANDS: &str = "Context that stays in force: not the user's words";
 
 /// Every section that foldback writes.
-const TITLES: [&str; 8] = [STATE, TRAIL, USER_SAID, EARLIER, CHANGED, ANSWER, USER_STANDS, CONTEXT_STANDS];
+const TITLES: [&str; 9] =
+    [STATE, TRAIL, USER_SAID, EARLIER, KEPT, CHANGED, ANSWER, USER_STANDS, CONTEXT_STANDS];
 
 /// How a summary is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -109,6 +113,8 @@ pub(crate) fn short_header(item_count: u32, handle: &Handle) -> String {
 pub struct ModelSummary<'s> {
     /// What the user said, word for word, each in one line.
     pub said: &'s [Text],
+    /// Lines of others that a person asked to keep, each with its speaker, where the answer does not have them.
+    pub kept: &'s [Text],
     /// Files that were changed, where the answer does not name them.
     pub changed: &'s [Text],
     /// What the model wrote.
@@ -121,7 +127,8 @@ impl ModelSummary<'_> {
     /// The text of the summary, behind its header.
     pub fn text(&self, header: &str) -> String {
         let mut text = header.to_owned();
-        let sections = [(USER_SAID, USER_MARK, self.said), (CHANGED, CHANGED_MARK, self.changed)];
+        let sections =
+            [(USER_SAID, USER_MARK, self.said), (KEPT, "", self.kept), (CHANGED, CHANGED_MARK, self.changed)];
         for (title, mark, lines) in sections.into_iter().filter(|(.., lines)| !lines.is_empty()) {
             // Writing into a string cannot fail.
             let _ = write!(text, "\n{SECTION_MARK}{title}");
@@ -302,6 +309,7 @@ mod tests {
         let said = [Text::from("Use tabs,\nnot spaces.")];
         let text = ModelSummary {
             said: &said,
+            kept: &[],
             changed: &["src/a.rs".into()],
             answer,
             failure: Some("it\n> failed"),

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use foldback_core::{
-    Budget, Change, CompactionReason, Dialect, DiffError, Draft, Execution, Item, Metadata, Refusal,
-    SessionId, Strategy, Text, Tokens, TurnId, Usage, View, diff,
+    Budget, Change, CompactionReason, Dialect, DiffError, Draft, Execution, Item, KeepLines, Metadata,
+    Refusal, SessionId, Strategy, Text, Tokens, TurnId, Usage, View, diff,
 };
 use tokio_util::sync::CancellationToken;
 
@@ -39,6 +39,8 @@ pub struct CompactionRequest {
     pub dialect: Option<Dialect>,
     /// What the person asked the summaries to attend to.
     pub focus: Option<Text>,
+    /// Which lines of the record the summaries repeat word for word where nothing else shows them.
+    pub keep: Option<KeepLines>,
     /// The longest request that the provider takes, where it said so when it rejected one.
     pub limit: Option<Tokens>,
 }
@@ -64,6 +66,7 @@ impl CompactionRequest {
             budget: None,
             dialect: None,
             focus: None,
+            keep: None,
             limit: None,
         }
     }
@@ -113,6 +116,13 @@ impl CompactionRequest {
         self
     }
 
+    /// The same, with summaries that repeat these lines.
+    #[must_use]
+    pub fn with_keep(mut self, keep: KeepLines) -> Self {
+        self.keep = Some(keep);
+        self
+    }
+
     /// What this asks of a strategy, without a date.
     pub fn execution<S: Strategy>(&self, strategy: S) -> Execution<S> {
         Execution {
@@ -123,6 +133,7 @@ impl CompactionRequest {
             cause: Some(self.reason.clone()),
             now: None,
             focus: self.focus.clone(),
+            keep: self.keep.clone(),
             summaries_max: None,
         }
     }

@@ -12,6 +12,7 @@ mod replace;
 mod reported;
 mod sent;
 
+use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -172,6 +173,8 @@ pub struct Conversation {
     turn_count: usize,
     copy_count: usize,
     look_count: usize,
+    /// The names of the newest records that repeat items, by the items' indices.
+    copy_names: HashMap<usize, Text>,
     /// The first compaction that was too much to follow.
     left_at: Option<FilePlace>,
 }
@@ -346,6 +349,35 @@ impl Conversation {
             Seen::Item(index) => self.recorded.get(index).map(|recorded| &recorded.item),
             Seen::Summary(number) => self.summaries.get(number).map(|summary| &summary.item),
         }
+    }
+
+    /// Notes that a record of this name repeats something that the model sees.
+    pub(crate) fn repeat(&mut self, seen: Seen, record: impl Into<Text>) {
+        if let Seen::Item(index) = seen {
+            self.copy_names.insert(index, record.into());
+        }
+    }
+
+    /// The name of the newest record that shows an item: its own, or that of a copy.
+    pub fn record_of(&self, item_index: usize) -> Option<&str> {
+        let own = || self.recorded.get(item_index).map(|recorded| &*recorded.item.id);
+        self.copy_names.get(&item_index).map(|name| &**name).or_else(own)
+    }
+
+    /// Makes the newest step part of the one before it, so that both are undone together.
+    pub(crate) fn join_steps(&mut self) {
+        let Some(newest) = self.steps.pop() else { return };
+        let Some(step) = self.steps.last_mut() else { return self.steps.push(newest) };
+        let joined: Vec<_> = newest
+            .added
+            .into_iter()
+            .map(|block| Arc::new(CompactionBlock { is_joined: true, ..Arc::unwrap_or_clone(block) }))
+            .collect();
+        self.in_force.truncate(self.in_force.len() - joined.len());
+        self.in_force.extend(joined.iter().cloned());
+        step.blocks.extend(joined.iter().cloned());
+        step.added.extend(joined);
+        step.item_count = newest.item_count;
     }
 
     /// How many items are recorded, those repaired for compactions included.

@@ -56,7 +56,7 @@ impl FormatError {
                 format!("say which it is: {}", names.join(" or "))
             }
             Self::Broken { problem, .. } => problem.fault.hint().to_owned(),
-            Self::NotWritable { .. } => "choose another format with --to, native holds everything".to_owned(),
+            Self::NotWritable { .. } => "choose another format; native holds everything".to_owned(),
         }
     }
 

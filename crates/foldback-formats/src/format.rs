@@ -162,6 +162,11 @@ pub(crate) trait Codec: Sync {
         None
     }
 
+    /// The main conversation as it stood at a record of this name, in formats whose sessions are trees.
+    fn conversation_at(&self, _bytes: &[u8], _record: &str) -> Option<Conversation> {
+        None
+    }
+
     /// Whether [`write`](Self::write) works.
     fn is_writable(&self) -> bool {
         false
@@ -435,6 +440,12 @@ impl SessionFile {
     /// Exactly the bytes it was read from.
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
+    }
+
+    /// The conversation that a record of this name ends, where the session is a tree that has it: an agent
+    /// may stand elsewhere than at the end of its file.
+    pub fn conversation_at(&self, record: &str) -> Option<Conversation> {
+        self.format.codec().conversation_at(self.bytes(), record)
     }
 
     /// What it says, and its bytes.

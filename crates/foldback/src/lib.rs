@@ -233,10 +233,11 @@ pub use foldback_core::{
 
 // What the model sees, and what becomes of it.
 pub use foldback_core::{
-    Anomaly, BlockError, BlockKind, BudgetInfeasible, Change, Compacted, CompactionBlock, DiffError, Draft,
-    Edit, EmptyItems, Entry, Fate, Fold, FoldRequest, Handle, Holds, KernelItem, Overlay, OverlayError, Plan,
-    PlanError, Reason, Recalled, Rewrite, Sequence, Splice, SpliceError, StandingSummary, SummaryError,
-    SummaryPlacement, SummarySpec, View,
+    Anomaly, BlockError, BlockKind, BudgetInfeasible, Change, ChosenLines, Compacted, CompactionBlock,
+    DiffError, Draft, Edit, EmptyItems, Entry, Fate, Fold, FoldRequest, Handle, Holds, KeepLines, KeptLine,
+    KeptLines, KernelItem, LineFates, Overlay, OverlayError, Plan, PlanError, Reason, Recalled, Rewrite,
+    Sequence, Speaker, Splice, SpliceError, StandingSummary, SummaryError, SummaryPlacement, SummarySpec,
+    View,
 };
 
 // What to compact.

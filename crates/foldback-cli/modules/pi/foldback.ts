@@ -16,24 +16,23 @@ const COMPACT_MS_MAX = 10_000;
 const RECALL_MS_MAX = 20_000;
 /** More than this is no answer of foldback's. */
 const ANSWER_BYTES_MAX = 64 * 1024 * 1024;
-/** What of a recalled text goes to the model at once. */
-const RECALL_CHARACTERS_MAX = 40_000;
 /** What of a reason is shown to the person. */
 const REASON_CHARACTERS_MAX = 200;
 
 /** Marks an event for which foldback was asked. */
 const ASKED = Symbol.for("foldback.asked");
 
-/** What `foldback hook compact` prints. */
+/** What `foldback hook` prints: `docs/hook.md` of foldback. */
 interface Printed {
   version: 1;
-  result: "compacted" | "unchanged";
+  result: "compacted" | "unchanged" | "answered" | "failed";
   why?: string;
   summary?: string;
-  first_kept?: string | null;
+  first_kept?: string;
   details?: unknown;
   tokens_before?: number;
   line?: string;
+  text?: string;
 }
 
 /** A compaction that pi can take. */
@@ -91,32 +90,27 @@ const RECALL = {
   label: "recall",
   description:
     "Read what a compaction folded away: give the handle that stands in a summary or a placeholder, such as " +
-    "@7k3m9q2xvd. With a query, only the passages with these words.",
+    "@7k3m9q2xvd, or words to look for in all that was folded, or both.",
   parameters: {
     type: "object",
     properties: {
       handle: { type: "string", description: "The handle, such as @7k3m9q2xvd" },
-      query: { type: "string", description: "Words to look for in it" },
+      query: { type: "string", description: "Words to look for" },
+      offset: { type: "integer", minimum: 0, description: "Where to go on in a long answer" },
     },
-    required: ["handle"],
   },
   async execute(_id: string, asked: Recall, signal: AbortSignal | undefined, _update: unknown, ctx: ExtensionContext) {
-    const { handle, query } = asked;
-    // Checked here, because it becomes an argument of a program.
-    if (!/^@?[0-9a-z]{10}$/.test(handle)) throw new Error(`${plain(handle)} is no handle: that is @ and ten characters`);
-    const file = ctx.sessionManager.getSessionFile();
-    if (!file) throw new Error("this session is in no file, so nothing can be recalled");
-    const words = query ? [`--query=${query}`] : [];
-    const text = await run(["recall", handle, file, ...words], "", RECALL_MS_MAX, signal);
-    const rest = text.length - RECALL_CHARACTERS_MAX;
-    const end = rest > 0 ? `\n[${rest} more characters: ask with a query]` : "";
-    return { content: [{ type: "text" as const, text: text.slice(0, RECALL_CHARACTERS_MAX) + end }], details: {} };
+    const { handle, query, offset } = asked;
+    const printed = await hook("recall", { ...which(ctx), handle, query, offset }, RECALL_MS_MAX, signal);
+    if (printed.result !== "answered") throw new Error(plain(String(printed.why)));
+    return { content: [{ type: "text" as const, text: String(printed.text) }], details: {} };
   },
 };
 
 interface Recall {
-  handle: string;
+  handle?: string;
   query?: string;
+  offset?: number;
 }
 
 const COMMAND = {
@@ -145,31 +139,30 @@ async function command(args: string, ctx: ExtensionCommandContext) {
   }
 }
 
+/** The conversation that pi is having. */
+function which(ctx: ExtensionContext) {
+  const session = ctx.sessionManager;
+  const file = session.getSessionFile();
+  // A session that is in no file comes along whole.
+  const lines = () => [session.getHeader(), ...session.getBranch()].map((entry) => JSON.stringify(entry)).join("\n");
+  const content = file ? { session: file } : { messages: lines() };
+  // The last entry of the file may belong to another branch.
+  return { version: 1, agent: "pi", format: "pi", leaf: session.getLeafId() ?? undefined, ...content };
+}
+
 /** Asks foldback for a compaction, and checks the answer: pi takes any, and an id that it does not know empties the context. */
 async function compacted(event: any, ctx: ExtensionContext): Promise<Answer> {
   const { preparation, branchEntries } = event;
-  const session = ctx.sessionManager;
-  const file = session.getSessionFile();
   const request = {
-    version: 1,
-    agent: "pi",
-    session: file ?? null,
-    session_id: session.getSessionId(),
-    // The entry at which the conversation stands. The last one in the file may belong to another branch.
-    leaf: session.getLeafId(),
+    ...which(ctx),
+    takes: "tail",
     reason: event.reason === "threshold" ? "auto" : event.reason,
-    instructions: event.customInstructions ?? null,
-    model: ctx.model?.id ?? null,
-    window: ctx.model?.contextWindow ?? null,
+    instructions: event.customInstructions,
+    model: ctx.model?.id,
+    window: ctx.model?.contextWindow,
     used: preparation.tokensBefore,
-    // Where pi would begin to keep, how much that is to be at least, and what it leaves free for answers.
-    first_kept: preparation.firstKeptEntryId,
-    keep_tokens: preparation.settings.keepRecentTokens,
-    reserve_tokens: preparation.settings.reserveTokens,
-    // A session that is not written to a file comes along whole.
-    entries: file ? undefined : [session.getHeader(), ...branchEntries],
   };
-  const printed = parsed(await run(["hook", "compact"], JSON.stringify(request), COMPACT_MS_MAX, event.signal));
+  const printed = await hook("compact", request, COMPACT_MS_MAX, event.signal);
   const { result, why, summary, details, line } = printed;
   if (result !== "compacted") throw new Error(String(why ?? "nothing to fold"));
   if (typeof summary !== "string" || summary === "") throw new Error("it answered without a summary");
@@ -181,7 +174,9 @@ async function compacted(event: any, ctx: ExtensionContext): Promise<Answer> {
   return { summary, firstKept, tokensBefore, details, line };
 }
 
-function parsed(text: string): Printed {
+/** What `foldback hook` answers. */
+async function hook(command: string, request: object, msMax: number, signal?: AbortSignal): Promise<Printed> {
+  const text = await run(["hook", command], JSON.stringify(request), msMax, signal);
   let answer: any;
   try {
     answer = JSON.parse(text);
@@ -192,7 +187,7 @@ function parsed(text: string): Printed {
   return answer;
 }
 
-/** What the program prints. Throws where it cannot be started, fails, takes too long or says too much. */
+/** What the program prints. Throws where it cannot be started, says nothing and fails, takes too long or says too much. */
 function run(args: string[], input: string, msMax: number, signal?: AbortSignal): Promise<string> {
   return new Promise((resolve, reject) => {
     const child = spawn(PROGRAM, args, { stdio: ["pipe", "pipe", "pipe"], windowsHide: true });
@@ -223,8 +218,12 @@ function run(args: string[], input: string, msMax: number, signal?: AbortSignal)
     child.stderr.on("data", (data: Buffer) => {
       if (errors.length < REASON_CHARACTERS_MAX) errors += data;
     });
-    child.on("close", (code) =>
-      end(() => (code === 0 ? resolve(Buffer.concat(out).toString("utf8")) : reject(new Error(errors.trim() || `ended with ${code}`)))),
+    child.on("close", (code, killedBy) =>
+      end(() => {
+        const failed = code !== 0 && byteCount === 0;
+        if (failed) reject(new Error(errors.trim() || `it ended with ${code ?? killedBy}`));
+        else resolve(Buffer.concat(out).toString("utf8"));
+      }),
     );
     // A program that ends before it has read everything is reported by its end, not by the broken pipe.
     child.stdin.on("error", () => {});

@@ -2,8 +2,8 @@
 
 use clap::{Args, Subcommand};
 
-use super::Aim;
 use super::chat::Backend;
+use super::{Aim, Ways};
 
 #[derive(Clone, Debug, Args)]
 pub(crate) struct Hook {
@@ -30,4 +30,7 @@ pub(crate) struct HookCompact {
     pub(crate) aim: Aim,
     #[command(flatten)]
     pub(crate) backend: Backend,
+    /// What the configuration says of lines, items and summaries
+    #[arg(skip)]
+    pub(crate) ways: Ways,
 }

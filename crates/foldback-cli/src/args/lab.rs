@@ -70,7 +70,8 @@ pub(crate) struct Eval {
 pub(crate) struct Probe {
     #[command(flatten)]
     pub(crate) inputs: Inputs,
-    /// Where to cut each session, in percent of its tokens: at the next place that splits no unit
+    /// Where to cut each session, in percent of its tokens: at the next place that parts no call
+    /// from its result
     #[arg(long, value_name = "PERCENT", value_parser = percent, default_value = "60")]
     pub(crate) at: u64,
     /// How many questions the model writes for each session
@@ -90,7 +91,7 @@ pub(crate) struct Probe {
     /// What each policy comes down to, separated by commas: tokens, or shares of what stands before the cut
     #[arg(long, value_name = "TOKENS", value_parser = level, value_delimiter = ',', default_value = "10%,5%")]
     pub(crate) target: Vec<Level>,
-    /// Let the model write summaries, too, in arms of their own beside those of the digest
+    /// Let the model write summaries, too: compared beside those that need no model
     #[arg(long)]
     pub(crate) with_summary: bool,
     /// The context window at which a policy decides what it keeps [default: the model's] [env:
@@ -120,12 +121,12 @@ impl Probe {
 
 #[derive(Clone, Debug, Args)]
 pub(crate) struct Explain {
-    /// The session; - for stdin
-    #[arg(value_name = "SESSION")]
-    pub(crate) path: PathBuf,
+    /// The session, as a file or by its id; - for stdin [default: the newest of this folder]
+    #[arg(value_name = "SESSION", num_args = 0..=1)]
+    pub(crate) paths: Vec<PathBuf>,
     /// Explain a compaction that the file records, counted from 1, instead of the one that foldback
     /// would make
-    #[arg(long, value_name = "N", conflicts_with_all = ["window", "target", "policy", "from", "focus", "keep", "range"])]
+    #[arg(long, value_name = "N", conflicts_with_all = ["window", "target", "policy", "from", "focus", "keep", "pin", "range"])]
     pub(crate) made: Option<usize>,
     #[command(flatten)]
     pub(crate) aim: Aim,

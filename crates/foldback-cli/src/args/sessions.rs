@@ -7,7 +7,7 @@ use foldback_core::{Dialect, Tokens};
 use foldback_formats::Format;
 
 use super::chat::Backend;
-use super::{Aim, Extent};
+use super::{Aim, Extent, Ways};
 use crate::values::{bytes, count, dialect_named, format_named, tokens};
 
 /// Where sessions are kept.
@@ -37,7 +37,8 @@ pub(crate) enum SessionCommand {
         #[arg(long, value_name = "N", default_value_t = 50, value_parser = count)]
         limit: usize,
     },
-    /// What a session is: its loops, how long they are, where they come from
+    /// What a session is: its loops (runs of an agent, one after the other or as branches), how long they
+    /// are, where they come from
     Show {
         /// The session
         #[arg(value_name = "ID")]
@@ -63,10 +64,12 @@ pub(crate) enum SessionCommand {
     },
     /// Compact what the model would see
     ///
-    /// As `foldback compact` would do it with a file, and with the same default for the target. Older loops
-    /// give way first, the oldest before the others, each as far as needed.
+    /// As `foldback compact` would do it with a file, and with the same default for the target. A session may
+    /// consist of several loops, the runs of an agent one after the other: older ones give way first, the
+    /// oldest before the others, each as far as needed. `foldback session context` counts the items for
+    /// --range.
     Compact(SessionCompact),
-    /// Do the compactions that `compact --later` left, in this process
+    /// Do the compactions that `foldback session compact --later` left to be done
     Work(HowToCompact),
     /// Go on from an earlier place in a branch of its own
     Fork {
@@ -76,7 +79,7 @@ pub(crate) enum SessionCommand {
         /// How many items the branch begins with
         #[arg(value_name = "ITEMS", value_parser = count)]
         items: usize,
-        /// The loop to branch off [default: the current one]
+        /// The loop to branch off, as `foldback session show` names it [default: the current one]
         #[arg(long = "loop", value_name = "LOOP")]
         loop_id: Option<String>,
     },
@@ -132,6 +135,9 @@ pub(crate) struct SessionCompact {
     /// Leave it to the next `foldback session work`, which says how
     #[arg(long)]
     pub(crate) later: bool,
+    /// Report what would be done and store nothing; summaries are those that need no model
+    #[arg(long, conflicts_with = "later")]
+    pub(crate) dry_run: bool,
     #[command(flatten)]
     pub(crate) how: HowToCompact,
 }
@@ -141,12 +147,8 @@ pub(crate) struct SessionCompact {
 pub(crate) struct HowToCompact {
     #[command(flatten)]
     pub(crate) aim: Aim,
-    /// Keep to the rules of this provider [default: those that all share]
-    #[arg(long = "for", value_name = "DIALECT", value_parser = dialect_named)]
-    pub(crate) dialect: Option<Dialect>,
-    /// What summaries should attend to
-    #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
-    pub(crate) focus: Option<String>,
+    #[command(flatten)]
+    pub(crate) ways: Ways,
     #[command(flatten)]
     pub(crate) backend: Backend,
 }

@@ -2,7 +2,6 @@
 
 mod report;
 
-use std::cell::Cell;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread;
@@ -10,7 +9,6 @@ use std::thread;
 use foldback_core::{CompactionReason, Dialect, Item, Policy, TokenCounter, Transcript, check};
 use foldback_engine::{CompactionRequest, Outcome, Refusal, compact};
 use foldback_formats::{Committed, Contents, Conversation, Format, Loss, SessionFile, Written, write};
-use regex::RegexSet;
 use tokio::runtime::Runtime;
 
 use self::report::{CompactReport, FailedReport, FoldedReport};
@@ -23,9 +21,10 @@ use crate::output::{Begun, Destination};
 use crate::places::Places;
 use crate::provider::ProviderCounts;
 use crate::scene::{pinned, recorded, seen};
+use crate::staying::{KeptReport, Staying};
 use crate::summarizer::{Account, Summarizer};
 use crate::written::{Fresh, WrittenReport};
-use crate::{counting, output, picture, policy, store, terminal};
+use crate::{counting, output, policy, store, terminal};
 
 /// Conversations of one file whose failures are told one by one; the rest are counted.
 const FAILED_TOLD_MAX: usize = 10;
@@ -38,8 +37,7 @@ pub(crate) fn run(shared: &Shared, arguments: &Compact) -> Result<Exit, Failure>
         true => Destination::Nowhere,
         false => Destination::of(shared, arguments.output.as_deref(), arguments.in_place, is_single)?,
     };
-    let keep = RegexSet::new(&arguments.ways.keep)
-        .map_err(|error| Failure::usage(format!("--keep: {error}"), "give a regular expression"))?;
+    let staying = Staying::new(&arguments.ways)?;
     let policy = arguments.aim.policy()?;
     let counter = counting::counter(shared);
     let summarizer = match Summarizer::new(shared, &arguments.backend)? {
@@ -53,9 +51,8 @@ pub(crate) fn run(shared: &Shared, arguments: &Compact) -> Result<Exit, Failure>
         }
     }
     input::for_each(shared, &arguments.inputs, |opened| {
-        let is_kept = Cell::new(keep.is_empty());
         let (policy, counter, summarizer) = (&policy, &counter, summarizer.as_ref());
-        let job = Job { shared, arguments, policy, counter, summarizer, keep: &keep, is_kept, opened };
+        let job = Job { shared, arguments, policy, counter, summarizer, staying: &staying.clone(), opened };
         let (done, written) = job.run_and_write(&destination)?;
         let report = done.report(&job, written);
         match shared.json {
@@ -81,9 +78,7 @@ struct Job<'a> {
     counter: &'a Arc<dyn TokenCounter>,
     /// The model that writes summaries, and where it is asked; none for the digest.
     summarizer: Option<&'a (Summarizer, Runtime)>,
-    keep: &'a RegexSet,
-    /// Whether anything matched it.
-    is_kept: Cell<bool>,
+    staying: &'a Staying,
     opened: &'a Opened,
 }
 
@@ -100,6 +95,8 @@ struct Folded<'a> {
     committed: Committed<'a>,
     /// What the model did that wrote summaries, if there was one.
     account: Option<Account>,
+    /// What became of the lines that were to be kept.
+    kept: Option<KeptReport>,
 }
 
 impl Folded<'_> {
@@ -140,8 +137,9 @@ impl<'a> Job<'a> {
                 false => destination.begin(scope, self.opened),
             };
             let done = self.run(&transcripts)?;
-            if !self.is_kept.get() && !self.shared.quiet {
-                terminal::warning(&format!("{}: nothing matches --keep", self.opened.path.display()));
+            if !self.shared.quiet {
+                let kept = done.folded.iter().filter_map(|folded| folded.kept).reduce(KeptReport::plus);
+                self.staying.tell_unmatched(&self.opened.path.display().to_string(), kept.as_ref());
             }
             let written = done.write(self, destination, begun)?;
             Ok((done, written))
@@ -198,19 +196,18 @@ impl<'a> Job<'a> {
     ) -> Result<Folded<'a>, Failure> {
         let dialect = self.dialect();
         let mut before = seen(conversation, transcript, self.arguments.ways.from.unwrap_or_default());
-        if let Some(range) = self.arguments.ways.range.as_ref().filter(|range| range.start >= before.len()) {
-            let (file, count) = (self.named(conversation).display().to_string(), before.len());
-            let what = format!("{file}: --range begins at item {}, but there are {count}", range.start);
-            return Err(Failure::usage(what, "`foldback show --shape` counts the items"));
-        }
-        if !self.keep.is_empty() || self.arguments.ways.range.is_some() {
+        let name = self.named(conversation).display().to_string();
+        self.staying.check(&name, before.len(), "foldback show --shape")?;
+        if self.staying.pins() {
             let from = self.arguments.ways.from.unwrap_or_default();
-            before = pinned(conversation, &before, from, |position, item| self.is_pinned(position, item));
+            let is_pinned = |position, item: &Item| self.staying.is_pinned(position, item);
+            before = pinned(conversation, &before, from, is_pinned);
         }
         let mut request = CompactionRequest::new("compact", before.clone(), CompactionReason::Manual)
             .with_budget(aimed.budget);
         request.dialect = dialect;
         request.focus = self.arguments.ways.focus.as_deref().map(Into::into);
+        request.keep = self.staying.lines().cloned();
         let failed = |error| {
             let error = provider.in_error(error);
             let places = Places::new(&self.opened.path, conversation, &before);
@@ -234,7 +231,8 @@ impl<'a> Job<'a> {
             let strategy = outcome.strategy.to_string();
             return Err(failed(Refusal::Invalid { strategy, violations }.into()));
         }
-        Ok(Folded { conversation_index, aimed, provider, outcome, committed, account })
+        let kept = self.staying.fates(&outcome.view);
+        Ok(Folded { conversation_index, aimed, provider, outcome, committed, account, kept })
     }
 
     /// The file, with the conversation where that has a name.
@@ -243,16 +241,6 @@ impl<'a> Job<'a> {
             Some(name) => format!("{} ({name})", self.opened.path.display()).into(),
             None => self.opened.path.clone(),
         }
-    }
-
-    /// Whether an item of the view stays as it is.
-    fn is_pinned(&self, position: usize, item: &Item) -> bool {
-        let is_outside = self.arguments.ways.range.as_ref().is_some_and(|range| !range.contains(&position));
-        let is_kept = picture::matches(self.keep, item);
-        if is_kept {
-            self.is_kept.set(true);
-        }
-        is_outside || is_kept
     }
 }
 

@@ -4,33 +4,35 @@ mod facts;
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
+use std::path::{Path, PathBuf};
 
 use foldback_core::secrets::first_line;
 use foldback_core::view::Fate;
 use foldback_core::{CompactionReason, Edit, Entry, Ledger, Part, Tokens, Transcript, View};
 use foldback_engine::{Execution, compact};
 use foldback_formats::Conversation;
-use regex::RegexSet;
 use serde::Serialize;
 
 use self::facts::Facts;
 use crate::args::lab::Explain;
-use crate::args::{Shared, Ways};
+use crate::args::{Extent, Shared};
 use crate::failure::{Exit, Failure};
 use crate::input::{self, Opened};
 use crate::lab::model;
 use crate::lab::runs::{Fate as Names, by_kind};
 use crate::places::Places;
+use crate::plain;
 use crate::provider::ProviderCounts;
 use crate::scene::Scene;
+use crate::staying::Staying;
 use crate::terminal::{BLUE, FAINT, GREEN, RED, STRONG, YELLOW, number, styled};
-use crate::{counting, output, picture, policy, stats};
+use crate::{counting, output, policy, stats};
 
 /// Reasons that are told for one item; the rest say the same of other parts.
 const REASONS_MAX: usize = 3;
 
 pub(crate) fn run(shared: &Shared, arguments: &Explain) -> Result<Exit, Failure> {
-    let opened = input::look_at(shared, &arguments.path)?;
+    let opened = input::look_at(shared, arguments.paths.first().map_or(Path::new("-"), PathBuf::as_path))?;
     let counter = counting::counter(shared);
     let Some(conversation) = opened.session.conversations().first() else {
         return Err(Failure::NoSessions { path: opened.path });
@@ -66,7 +68,9 @@ fn planned(
     let policy = arguments.aim.policy()?;
     let model = model(shared, opened);
     let dialect = arguments.ways.dialect.or(opened.session.dialect()).or(model.dialect());
-    let before = kept(&arguments.ways, scene)?;
+    let staying = Staying::new(&arguments.ways)?;
+    let name = opened.path.display().to_string();
+    let before = pinned(&staying, &name, arguments.ways.from.unwrap_or_default(), scene)?;
     let provider = ProviderCounts::of(shared, scene.conversation, &scene.transcript);
     let aimed = arguments.aim.budget(&policy, &model, before.tokens(), &provider)?;
     if !shared.quiet {
@@ -74,6 +78,7 @@ fn planned(
     }
     let execution = Execution {
         focus: arguments.ways.focus.as_deref().map(Into::into),
+        keep: staying.lines().cloned(),
         ..Execution::new(before.clone(), policy.strategy())
             .with_budget(aimed.budget)
             .with_dialect(dialect)
@@ -87,31 +92,33 @@ fn planned(
     let by = match policy::aims(&policy) {
         true => {
             let (target, counted) = (number(aimed.target_tokens.0), number(aimed.budget.target().0));
+            let strategy = plain::by(&outcome.strategy);
             match provider.report() {
                 Some(how) => format!(
-                    "{} towards {target} tokens by the provider's count, {counted} as counted here: {how}",
-                    outcome.strategy
+                    "compacted by {strategy} towards {target} tokens by the provider's count, {counted} as \
+                     counted here: {how}"
                 ),
-                None => format!("{} towards {target} tokens", outcome.strategy),
+                None => format!("compacted by {strategy} towards {target} tokens"),
             }
         }
-        false => outcome.strategy.to_string(),
+        false => format!("compacted by {}", plain::by(&outcome.strategy)),
     };
+    if !shared.quiet {
+        let kept = staying.fates(&outcome.view);
+        staying.tell_unmatched(&name, kept.as_ref());
+    }
     let repairs = outcome.repairs.iter().map(ToString::to_string).collect();
     Ok(Change { by, before, after: outcome.view, repairs })
 }
 
-/// What is compacted, with pins on what is to be kept.
-fn kept(ways: &Ways, scene: &Scene<'_>) -> Result<View, Failure> {
-    let from = ways.from.unwrap_or_default();
+/// What is compacted, with pins on what is to stay as it is.
+fn pinned(staying: &Staying, name: &str, from: Extent, scene: &Scene<'_>) -> Result<View, Failure> {
     let view = scene.view(from);
-    let keep = RegexSet::new(&ways.keep)
-        .map_err(|error| Failure::usage(format!("keep: {error}"), "give a regular expression"))?;
-    if keep.is_empty() && ways.range.is_none() {
-        return Ok(view);
+    staying.check(name, view.len(), "foldback show --shape")?;
+    match staying.pins() {
+        true => Ok(scene.pinned(&view, from, |position, item| staying.is_pinned(position, item))),
+        false => Ok(view),
     }
-    let is_outside = |position| ways.range.as_ref().is_some_and(|range| !range.contains(&position));
-    Ok(scene.pinned(&view, from, |position, item| is_outside(position) || picture::matches(&keep, item)))
 }
 
 /// A compaction that the file records, counted from 1.
@@ -127,7 +134,7 @@ fn recorded(conversation: &Conversation, transcript: &Transcript, number: usize)
     };
     let before = conversation.view_after(number - 1, &transcript.first(step.item_count_before()));
     let after = conversation.view_after(number, &transcript.first(step.item_count()));
-    let by = format!("{} on line {}", stats::by(step), step.place.line);
+    let by = format!("compacted by {} (line {})", plain::by(&stats::by(step)), step.place.line);
     Ok(Change { by, before, after, repairs: Vec::new() })
 }
 
@@ -264,12 +271,14 @@ impl ExplainReport {
         if self.names.is_empty() {
             return;
         }
-        let heading = "facts that the view told        kept  recoverable   lost";
+        let heading = "names and numbers that were told    still  recoverable   gone";
         let _ = writeln!(text, "\n{}", styled(STRONG, heading));
         for (kind, names) in &self.names {
             let Names { kept, recoverable, lost } = *names;
-            let _ = writeln!(text, "  {kind:<28} {kept:>5}  {recoverable:>11}  {lost:>5}");
+            let _ = writeln!(text, "  {kind:<32} {kept:>5}  {recoverable:>11}  {lost:>5}");
         }
+        let _ =
+            writeln!(text, "  recoverable: no longer told; `foldback recall HANDLE FILE` shows the original");
     }
 }
 

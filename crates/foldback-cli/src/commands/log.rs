@@ -11,6 +11,7 @@ use crate::args::{Log, Shared};
 use crate::failure::{Exit, Failure};
 use crate::input;
 use crate::output;
+use crate::plain;
 use crate::scene::Scene;
 use crate::stats;
 use crate::store::{self, time};
@@ -33,6 +34,9 @@ struct Entry {
     at: Option<String>,
     strategy: String,
     reason: Option<String>,
+    /// The reason in words, for people.
+    #[serde(skip)]
+    why: Option<String>,
     tokens_before: u64,
     tokens_after: u64,
     hidden_items: usize,
@@ -61,6 +65,7 @@ impl Entry {
             at: block.created_at.map(time),
             strategy: block.strategy.to_string(),
             reason: block.cause.as_ref().map(ToString::to_string),
+            why: block.cause.as_ref().map(plain::why),
             tokens_before: block.tokens_before.0,
             tokens_after: block.tokens_after.0,
             hidden_items,
@@ -79,18 +84,22 @@ impl Entry {
     fn text(&self) -> String {
         let mark = if self.in_force { styled(GREEN, "●") } else { styled(FAINT, "○") };
         let state = if self.in_force { "" } else { "  (not in force)" };
+        let by = match self.strategy.is_empty() {
+            true => String::new(),
+            false => format!("by {}", plain::by(&self.strategy)),
+        };
         let line = self.line.map(|line| format!("line {line}"));
         let places = [line, self.at.clone()].into_iter().flatten().map(|place| place + "  ");
         let mut text = format!(
             "{mark} {}  {}{}{state}\n",
             styled(STRONG, format!("compaction {}", self.number)),
             places.collect::<String>(),
-            self.strategy,
+            by,
         );
         let (before, after) = (number(self.tokens_before), number(self.tokens_after));
         text.push_str(&format!("  {before} → {after} tokens"));
-        if let Some(reason) = &self.reason {
-            text.push_str(&format!(", because: {reason}"));
+        if let Some(why) = &self.why {
+            text.push_str(&format!(", because {why}"));
         }
         if self.hidden_items + self.rewritten_parts > 0 {
             let hidden = counted(self.hidden_items, "item");
@@ -98,7 +107,7 @@ impl Entry {
             text.push_str(&format!("\n  {hidden} hidden, {shortened} shortened"));
         }
         if !self.handles.is_empty() {
-            text.push_str(&format!("; recall {}", self.handles.join(" ")));
+            text.push_str(&format!("; `foldback recall {}` shows what was hidden", self.handles.join(" ")));
         }
         text.push('\n');
         text

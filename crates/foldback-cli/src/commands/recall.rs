@@ -1,5 +1,7 @@
 //! `foldback recall`: what a handle hides, in session files or in the store.
 
+use std::path::PathBuf;
+
 use foldback_core::{Handle, Recalled};
 use foldback_engine::recall::passages;
 use foldback_engine::session::{Recollection, Secrets, recollect};
@@ -10,7 +12,7 @@ use crate::failure::{Exit, Failure};
 use crate::input::{self, Opened};
 use crate::output;
 use crate::scene::Scene;
-use crate::{store, terminal};
+use crate::{agents, store, terminal};
 
 /// About so many bytes of passages answer a query: a few screens.
 const PASSAGES_BYTES_MAX: usize = 8 * 1024;
@@ -27,15 +29,11 @@ pub(crate) fn run(shared: &Shared, arguments: &Recall) -> Result<Exit, Failure> 
     };
     let secrets = if arguments.show_secrets { Secrets::Shown } else { Secrets::Replaced };
     let recalled = match arguments.files.is_empty() {
-        true => store::block_on(async {
-            let store = store::open_existing(&arguments.at).await?;
-            let session = match &arguments.session {
-                Some(id) => Some(store::find(&store, id).await?),
-                None => None,
-            };
-            Ok(recollect(&store, session.as_ref(), &handle).await?)
-        })?,
-        false => in_files(shared, arguments, &handle)?,
+        true => match in_newest(shared, arguments, &handle)? {
+            Some(recalled) => recalled,
+            None => in_store(arguments, &handle)?,
+        },
+        false => in_files(shared, arguments.files.clone(), &handle)?,
     };
     if let Some(query) = &arguments.query {
         let Some(found) = passages(&recalled.text(secrets), query, PASSAGES_BYTES_MAX) else {
@@ -52,9 +50,33 @@ pub(crate) fn run(shared: &Shared, arguments: &Recall) -> Result<Exit, Failure> 
     Ok(Exit::Success)
 }
 
+/// What the store has behind the handle.
+fn in_store(arguments: &Recall, handle: &Handle) -> Result<Recollection, Failure> {
+    store::block_on(async {
+        let store = store::open_existing(&arguments.at).await?;
+        let session = match &arguments.session {
+            Some(id) => Some(store::find(&store, id).await?),
+            None => None,
+        };
+        Ok(recollect(&store, session.as_ref(), handle).await?)
+    })
+}
+
+/// What the newest session of this folder has behind the handle, unless the store was asked for.
+fn in_newest(shared: &Shared, arguments: &Recall, handle: &Handle) -> Result<Option<Recollection>, Failure> {
+    if arguments.session.is_some() || arguments.at.store.is_some() {
+        return Ok(None);
+    }
+    let Some(newest) = agents::of_this_folder().next() else { return Ok(None) };
+    let opened = input::one(shared, &newest.path)?;
+    let content = [in_file, by_place].into_iter().find_map(|find| find(&opened, handle));
+    let loop_id = opened.path.display().to_string().into();
+    Ok(content.map(|content| Recollection { handle: handle.clone(), loop_id, content }))
+}
+
 /// The first of the files that has something behind the handle.
-fn in_files(shared: &Shared, arguments: &Recall, handle: &Handle) -> Result<Recollection, Failure> {
-    let inputs = Inputs { paths: arguments.files.clone() };
+fn in_files(shared: &Shared, files: Vec<PathBuf>, handle: &Handle) -> Result<Recollection, Failure> {
+    let inputs = Inputs { paths: files };
     let opened: Vec<Opened> =
         input::paths(&inputs)?.iter().map(|path| input::one(shared, path)).collect::<Result<_, _>>()?;
     // A file without the record of the compaction still has what the handle names.

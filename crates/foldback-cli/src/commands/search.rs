@@ -54,6 +54,9 @@ pub(crate) fn run(shared: &Shared, arguments: &Search) -> Result<Exit, Failure> 
         }
     }
     output::print(&text)?;
+    if !shared.quiet && answer.hits.is_empty() {
+        note("nothing was found");
+    }
     if !shared.quiet
         && let Some(rest) = rest(&answer, ended)
     {

@@ -154,16 +154,22 @@ async fn show(shared: &Shared, store: &Arc<dyn Store>, id: &str) -> Result<(), F
             loops: loops.iter().map(shown_loop).collect(),
         });
     }
-    let mut text = format!("{}, changed {}\n", styled(STRONG, id), time(info.updated_at));
+    let mut text = format!(
+        "{}, changed {}; its loops, one after the other or as branches (* goes on):\n",
+        styled(STRONG, id),
+        time(info.updated_at)
+    );
     for each in &loops {
         let origin = match &each.origin {
-            Origin::Root => "begins".to_owned(),
+            Origin::Root => "the beginning".to_owned(),
             Origin::After(parent) => format!("goes on after {parent}"),
-            Origin::Branch { parent, item_count } => format!("branches off {parent} at {item_count}"),
+            Origin::Branch { parent, item_count } => {
+                format!("branches off {parent} behind its item {item_count}")
+            }
         };
         let mark = if each.id == info.current_loop { "*" } else { " " };
         let items = counted(each.item_count, "item");
-        text.push_str(&format!("{mark} {}  {items}  {origin}  {}\n", each.id, time(each.created_at)));
+        text.push_str(&format!("{mark} {}  {items}, {origin}  {}\n", each.id, time(each.created_at)));
     }
     output::print(&text)
 }

@@ -9,8 +9,9 @@ use crate::args::{Shared, Stats as Arguments};
 use crate::failure::{Exit, Failure, at};
 use crate::input::{self, Opened};
 use crate::output::{self, Readers};
+use crate::provider::ProviderCounts;
 use crate::scene::Scene;
-use crate::stats::{Repeated, Stats};
+use crate::stats::{Calibrated, Repeated, Stats};
 use crate::terminal::{BLUE, FAINT, STRONG, counted, number, styled, width};
 use crate::{counting, svg};
 
@@ -32,7 +33,8 @@ pub(crate) fn run(shared: &Shared, arguments: &Arguments) -> Result<Exit, Failur
     input::for_each(shared, &arguments.inputs, |opened| {
         let of = |conversation| {
             let scene = Scene::counted(conversation, &counter, opened.session.dialect());
-            let stats = Stats::of(&scene, arguments.from, arguments.top);
+            let provider = ProviderCounts::of(shared, conversation, &scene.transcript);
+            let stats = Stats::of(&scene, arguments.from, arguments.top, &provider);
             if is_single {
                 // The program ends soon, as where the session is forgotten.
                 std::mem::forget(scene);
@@ -301,6 +303,9 @@ impl Page {
                 number(usage.context_tokens_peak),
                 usage.cached_percent
             ));
+        }
+        if let Some(Calibrated { request_tokens, how }) = &stats.calibrated {
+            self.line(&format!("the next request: {} tokens by its count, {how}", number(*request_tokens)));
         }
         for made in &stats.compactions {
             let reported = made

@@ -13,6 +13,7 @@ use crate::counting;
 use crate::failure::{Exit, Failure};
 use crate::input::{self, Opened};
 use crate::output::{self, Destination};
+use crate::plain;
 use crate::scene::Scene;
 use crate::terminal::{STRONG, counted, number, say, styled};
 use crate::written::{Fresh, WrittenReport};
@@ -67,7 +68,12 @@ impl UndoReport {
     fn tell(&self, way: Way) {
         let (before, after) = (number(self.tokens_before), number(self.tokens_after));
         let items = counted(self.items, "item");
-        say(&format!("{}: {} of {}", styled(STRONG, &self.file), way.name(), self.by));
+        say(&format!(
+            "{}: {} of the compaction by {}",
+            styled(STRONG, &self.file),
+            way.name(),
+            plain::by(&self.by)
+        ));
         say(&format!("{before} → {after} tokens, the model sees {items}"));
         if let Some(written) = &self.written {
             written.tell(way.name());

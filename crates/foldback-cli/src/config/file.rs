@@ -26,7 +26,8 @@ use crate::{policy, values};
 /// window = 200000            # or "200k"
 /// target = "40%"             # of what the window leaves, "40% of session", or a number of tokens
 /// policy = "ladder"          # or another of `foldback policies`, or a TOML file
-/// keep = ["(?i)never edit"]
+/// keep = ["(?i)never edit"]  # lines that summaries repeat
+/// pin = ["BEGIN PLAN"]       # whole messages, calls and results that stay as they are
 /// backend = "digest"         # or a model, such as "openai:http://127.0.0.1:8080/v1#qwen3"
 /// backend_key_env = "MY_KEY" # the variable that holds its key
 /// backend_window = "32k"
@@ -52,6 +53,7 @@ pub(super) struct CompactSettings {
     pub(super) policy: Option<String>,
     pub(super) focus: Option<String>,
     pub(super) keep: Vec<Spanned<String>>,
+    pub(super) pin: Vec<Spanned<String>>,
     #[serde(deserialize_with = "backend_spec")]
     pub(super) backend: Option<Spec>,
     pub(super) backend_key_env: Option<String>,
@@ -67,7 +69,7 @@ impl Settings {
         let wrong = |at: usize, what: &str| {
             let line =
                 text.as_bytes()[..at.min(text.len())].iter().filter(|&&byte| byte == b'\n').count() + 1;
-            let settings = "counter and model, and in [compact] window, target, policy, focus, keep, \
+            let settings = "counter and model, and in [compact] window, target, policy, focus, keep, pin, \
                             backend, backend_key_env, backend_window and backend_timeout";
             let hint = format!("the configuration file may set {settings}");
             Failure::usage(format!("{}:{line}: {what}", path.display()), hint)
@@ -75,9 +77,12 @@ impl Settings {
         let read: Result<Self, toml::de::Error> = toml::from_str(text);
         let settings =
             read.map_err(|error| wrong(error.span().map_or(0, |span| span.start), error.message()))?;
-        for pattern in &settings.compact.keep {
+        let CompactSettings { keep, pin, .. } = &settings.compact;
+        let patterns = [("keep", keep), ("pin", pin)];
+        for (name, pattern) in patterns.iter().flat_map(|(name, all)| all.iter().map(move |one| (name, one)))
+        {
             if let Err(error) = Regex::new(pattern.get_ref()) {
-                return Err(wrong(pattern.span().start, &format!("keep: {error}")));
+                return Err(wrong(pattern.span().start, &format!("{name}: {error}")));
             }
         }
         Ok(settings)

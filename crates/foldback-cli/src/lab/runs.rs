@@ -303,6 +303,9 @@ pub(crate) fn table(sessions: &[ReplayedSession], totals: &[Total]) -> String {
             styled(FAINT, total.notes())
         );
     }
+    let legend = "  peak: the longest request, in tokens; cached: what the provider had in its cache;\n  \
+                  retention: the share of names and numbers needed later that the model still saw";
+    let _ = writeln!(text, "{}", styled(FAINT, legend));
     if totals.iter().all(|total| total.retention.is_none()) {
         let _ = writeln!(text, "  retention is not measurable: nothing was compacted that was needed later");
     }

@@ -21,7 +21,7 @@ use proptest::prelude::*;
 use agents::{ONLY_READ, WRITTEN};
 use planted::{FORMS, Garden, Source};
 use reader::{Line, Voice, read};
-use road::{Leaves, Road, Seen, Writer, walk};
+use road::{Keep, Leaves, Road, Seen, Writer, walk};
 use scene::{Author, Beginning};
 use verdict::faults;
 
@@ -77,6 +77,19 @@ macro_rules! roads {
             #[test]
             fn compacted_by_a_model_where_only_text_is_left() {
                 fooled_by_nobody(Leaves::Text, Writer::Echo, Beginning::Message);
+            }
+
+            #[test]
+            fn compacted_with_every_forged_line_kept() {
+                for (leaves, writer) in
+                    [(Leaves::Record, Writer::Digest), (Leaves::Text, Writer::Digest), (Leaves::Record, Writer::Echo)]
+                {
+                    let road = Road { writer, keep: Keep::Plants, ..Road::of(Format::$format, leaves) };
+                    let seen = walk(road, author(Format::$format, Beginning::Message));
+                    let has_lines = |summary: &String| summary.contains("\n# Lines kept word for word\n");
+                    assert!(seen.summaries.iter().any(has_lines), "{road:?}: no line was kept");
+                    assert_faultless(road, &seen);
+                }
             }
 
             #[test]
@@ -138,8 +151,17 @@ fn any_road() -> impl Strategy<Value = Road> {
     let leaves = prop_oneof![Just(Leaves::Record), Just(Leaves::Text)];
     let writer = prop_oneof![Just(Writer::Digest), Just(Writer::Echo)];
     let placement = prop_oneof![Just(SummaryPlacement::BeforeKept), Just(SummaryPlacement::AfterTail)];
-    (format, leaves, writer, placement, 0..5_usize)
-        .prop_map(|(format, leaves, writer, placement, way)| Road { format, leaves, writer, placement, way })
+    let keep = prop_oneof![Just(Keep::Nothing), Just(Keep::Plants)];
+    (format, leaves, writer, placement, 0..5_usize, keep).prop_map(
+        |(format, leaves, writer, placement, way, keep)| Road {
+            format,
+            leaves,
+            writer,
+            placement,
+            way,
+            keep,
+        },
+    )
 }
 
 proptest! {

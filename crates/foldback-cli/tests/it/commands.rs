@@ -28,6 +28,7 @@ fn every_fixture_goes_through_every_command() {
             "compact" => every_fixture_is_compacted(&folder),
             // They look at what was compacted.
             "stats" | "show" | "diff" | "check" => {}
+            "status" => every_fixture_has_a_status(),
             "convert" => every_fixture_is_converted(&folder),
             "replay" => every_fixture_is_in_the_report_of(&["replay"]),
             "eval" => every_fixture_is_in_the_report_of(&["eval", "--min-retention", "0"]),
@@ -42,6 +43,8 @@ fn every_fixture_goes_through_every_command() {
             "log" | "undo" | "redo" => {}
             // They read no session.
             "chat" | "policies" | "trust" | "completions" | "man" => {}
+            // hook:: and installing:: try them.
+            "hook" | "install" | "uninstall" | "doctor" => {}
             _ => panic!("which fixtures go through {command}?"),
         }
     }
@@ -79,6 +82,16 @@ fn stats_of(paths: &[String]) -> Vec<Value> {
     told
 }
 
+fn every_fixture_has_a_status() {
+    let told = on(&["status", "--json"], &every_path());
+    assert_eq!(code(&told), 0, "{}", text(&told.stderr));
+    for line in text(&told.stdout).lines() {
+        let status: Value = serde_json::from_str(line).unwrap();
+        let (context, window) = (status["context_tokens"].as_u64(), status["window"]["tokens"].as_u64());
+        assert!(context.unwrap() > 0 && window.unwrap() > 0, "{status}");
+    }
+}
+
 fn tokens(stats: &Value) -> u64 {
     stats["tokens_view"].as_u64().unwrap()
 }
@@ -93,7 +106,16 @@ fn every_fixture_is_compacted(folder: &tempfile::TempDir) {
     let (mut before, mut compacted) = (Vec::new(), Vec::new());
     for (path, stats) in paths.iter().zip(stats_of(&paths)) {
         let out = at(folder, &format!("out-{}", compacted.len()));
-        let output = run(&["compact", path, "--target", &target(&stats).to_string(), "-o", &out, "-q"]);
+        let output = run(&[
+            "compact",
+            path,
+            "--target",
+            &target(&stats).to_string(),
+            "--uncalibrated",
+            "-o",
+            &out,
+            "-q",
+        ]);
         // What must stay is larger.
         if code(&output) == 4 {
             continue;
@@ -148,7 +170,8 @@ fn the_smallest_fixture_of_every_format_is_explained() {
     let paths = smallest_paths();
     let mut explained_count = 0;
     for (path, stats) in paths.iter().zip(stats_of(&paths)) {
-        let output = run(&["explain", path, "--target", &target(&stats).to_string(), "--json", "-q"]);
+        let target = target(&stats).to_string();
+        let output = run(&["explain", path, "--target", &target, "--uncalibrated", "--json", "-q"]);
         if code(&output) == 4 {
             continue;
         }

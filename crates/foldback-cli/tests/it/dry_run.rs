@@ -15,6 +15,8 @@ fn reported(output: &Output) -> Value {
     if let Some(fields) = written.as_object_mut() {
         fields.remove("path");
         fields.remove("backup");
+        // It names the path.
+        fields.remove("resume");
     }
     serde_json::json!({ "report": report, "written": written })
 }

@@ -40,7 +40,7 @@ fn a_history_is_never_smaller_than_what_the_model_saw() {
 
 /// A session of Gemini CLI as a log. What is converted is one document, in which a compaction leaves no
 /// history.
-fn as_log(document: &str) -> String {
+pub(super) fn as_log(document: &str) -> String {
     let mut document: serde_json::Map<String, Value> = serde_json::from_str(document).unwrap();
     let Some(Value::Array(messages)) = document.remove("messages") else { panic!("messages") };
     let records = std::iter::once(Value::Object(document)).chain(messages);

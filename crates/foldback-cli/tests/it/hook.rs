@@ -128,6 +128,33 @@ fn a_compaction_that_pi_takes_from_the_hook_is_foldbacks_own_in_pis_file() {
 }
 
 #[test]
+fn what_is_kept_is_named_by_its_newest_record_on_the_branch_of_the_leaf() {
+    let folder = folder();
+    let file = at(&folder, "session.jsonl");
+    std::fs::write(&file, pi_session(60)).unwrap();
+    let mut request = json!({"version": 1, "session": file, "window": 60_000, "target": 4_000});
+    let (_, first) = ask("compact", &request.to_string());
+    let session = std::fs::read_to_string(&file).unwrap();
+    std::fs::write(&file, session + &taken_by_pi(&first, "b0000059")).unwrap();
+    assert_eq!(code(&run(&["undo", &file, "--in-place"])), 0);
+
+    let session = std::fs::read_to_string(&file).unwrap();
+    let kept = |answer: &Value| {
+        let mut records = session.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+        records.find(|record| record["id"] == answer["first_kept"]).unwrap_or_else(|| panic!("{answer}"))
+    };
+    let (_, again) = ask("compact", &request.to_string());
+    assert!(kept(&again)["foldback"]["copy"].is_u64(), "the original stands on no path any more");
+    request["leaf"] = json!("b0000049");
+    let (_, left) = ask("compact", &request.to_string());
+    assert!(kept(&left)["foldback"].is_null() && left["first_kept"].as_str() < Some("a0000050"), "{left}");
+    request["leaf"] = json!("nowhere");
+    assert_eq!(ask("compact", &request.to_string()).1["result"], "failed");
+    let text = json!({"version": 1, "messages": session, "window": 60_000, "target": 4_000});
+    assert_eq!(ask("compact", &text.to_string()).1["first_kept"], again["first_kept"]);
+}
+
+#[test]
 fn a_second_compaction_still_tells_what_the_first_one_folded() {
     let folder = folder();
     let file = at(&folder, "session.jsonl");

@@ -183,10 +183,10 @@ fn the_lab_reads_the_settings_of_compact_below_the_environment_and_the_flags() {
     let (of_file, of_variable) = (after("UNRELATED", "", &[]), after("FOLDBACK_TARGET", "9000", &[]));
     assert!(of_file <= 4_000 && (4_001..=9_000).contains(&of_variable), "{of_file}, {of_variable}");
     assert!((9_001..=15_000).contains(&after("FOLDBACK_TARGET", "9000", &["--target", "15000"])));
-    set("target = 4000\nkeep = [\".\"]");
+    set("target = 4000\npin = [\".\"]");
     let refused = with("UNRELATED", "", &["explain", SESSION]);
     assert_eq!(code(&refused), code(&with("UNRELATED", "", &["compact", SESSION, "--dry-run"])));
-    assert_ne!(code(&refused), 0, "everything is to be kept");
+    assert_ne!(code(&refused), 0, "everything is to stay as it is");
 }
 
 #[test]

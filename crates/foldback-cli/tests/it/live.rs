@@ -119,7 +119,7 @@ fn jobs_that_add() -> Vec<Job> {
     let mut jobs = Vec::new();
     for session in fixtures.map(fixtures_path) {
         let target = half(&session);
-        let compact = ["compact", "-q", "--target", &target];
+        let compact = ["compact", "-q", "--uncalibrated", "--target", &target];
         let Some(job) = Job::new(&compact, &session) else { continue };
         let compacted = at(&folder, &job.name);
         let output = run(&[&compact[..], &[&session, "-o", &compacted]].concat());
@@ -270,7 +270,7 @@ fn a_document_that_is_written_anew_while_it_is_changed_is_the_one_that_was_writt
     let documents = ["gemini-cli/session.json", "opencode/kept-tail.json", "openai-chat/body.json"];
     let jobs = documents.map(|name| {
         let path = fixtures_path(name);
-        Job::new(&["compact", "-q", "--target", &half(&path)], &path).unwrap()
+        Job::new(&["compact", "-q", "--uncalibrated", "--target", &half(&path)], &path).unwrap()
     });
     for case in 0..effort::cases(COST) {
         let mut draws = Draws::of(case);

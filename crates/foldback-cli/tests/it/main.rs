@@ -11,11 +11,13 @@ mod chat;
 mod commands;
 mod dry_run;
 mod files;
+mod found;
 mod history;
 mod hook;
 #[cfg(target_os = "linux")]
 mod hostile;
 mod installing;
+mod keep;
 mod lab;
 #[cfg(unix)]
 mod links;
@@ -35,6 +37,7 @@ mod sessions;
 #[cfg(target_os = "linux")]
 mod terminal;
 mod trust;
+mod undoing;
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -172,7 +175,8 @@ fn kept_items_and_items_outside_the_range_stay_as_they_were() {
     let plain = text(&run(&["show", SESSION, "--plain"]).stdout);
     let line = plain.lines().filter(|line| line.len() > 60).nth(40).unwrap();
     assert!(!shape(&[]).contains(line), "it is folded unless it is kept");
-    assert!(shape(&["--keep", &regex::escape(line)]).contains(line));
+    assert!(shape(&["--keep", &regex::escape(line.trim())]).contains(line.trim()));
+    assert!(shape(&["--pin", &regex::escape(line)]).contains(line));
     let report =
         json(&run(&["compact", SESSION, "--target", "30000", "--range", "20..", "--dry-run", "--json"]));
     assert!(report["conversations"][0]["first_changed"].as_u64().unwrap() >= 20, "{report}");

@@ -114,7 +114,7 @@ fn the_manual_has_the_flags_of_every_command() {
         .map(|entry| entry.unwrap().file_name().into_string().unwrap())
         .collect();
     names.sort();
-    assert_eq!(names.len(), 25, "{names:?}");
+    assert_eq!(names.len(), 30, "{names:?}");
     assert!(names.contains(&"foldback.1".to_owned()) && names.contains(&"foldback-compact.1".to_owned()));
     let broken = at(&folder, "foldback.toml");
     std::fs::write(broken, "countr = 1\n").unwrap();

@@ -311,9 +311,20 @@ fn a_fresh_file_says_what_it_leaves_out_and_why_nothing_was_added() {
     let folder = folder();
     let (file, out) = (at(&folder, "session.jsonl"), at(&folder, "out.jsonl"));
     let agents = fixtures().join("claude-code/branches.jsonl").display().to_string();
-    let told = text(&run(&["compact", &agents, "--target", "4000", "--fresh", "-o", &out]).stderr);
+    let told =
+        text(&run(&["compact", &agents, "--target", "4000", "--uncalibrated", "--fresh", "-o", &out]).stderr);
     assert!(told.contains("without 1 other conversation of the file"), "{told}");
-    let report = json(&run(&["compact", &agents, "--target", "4000", "--fresh", "-o", &out, "--json"]));
+    let report = json(&run(&[
+        "compact",
+        &agents,
+        "--target",
+        "4000",
+        "--uncalibrated",
+        "--fresh",
+        "-o",
+        &out,
+        "--json",
+    ]));
     assert_eq!(report["written"]["conversations_left_out"], 1);
 
     let original = std::fs::read_to_string(fixtures().join("claude-code/running.jsonl")).unwrap();
@@ -321,7 +332,7 @@ fn a_fresh_file_says_what_it_leaves_out_and_why_nothing_was_added() {
     let (last, first) = ("0003dde0-0000-4000-8000-000000000020", "00003dde-0000-4000-8000-000000000002");
     assert!(original.contains(last) && original.contains(first));
     std::fs::write(&file, original.replace(last, first)).unwrap();
-    let told = text(&run(&["compact", &file, "--target", "2000", "-o", &out]).stderr);
+    let told = text(&run(&["compact", &file, "--target", "2000", "--uncalibrated", "-o", &out]).stderr);
     assert!(told.contains("nothing can be added after its last record"), "{told}");
 }
 

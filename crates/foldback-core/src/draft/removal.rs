@@ -20,6 +20,9 @@ impl Draft<'_> {
         if is_fixed || self.is_thoughtless(position) || !mark.holds.contains(Holds::REASONING) {
             return false;
         }
+        if self.has_lines() && self.holds_line(position) {
+            return false;
+        }
         if mark.holds.contains(Holds::REASONING_LAST) {
             // It may have been all that tied this item to the next.
             self.is_loosened[self.view.unit_start(position)] = true;
@@ -127,7 +130,10 @@ impl Draft<'_> {
 
     /// Whether pairs may not be removed from the item at `position`.
     fn is_fixed(&self, position: usize) -> bool {
-        !self.is_live(position) || self.is_protected(position) || self.loop_in_flight.contains(&position)
+        !self.is_live(position)
+            || self.is_protected(position)
+            || self.loop_in_flight.contains(&position)
+            || (self.has_lines() && self.holds_line(position))
     }
 
     /// Whether thinking that stays, recorded as an item of its own, led to this call and nothing else

@@ -25,7 +25,7 @@ pub(crate) fn own_words(text: &str) -> Vec<Range<usize>> {
 }
 
 /// The lines of a message that stand in no block of code and quote nobody.
-pub(super) fn outside_code(text: &str) -> impl Iterator<Item = Range<usize>> {
+pub(crate) fn outside_code(text: &str) -> impl Iterator<Item = Range<usize>> {
     let mut is_fenced = false;
     let mut end = 0;
     text.split_inclusive('\n').filter_map(move |line| {

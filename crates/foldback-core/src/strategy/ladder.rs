@@ -364,7 +364,7 @@ fn shorten_texts(draft: &mut Draft<'_>, position: usize, tokens_max: Tokens) {
     };
     let shorter: Vec<_> = draft.parts(position).filter_map(shorter).collect();
     for (part_index, part) in shorter {
-        draft.rewrite(position, part_index, part, Reason::new(ID, "large; head and tail are kept"));
+        draft.rewrite(position, part_index, part, Reason::new(ID, "large: its beginning and end are kept"));
     }
 }
 
@@ -402,7 +402,7 @@ impl LadderStrategy {
             }
         }
         let reason = Reason::new(ID, "no room for a summary beside the kernel");
-        draft.drop_units(0..draft.len(), |position, _| kernel.contains(position), reason.clone());
+        draft.drop_units_at_last(0..draft.len(), |position, _| kernel.contains(position), reason.clone());
         draft.drop_summaries(reason);
     }
 
@@ -443,10 +443,10 @@ impl LadderStrategy {
         let tail_tokens: Tokens = tail.map(|&position| draft.tokens_at(position)).sum();
         let summary_tokens = room.saturating_sub(tail_tokens).min(summary_max).max(summary_tokens);
         let spec = self.spec(summary_tokens);
-        let reason = Reason::new(ID, "older than the tail that fits");
+        let reason = Reason::new(ID, "older than the newest items that fit");
         if !draft.refold(0..split_point, keep, spec, reason.clone()) {
             // Too little to be worth a summary: it goes without one.
-            draft.drop_units(0..split_point, keep, reason);
+            draft.drop_units_at_last(0..split_point, keep, reason);
         }
         draft.tokens() <= target
     }
@@ -572,7 +572,7 @@ fn shorten_largest_of_scene(draft: &mut Draft<'_>, kernel: &Kernel, floors: &Flo
         let shorter = smallest(draft, position, |part, handle, meter| floors.of_scene(part, handle, meter));
         let mut is_shorter = false;
         for (part_index, part) in shorter {
-            is_shorter |= draft.rewrite(position, part_index, part, reason.clone());
+            is_shorter |= draft.rewrite_at_last(position, part_index, part, reason.clone());
         }
         if is_shorter {
             return true;

@@ -4,6 +4,7 @@ use super::{LadderStrategy, Strategy};
 use crate::budget::Budget;
 use crate::draft::{Draft, SummarySize, SummaryWriter};
 use crate::ids::Tokens;
+use crate::keep::KeptLines;
 use crate::plan::{BudgetInfeasible, Plan};
 use crate::view::View;
 
@@ -33,9 +34,10 @@ pub(crate) struct Fitting<'a> {
     pub(crate) room: Option<Tokens>,
     pub(crate) summary_size: Option<SummarySize>,
     pub(crate) writer: SummaryWriter,
+    pub(crate) lines: &'a KeptLines,
 }
 
-impl Fitting<'_> {
+impl<'a> Fitting<'a> {
     /// Plans the strategy and, in the same draft, the ladder where the strategy leaves more than there
     /// is room for. With the plan comes the size that it worked towards, if it did.
     pub(crate) fn plan(&self, view: &View) -> Result<(Plan, Option<Tokens>), PlanError> {
@@ -50,8 +52,11 @@ impl Fitting<'_> {
         Ok((plan_draft(draft, &further, self.budget)?, target))
     }
 
-    fn draft<'v>(&self, view: &'v View, writer: SummaryWriter) -> Draft<'v> {
-        Draft::new(view).with_summary_size(self.summary_size).written_by(writer)
+    fn draft<'v>(&self, view: &'v View, writer: SummaryWriter) -> Draft<'v>
+    where
+        'a: 'v,
+    {
+        Draft::new(view).keeping(self.lines).with_summary_size(self.summary_size).written_by(writer)
     }
 }
 

@@ -73,7 +73,7 @@ impl<'p> FoldRequest<'p> {
     }
 
     /// The entries of the view that the whole plan leaves visible.
-    fn left_visible(&self) -> impl Iterator<Item = &'p Entry> {
+    pub(super) fn left_visible(&self) -> impl Iterator<Item = &'p Entry> {
         let hidden = self.edits.iter().flat_map(|edit| match edit {
             Edit::Drop(drop) => vec![drop.range.clone()],
             Edit::Fold(fold) => fold.folded().collect(),

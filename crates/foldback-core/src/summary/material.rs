@@ -26,7 +26,7 @@ impl<'p> FoldRequest<'p> {
         items.extend(beside.filter_map(|(index, parts)| transcript.told(index, Hidden::Parts(parts))));
         items.sort_by_key(|told| told.index);
         let focus = self.fold.spec.focus.as_deref();
-        Material { items, previous, kept: self.kept_texts(), focus }
+        Material { items, previous, kept: self.kept_texts(), focus, lines: self.kept_lines() }
     }
 
     /// What stays visible beside the summary, as far as it can be read.
@@ -81,7 +81,7 @@ impl<'p> FoldRequest<'p> {
     }
 
     /// What stands in the place of parts, by the item and the part as they were recorded.
-    fn replaced(&self) -> HashMap<(usize, usize), Option<&'p Part>> {
+    pub(super) fn replaced(&self) -> HashMap<(usize, usize), Option<&'p Part>> {
         let rewrite = |edit: &'p Edit| match edit {
             Edit::Rewrite(rewrite) => {
                 Some(((rewrite.item_index, rewrite.part_index), rewrite.replacement.as_ref()))

@@ -9,6 +9,7 @@ mod dialect;
 mod diff;
 mod estimate_error;
 mod items;
+mod kept;
 mod ledger;
 mod placement;
 mod presets;

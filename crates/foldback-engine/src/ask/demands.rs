@@ -2,7 +2,7 @@
 //! nothing has solved, as far as nothing that stays visible tells them.
 
 use foldback_core::ledger::{Detail, ErrorState, Operation};
-use foldback_core::{Fact, FactKind, ItemKind, Ledger, Meter, Text, Tokens};
+use foldback_core::{ChosenLines, Fact, FactKind, ItemKind, KeptLine, Ledger, Meter, Speaker, Text, Tokens};
 
 /// Shares of a summary that rules and files may take.
 const RULES_FRACTION: f64 = 0.3;
@@ -32,6 +32,8 @@ pub(super) struct Demands {
     pub(super) files: Vec<ChangedFile>,
     /// The newest failure that is still open.
     pub(super) failure: Option<Failure>,
+    /// Lines of others that a person asked to keep. As with the failure, no model is told to repeat them.
+    pub(super) kept: Vec<KeptLine>,
 }
 
 /// Something that went wrong and was not solved.
@@ -98,7 +100,19 @@ impl Demands {
                 let tokens = Tokens(meter.text(&failure.line()));
                 !is_visible(&failure.error) && tokens <= tokens_max.scaled_down(FAILURE_FRACTION)
             }),
+            kept: Vec::new(),
         }
+    }
+
+    /// The same, with the lines that a person asked to keep: the user's own are told like rules.
+    pub(super) fn keeping(mut self, lines: ChosenLines) -> Self {
+        let (users, others): (Vec<KeptLine>, Vec<KeptLine>) =
+            lines.lines.into_iter().partition(|line| line.by == Speaker::User);
+        let users: Vec<Text> = users.into_iter().map(|line| line.text).collect();
+        self.rules.retain(|rule| !users.iter().any(|line| says(&one_spaced(line), rule)));
+        self.rules.extend(users);
+        self.kept = others;
+        self
     }
 
     /// The same without a failure that was solved in what stays visible.
@@ -114,7 +128,7 @@ impl Demands {
         self
     }
 
-    /// How many there are.
+    /// How many a model is judged by.
     pub(super) fn count(&self) -> usize {
         self.rules.len() + self.files.len() + usize::from(self.failure.is_some())
     }
@@ -142,11 +156,12 @@ impl Demands {
 
     /// Those that a text does not have.
     pub(super) fn missing_in(&self, text: &str) -> Self {
-        let text = one_spaced(text);
+        let (verbatim, text) = (text, one_spaced(text));
         Self {
             rules: self.rules.iter().filter(|rule| !says(&text, rule)).cloned().collect(),
             files: self.files.iter().filter(|file| !names_file(&text, &file.path)).cloned().collect(),
             failure: self.failure.clone().filter(|failure| !says(&text, &failure.error)),
+            kept: self.kept.iter().filter(|line| !verbatim.contains(&*line.text)).cloned().collect(),
         }
     }
 }

@@ -91,7 +91,8 @@ impl<'f> Folding<'f> {
         let tokens_max = request.fold().spec.tokens_max;
         let header = request.header();
         let closing = request.closing().map_or(0, |closing| meter.text(&closing));
-        let around = Tokens(meter.text(&header) + closing + ITEM_OVERHEAD_TOKENS) + SECTION_TOKENS;
+        let kept: u64 = demands.kept.iter().map(|line| meter.text(&line.written()) + 1).sum();
+        let around = Tokens(meter.text(&header) + closing + kept + ITEM_OVERHEAD_TOKENS) + SECTION_TOKENS;
         let asked = tokens_max.saturating_sub(around).scaled_down(ASKED_FRACTION);
         let (seed, ledger) = ((fold.index as u64) << 32, Large::new(ledger, fold.tokens()));
         Self { calls, fold, request, meter, header, asked, ledger, demands, staying, digest, seed }
@@ -368,7 +369,7 @@ fn demanded(request: &FoldRequest<'_>) -> (Ledger, Demands) {
     let (transcript, mut later) = (request.view().transcript(), Ledger::new());
     let behind = transcript.range(request.fold().range.end..transcript.len());
     behind.enumerate().for_each(|(index, entry)| later.push(index, &redact_item(entry.item())));
-    let demands = demands.without_solved(&later);
+    let demands = demands.without_solved(&later).keeping(request.chosen_lines());
     (ledger, demands)
 }
 

@@ -1,7 +1,7 @@
 //! Whether an answer can be taken for a summary, and what must be added to it.
 
 use foldback_core::summary::{ModelSummary, SUMMARY_TOKENS_MIN};
-use foldback_core::{FinishReason, FoldRequest, Item, Meter, Part, Tokens, redact};
+use foldback_core::{FinishReason, FoldRequest, Item, Meter, Part, Text, Tokens, redact};
 
 use super::demands::Demands;
 use crate::backend::SummaryResult;
@@ -200,22 +200,28 @@ impl Frame<'_> {
         let meter = self.request.view().transcript().meter();
         let tokens: Tokens = items.iter().map(|item| meter.item(item).total).sum();
         match tokens <= self.tokens_max() {
-            true => Ok(Repaired { items, added: missing.count() }),
+            true => Ok(Repaired { items, added: missing.count() + missing.kept.len() }),
             false => Err(tokens.saturating_sub(self.tokens_max())),
         }
     }
 
     fn first_text(&self, answer: &str, missing: &Demands) -> String {
         let closing = self.request.closing();
-        let is_bare = missing.count() == 0 && closing.is_none();
+        let is_bare = *missing == Demands::default() && closing.is_none();
         // A header would cost more than what it names.
         if is_bare && self.request.fold().tokens_before.0 <= SUMMARY_TOKENS_MIN {
             return answer.to_owned();
         }
         let changed = missing.file_lines();
         let failure = missing.failure.as_ref().map(|failure| failure.line());
-        let summary =
-            ModelSummary { said: &missing.rules, changed: &changed, answer, failure: failure.as_deref() };
+        let kept: Vec<Text> = missing.kept.iter().map(|line| line.written().into()).collect();
+        let summary = ModelSummary {
+            said: &missing.rules,
+            kept: &kept,
+            changed: &changed,
+            answer,
+            failure: failure.as_deref(),
+        };
         let text = summary.text(self.header);
         match closing {
             Some(closing) => format!("{text}\n{closing}"),

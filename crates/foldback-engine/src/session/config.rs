@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use foldback_core::strategy::TruncateLimitError;
 use foldback_core::{
-    Budget, BudgetError, BudgetTrigger, CompactionReason, DefaultCompaction, Dialect, LadderStrategy,
-    Strategy, Text, Tokens,
+    Budget, BudgetError, BudgetTrigger, CompactionReason, DefaultCompaction, Dialect, KeepLines,
+    LadderStrategy, Strategy, Text, Tokens,
 };
 
 use super::scope::CompactionScope;
@@ -46,6 +46,8 @@ pub struct CompactionConfig {
     pub limits: SummaryLimits,
     /// What summaries should attend to.
     pub focus: Option<Text>,
+    /// Which lines of the record summaries repeat word for word where nothing else shows them.
+    pub keep: Option<KeepLines>,
     /// What a request holds beside the context: a system prompt that is not recorded, tool schemas.
     pub overhead_tokens: Tokens,
     /// Whose rules a context must keep. Without one, those that all providers share.
@@ -69,6 +71,7 @@ impl Default for CompactionConfig {
             backend: None,
             limits: SummaryLimits::default(),
             focus: None,
+            keep: None,
             overhead_tokens: Tokens::ZERO,
             dialect: None,
             hooks: CompactionHooks::default(),

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use foldback_core::{CompactionReason, Item, LoopId, Tokens};
+use foldback_core::{CompactionReason, Item, LoopId, Tokens, View};
 
 use super::config::CompactionConfig;
 use super::context::build_context_from_session;
@@ -29,6 +29,8 @@ pub struct LoopCompaction {
     pub tokens_after: Tokens,
     /// What was put in force, oldest first; for an older loop all that hides its items.
     pub blocks: Vec<Arc<foldback_core::CompactionBlock>>,
+    /// What is seen of it now.
+    pub view: View,
     /// What was recorded behind its items, in a form that the provider accepts.
     pub repaired: Vec<Arc<Item>>,
 }

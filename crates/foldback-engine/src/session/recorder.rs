@@ -91,7 +91,9 @@ impl SessionRecorder {
         let known = record.transcript().len();
         let repaired = view.transcript().items().skip(known).cloned().collect();
         let (loop_id, place) = (current, LoopPlace::MostRecent);
-        session.commit([&LoopCompaction { loop_id, place, tokens_before, tokens_after, blocks, repaired }]);
+        let view = view.clone();
+        let done = LoopCompaction { loop_id, place, tokens_before, tokens_after, blocks, view, repaired };
+        session.commit([&done]);
         Ok(true)
     }
 

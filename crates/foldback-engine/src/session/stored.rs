@@ -6,6 +6,7 @@
 
 mod compact;
 mod live;
+mod seen;
 
 use std::sync::Arc;
 
@@ -17,9 +18,12 @@ use serde::{Deserialize, Serialize};
 
 pub use live::LiveSession;
 
+use seen::{Pinning, Seen, SeenExtent};
+
 use super::config::CompactionConfig;
-use super::context::{Loading, SessionContext};
-use super::record::{LoopPlace, LoopRecord};
+use super::context::{Loading, SessionContext, build_context_from_session};
+use super::orchestrate::SessionCompaction;
+use super::record::{InForce, LoopPlace, LoopRecord};
 use super::scope::CompactionScope;
 use super::{Session, SessionError};
 use crate::store::{
@@ -79,6 +83,7 @@ pub struct StoredSession {
     version: Version,
     current: LoopId,
     empty: Transcript,
+    seen: Seen,
 }
 
 /// A change that holds whatever others did meanwhile: it adds, and says where.
@@ -105,14 +110,14 @@ impl StoredSession {
         let current: LoopId = format!("{id}-0").into();
         let new = NewSession { metadata, ..NewSession::new(id.clone(), current.clone()) };
         let version = store.create(&new).await?;
-        Ok(Self { store, id, version, current, empty: Transcript::default() })
+        Ok(Self { store, id, version, current, empty: Transcript::default(), seen: Seen::default() })
     }
 
     /// Opens a session. Costs nothing of its history.
     pub async fn open(store: Arc<dyn Store>, id: &SessionId) -> Result<Self, StoreError> {
         let info = store.session(id).await?;
         let (id, version, current) = (info.id, info.version, info.current_loop);
-        Ok(Self { store, id, version, current, empty: Transcript::default() })
+        Ok(Self { store, id, version, current, empty: Transcript::default(), seen: Seen::default() })
     }
 
     /// Opens a session, or begins it where the store has none of this name.
@@ -133,6 +138,22 @@ impl StoredSession {
     #[must_use]
     pub fn counting_as(mut self, transcript: &Transcript) -> Self {
         self.empty = transcript.clone_empty();
+        self
+    }
+
+    /// The same, with pins on what this says of the items that the model sees, for compactions by this
+    /// value alone: nothing of it is stored.
+    #[must_use]
+    pub fn pinning(mut self, is_pinned: impl Fn(&Item) -> bool + Send + Sync + 'static) -> Self {
+        self.seen.is_pinned = Some(Pinning(Arc::new(is_pinned)));
+        self
+    }
+
+    /// The same, compacted from everything that was recorded: what this value commits to the current loop
+    /// takes the place of the compactions before.
+    #[must_use]
+    pub fn from_history(mut self) -> Self {
+        self.seen.extent = SeenExtent::History;
         self
     }
 
@@ -202,6 +223,30 @@ impl StoredSession {
         self.load_older(older, config, left, &mut loading).await?;
         loading.add(current.id.clone(), LoopPlace::MostRecent, &items);
         Ok(loading.finish(config.dialect))
+    }
+
+    /// The items that a compaction by this value starts from, as [`context`](Self::context) shows them.
+    pub async fn context_items(
+        &self,
+        config: &CompactionConfig,
+        max_context_tokens: Tokens,
+    ) -> Result<Vec<Arc<Item>>, StoredSessionError> {
+        let session = self.load().await?;
+        Ok(build_context_from_session(&session, &self.current, config, max_context_tokens)?.items)
+    }
+
+    /// What is seen of each loop after a compaction by this value, stored or not.
+    pub async fn views_after(&self, done: &SessionCompaction) -> Result<Vec<View>, StoredSessionError> {
+        let session = Self { seen: Seen::default(), ..self.clone() }.load().await?;
+        let mut views = Vec::new();
+        for record in session.chain(&self.current)? {
+            let place = if *record.id() == self.current { LoopPlace::MostRecent } else { LoopPlace::Older };
+            views.push(match done.loops.iter().find(|done| done.loop_id == *record.id()) {
+                Some(done) => done.view.clone(),
+                None => record.view(place)?,
+            });
+        }
+        Ok(views)
     }
 
     /// What the model sees of the loops before the current one, which takes so many tokens.
@@ -303,11 +348,16 @@ impl StoredSession {
         let mut parent = None;
         for info in chain(&loops, &self.current).into_iter().rev() {
             let (transcript, overlay) = self.load_record(info).await?;
+            let transcript = self.seen.pinned(transcript);
             let mut record = LoopRecord::new(info.id.clone(), parent.take(), transcript);
-            record.commit_at(LoopPlace::MostRecent, overlay.blocks(), info.item_count);
+            let blocks = self.seen.pinned_blocks(overlay.blocks());
+            record.commit_at(LoopPlace::MostRecent, &blocks, info.item_count);
             if let Some(note) = OlderNote::of(info) {
                 let blocks: Vec<_> = note.blocks.into_iter().map(Arc::new).collect();
-                record.commit_at(LoopPlace::Older, &blocks, note.item_count);
+                record.commit_at(LoopPlace::Older, &self.seen.pinned_blocks(&blocks), note.item_count);
+            }
+            if self.seen.extent == SeenExtent::History {
+                record.put_in_force(InForce::default());
             }
             parent = Some(info.id.clone());
             session.add(record);

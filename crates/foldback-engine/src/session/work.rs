@@ -338,6 +338,7 @@ impl<'a> Work<'a> {
         let mut request = CompactionRequest::new(session_id, before.clone(), reason);
         request.metadata.insert(LOOP_KEY.to_owned(), task.record.id().as_str().into());
         (request.dialect, request.focus) = (self.config.dialect, self.config.focus.clone());
+        request.keep.clone_from(&self.config.keep);
         if let By::Compactor(compactor) = self.by {
             request.budget = Some(self.budget.beside(task.older_tokens)?);
             request = compactor.complete(request);
@@ -488,6 +489,7 @@ impl<'a> Work<'a> {
             place: task.place,
             tokens_before: before.tokens(),
             tokens_after: led_to.tokens(),
+            view: led_to.clone(),
             blocks: foldback_core::CompactionBlock::joined(blocks.to_vec()),
             repaired: repaired.cloned().collect(),
         };
@@ -496,6 +498,7 @@ impl<'a> Work<'a> {
         record.commit(&done);
         result.transcript = record.view(task.place)?;
         done.tokens_after = result.transcript.tokens();
+        done.view = result.transcript.clone();
         result.replaced_items = Change::between(before, &result.transcript).replaced_items;
         let is_worth_it = match task.place {
             LoopPlace::MostRecent => !done.blocks.is_empty(),

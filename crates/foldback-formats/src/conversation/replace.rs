@@ -50,12 +50,13 @@ impl Conversation {
     }
 
     /// Counts what is looked at for a compaction, and says whether that is still within bounds.
-    pub(super) fn may_look(&mut self) -> bool {
+    pub(crate) fn may_look(&mut self) -> bool {
         self.look_count = self.look_count.saturating_add(self.visible.len());
         self.left_at.is_none() && self.look_count <= LOOK_COUNT_MAX
     }
 
-    fn leave(&mut self, made: &Made) {
+    /// Records a compaction that is not followed.
+    pub(crate) fn leave(&mut self, made: &Made) {
         self.left_at.get_or_insert(made.place);
         let block = self.imported(made, Vec::new(), Vec::new());
         self.commit(made.place, made.tokens_before, self.in_force.len(), vec![block.into()]);

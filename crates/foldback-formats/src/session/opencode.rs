@@ -352,6 +352,13 @@ impl Reader {
         self.placed.extend(placed);
     }
 
+    /// Names the newest message of each item.
+    fn name_records(&mut self) {
+        for (message_id, seen) in &self.placed {
+            seen.iter().for_each(|&seen| self.conversation.repeat(seen, message_id.as_str()));
+        }
+    }
+
     /// Records which outputs were pruned so far, wherever the model still sees the call.
     fn prune(&mut self) {
         let placeholder = |result: &ToolResult| {
@@ -420,6 +427,7 @@ impl Codec for Opencode {
             }
         }
         reader.prune();
+        reader.name_records();
         reading.conversations.push(reader.conversation);
         Ok(reading)
     }

@@ -8,6 +8,7 @@
 //! what came later. A compaction by foldback keeps nothing by reference: what the model still sees
 //! follows it as copies, marked with a field that pi does not look at.
 
+mod along;
 mod block;
 mod tree;
 mod write;
@@ -22,7 +23,7 @@ use serde_json::value::RawValue;
 
 use self::tree::{Tree, conversation_along, item_id};
 use crate::attribution::attributed;
-use crate::conversation::{Extension, Sent};
+use crate::conversation::{Conversation, Extension, Sent};
 use crate::detect::{Fit, Probe};
 use crate::error::FormatError;
 use crate::fields::Fields;
@@ -38,8 +39,9 @@ const CUSTOM_TYPE_PREFIX: &str = "foldback.";
 /// What a custom type says instead of a kind where the item is a summary.
 const SUMMARY_KIND: &str = "summary";
 
-/// What stands for a summary where there is none: pi shows an empty one, too.
-const NO_SUMMARY: &str = "Older content was shortened or left out.";
+/// What stands for a summary where there is none: true of every view, because versions of pi that know no
+/// context edits show it.
+const NO_SUMMARY: &str = "The conversation so far follows.";
 
 /// One line, as far as it is looked at.
 #[derive(Deserialize)]
@@ -69,6 +71,12 @@ struct Record<'a> {
     custom_type: Option<&'a RawValue>,
     #[serde(borrow, default)]
     content: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    system_message: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    target_id: Option<Cow<'a, str>>,
+    #[serde(borrow, default)]
+    replacement: Option<&'a RawValue>,
     #[serde(borrow, default)]
     foldback: Option<&'a RawValue>,
 }
@@ -152,16 +160,26 @@ enum Body<'a> {
         api: Option<Cow<'a, str>>,
         model: Option<Cow<'a, str>>,
     },
-    Compaction(CompactionEntry),
+    Compaction(Box<CompactionEntry>),
+    Edit(ContextEdit<'a>),
     /// Settings, labels, the state of extensions: not shown to the model.
     State,
 }
 
 struct CompactionEntry {
     foldback: Option<Extension>,
+    /// The system prompt by then, which pi shows in the place of all before.
+    system: Option<Text>,
     summary: Vec<Part>,
     first_kept: FirstKept,
     tokens_before: Option<Tokens>,
+}
+
+/// An entry that another one is shown differently from now on, or not at all.
+struct ContextEdit<'a> {
+    target: Cow<'a, str>,
+    /// What it is replaced by; nothing where it is left out.
+    content: Option<&'a RawValue>,
 }
 
 enum FirstKept {
@@ -194,7 +212,11 @@ impl<'a> Entry<'a> {
                 Some(message) => message_body(message)?,
                 None => Body::State,
             },
-            "compaction" => Body::Compaction(CompactionEntry::of(&record)),
+            "compaction" => Body::Compaction(Box::new(CompactionEntry::of(&record))),
+            "context_edit" => match record.target_id {
+                Some(target) => Body::Edit(ContextEdit { target, content: replacement(record.replacement) }),
+                None => Body::State,
+            },
             "custom_message" => {
                 custom_item(record.custom_type, block::parts(record.content)).into_body(timestamp)
             }
@@ -243,6 +265,10 @@ impl CompactionEntry {
         let summary = lenient::<String>(record.summary).filter(is_said);
         Self {
             foldback: details.map(|details| details.foldback),
+            system: lenient(record.system_message)
+                .map(|message| system_text(&message))
+                .filter(|text| !text.is_empty())
+                .map(Text::from),
             summary: summary.map(Part::text).into_iter().collect(),
             first_kept: match (
                 lenient::<String>(record.first_kept_entry_id),
@@ -255,6 +281,11 @@ impl CompactionEntry {
             tokens_before: lenient::<u64>(record.tokens_before).map(Tokens),
         }
     }
+}
+
+/// The content that a context edit puts in.
+fn replacement(piece: Option<&RawValue>) -> Option<&RawValue> {
+    Fields::of(piece?)?.get("content")
 }
 
 fn message_body(piece: &RawValue) -> Result<Body<'_>, serde_json::Error> {
@@ -428,6 +459,12 @@ impl Codec for Pi {
             }
         }
         Ok(reading)
+    }
+
+    fn conversation_at(&self, bytes: &[u8], record: &str) -> Option<Conversation> {
+        let tree = Tree::of(jsonl::read_with(bytes, Entry::parse).0);
+        let leaf = tree.nodes.iter().rposition(|node| node.entry.id.as_deref() == Some(record))?;
+        Some(conversation_along(&tree.path_to(leaf)).named(record))
     }
 
     fn is_writable(&self) -> bool {

@@ -12,6 +12,7 @@
 mod rules;
 mod shell;
 
+use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serde_json::{Value, json};
@@ -139,6 +140,9 @@ struct State {
     script: Script,
     rounds_left: usize,
     rounds: Vec<Round>,
+    /// Calls of other tools, and how many there were before them.
+    calls: VecDeque<(String, Value)>,
+    call_count: usize,
     asked: Vec<Asked>,
 }
 
@@ -152,9 +156,7 @@ pub struct Model {
 impl Model {
     /// Starts it on a free port of 127.0.0.1.
     pub fn start(script: Script) -> Self {
-        let rounds_left = script.rounds;
-        let state = State { script, rounds_left, rounds: Vec::new(), asked: Vec::new() };
-        let state = Arc::new(Mutex::new(state));
+        let state = Arc::new(Mutex::new(State::new(script)));
         let of_server = Arc::clone(&state);
         let url = Server::apart(move |request| lock(&of_server).answer(request));
         Self { url, state }
@@ -168,6 +170,11 @@ impl Model {
     /// Has it run so many more commands before it says its final text again.
     pub fn add_rounds(&self, count: usize) {
         lock(&self.state).rounds_left += count;
+    }
+
+    /// Has it call another tool before anything else.
+    pub fn call(&self, tool: &str, input: Value) {
+        lock(&self.state).calls.push_back((tool.to_owned(), input));
     }
 
     /// Every command so far.
@@ -210,6 +217,17 @@ fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
 }
 
 impl State {
+    fn new(script: Script) -> Self {
+        Self {
+            rounds_left: script.rounds,
+            script,
+            rounds: Vec::new(),
+            calls: VecDeque::new(),
+            call_count: 0,
+            asked: Vec::new(),
+        }
+    }
+
     fn answer(&mut self, request: &Request) -> Answer {
         let is_count = request.path.ends_with("/count_tokens");
         let spoken = if is_count { Some(Spoken::Messages) } else { Spoken::of(request) };
@@ -241,6 +259,7 @@ impl State {
 
     fn say(&mut self, spoken: Spoken, request: &Request, kind: Kind, body: &Value, tokens: usize) -> Answer {
         let text = match kind {
+            Kind::Turn if !self.calls.is_empty() => return self.call_other(spoken, request, tokens),
             Kind::Turn if self.rounds_left > 0 => {
                 return self.call(spoken, request, body, tokens);
             }
@@ -260,18 +279,29 @@ impl State {
     fn call(&mut self, spoken: Spoken, request: &Request, body: &Value, tokens: usize) -> Answer {
         let round = Round { number: self.rounds.len() + 1, lines: self.script.lines };
         let tool = shell::tool(spoken, body).expect("a turn offers a shell tool");
-        let id = match spoken {
-            Spoken::Messages => format!("toolu_{:04}", round.number),
-            Spoken::Chat | Spoken::Responses => format!("call_{:04}", round.number),
-        };
+        let id = call_id(spoken, &format!("{:04}", round.number));
         self.rounds_left -= 1;
         self.rounds.push(round);
         let input = tool.input(&round.command());
         spoken.answer_counted(request, &Said::Call { id: &id, name: &tool.name, input: &input }, tokens)
     }
 
+    fn call_other(&mut self, spoken: Spoken, request: &Request, tokens: usize) -> Answer {
+        let (name, input) = self.calls.pop_front().expect("there is a call to make");
+        self.call_count += 1;
+        let id = call_id(spoken, &format!("other_{}", self.call_count));
+        spoken.answer_counted(request, &Said::Call { id: &id, name: &name, input: &input }, tokens)
+    }
+
     fn final_text(&self) -> String {
         format!("The work is done after round {:04}.", self.rounds.len())
+    }
+}
+
+fn call_id(spoken: Spoken, name: &str) -> String {
+    match spoken {
+        Spoken::Messages => format!("toolu_{name}"),
+        Spoken::Chat | Spoken::Responses => format!("call_{name}"),
     }
 }
 

@@ -9,6 +9,7 @@ use crate::input::Opened;
 use crate::model::{ModelReport, WindowReport};
 use crate::places::Places;
 use crate::provider::CalibrationReport;
+use crate::staying::KeptReport;
 use crate::summarizer::Account;
 use crate::terminal::{counted, number, say, styled};
 use crate::written::{WrittenReport, tell_some};
@@ -77,6 +78,9 @@ pub(super) struct FoldedReport {
     prefix_tokens_kept: u64,
     /// When it has paid for the prefix that has to be cached again, where the model's prices are known.
     break_even: Option<BreakEven>,
+    /// What became of the lines that match `--keep`, where that was given.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    kept_lines: Option<KeptReport>,
     edits: usize,
     repairs: Vec<String>,
     /// Who wrote each summary that is new.
@@ -132,6 +136,7 @@ impl FoldedReport {
             first_changed: change.first_changed,
             prefix_tokens_kept: folded.provider.request(change.prefix_tokens_kept).0,
             break_even: BreakEven::of(opened, folded, &change).filter(|_| folded.edits().next().is_some()),
+            kept_lines: folded.kept,
             edits: folded.edits().count(),
             repairs,
             written_by: origins.map(|origin| origin.written_by.to_string()).collect(),
@@ -162,12 +167,13 @@ pub(super) fn tell_what_is_ignored(arguments: &Compact, policy: &Policy) {
     if arguments.aim.target.is_some() && !policy::aims(policy) {
         let target = arguments.aim.target_from.name("target");
         terminal::note(&format!(
-            "{target}: {} does not aim at a size; the ladder goes on where it leaves more than fits",
+            "{target} has no effect: the policy {} keeps what it keeps, whatever its size; only where that is more \
+             than the window holds, more is compacted",
             policy.name()
         ));
     }
     if arguments.ways.focus.is_some() && !policy::asks_for_summaries(policy) {
-        terminal::note(&format!("--focus: {} asks for no summary that could attend to it", policy.name()));
+        terminal::note(&format!("--focus has no effect: the policy {} writes no summary", policy.name()));
     }
 }
 
@@ -238,12 +244,15 @@ fn tell_one(folded: &Folded<'_>, told: &FoldedReport) {
     }
     let (kept, rewritten) = (number(told.kept as u64), number(told.rewritten as u64));
     say(&format!(
-        "  {} kept as they were, {} shortened or cleared, {} folded into a summary, {} dropped",
+        "  {} items kept as they were, {} shortened or cleared, {} folded into a summary, {} dropped",
         styled(terminal::GREEN, kept),
         styled(terminal::YELLOW, rewritten),
         styled(terminal::BLUE, number(told.folded as u64)),
         styled(terminal::RED, number(told.dropped as u64)),
     ));
+    if let Some(kept) = told.kept_lines.and_then(|kept| kept.told()) {
+        say(&format!("  {kept}"));
+    }
     if let Some(first) = told.first_changed {
         let prefix = number(told.prefix_tokens_kept);
         say(&format!(
@@ -255,7 +264,7 @@ fn tell_one(folded: &Folded<'_>, told: &FoldedReport) {
     }
     if let Some(BreakEven { calls, prices, dated }) = &told.break_even {
         let calls = counted(usize::try_from(*calls).unwrap_or(usize::MAX), "call");
-        say(&format!("  paid for after {calls}, at the prices of {prices} ({dated})"));
+        say(&format!("  saves money after {calls} of the model, at the prices of {prices} ({dated})"));
     }
     tell_some("repaired", &told.repairs);
 }

@@ -78,7 +78,7 @@ impl Facts {
         let count = |kind: &str, of: fn(&Names) -> usize| counts.get(kind).map_or(0, of);
         write_all(text, "lost", &self.lost, |kind| count(kind, |names| names.lost));
         let recoverable = |kind: &str| count(kind, |names| names.recoverable);
-        write_all(text, "no longer told, but recoverable", &self.recoverable, recoverable);
+        write_all(text, "no longer told, with the handle that recalls them", &self.recoverable, recoverable);
     }
 }
 

@@ -1,6 +1,6 @@
 //! What a module is told: the answers of the contract.
 
-use foldback_core::{ItemId, Text};
+use foldback_core::Text;
 use foldback_engine::Outcome;
 use serde::Serialize;
 use serde_json::value::RawValue;
@@ -25,7 +25,7 @@ pub(super) struct CompactAnswer {
     handle: Option<Text>,
     /// The record at which the tail starts that stays as it is.
     #[serde(skip_serializing_if = "Option::is_none")]
-    first_kept: Option<ItemId>,
+    first_kept: Option<Text>,
     /// The record of the compaction: a host that stores it with its own can undo, explain and recall from its file.
     #[serde(skip_serializing_if = "Option::is_none")]
     details: Option<Box<RawValue>>,

@@ -17,7 +17,8 @@ use crate::args::{Aim, Extent, Shared};
 use crate::failure::{Exit, Failure};
 use crate::model::ChosenModel;
 use crate::provider::ProviderCounts;
-use crate::scene::{recorded, seen};
+use crate::scene::{pinned, recorded, seen};
+use crate::staying::Staying;
 use crate::summarizer::Summarizer;
 use crate::{counting, store};
 
@@ -51,7 +52,7 @@ impl<'a> Job<'a> {
         arguments: &'a HookCompact,
         request: &'a CompactRequest,
     ) -> Result<Self, Failure> {
-        let read = contents(shared, request.session.as_deref(), request.messages.as_deref(), request.format)?;
+        let read = contents(shared, request.which())?;
         Ok(Self { shared, arguments, request, read, policy: arguments.aim.policy()? })
     }
 
@@ -63,7 +64,13 @@ impl<'a> Job<'a> {
         let dialect = self.read.dialect().or(model.dialect());
         let counter = counting::counter(self.shared);
         let transcript = counting::transcript(&counter, dialect, &recorded(conversation));
-        let view = seen(conversation, &transcript, Extent::View);
+        let staying = Staying::new(&self.arguments.ways)?;
+        let mut view = seen(conversation, &transcript, Extent::View);
+        // A host that shows a summary and a tail has no place for an item between them.
+        if staying.pins() && self.request.takes == Takes::Messages {
+            view =
+                pinned(conversation, &view, Extent::View, |position, item| staying.is_pinned(position, item));
+        }
         let mut provider = ProviderCounts::of(self.shared, conversation, &transcript);
         if let Some(used) = self.request.used() {
             provider = provider.with_used(view.tokens(), used);
@@ -76,7 +83,9 @@ impl<'a> Job<'a> {
         }
         let mut asked = CompactionRequest::new("hook", view.clone(), self.request.reason.cause());
         asked.dialect = dialect;
-        asked.focus = self.request.instructions.as_deref().map(Into::into);
+        let focus = self.request.instructions.as_ref().or(self.arguments.ways.focus.as_ref());
+        asked.focus = focus.map(|focus| focus.as_str().into());
+        asked.keep = staying.lines().cloned();
         let strategy: Arc<dyn Strategy> = match self.request.takes {
             Takes::Messages => {
                 asked.budget = Budget::for_target(target).ok();
@@ -94,7 +103,7 @@ impl<'a> Job<'a> {
         let answer = CompactAnswer::compacted(&outcome, sizes);
         match self.request.takes {
             Takes::Messages => Ok(answer.with_messages(self.messages(&outcome.view)?)),
-            Takes::Tail | Takes::Summary => match fold::shown(&outcome) {
+            Takes::Tail | Takes::Summary => match fold::shown(&outcome, conversation) {
                 Some(shown) => Ok(answer.showing(&shown, self.details(&shown.view)?)),
                 None => Ok(CompactAnswer::unchanged("there is nothing to fold", sizes.before)),
             },

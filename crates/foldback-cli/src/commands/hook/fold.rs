@@ -6,10 +6,11 @@
 use std::sync::Arc;
 
 use foldback_core::{
-    BlockKind, CompactionBlock, Item, ItemId, Overlay, Part, SummaryAndTailStrategy, Text, Tokens, View,
+    BlockKind, CompactionBlock, Item, Overlay, Part, SummaryAndTailStrategy, Text, Tokens, View,
     with_standing,
 };
 use foldback_engine::Outcome;
+use foldback_formats::{Conversation, Recorded};
 
 /// What the summary takes of the room, in percent, and at most: the tail has the rest.
 const SUMMARY_PERCENT: f64 = 40.0;
@@ -38,19 +39,19 @@ pub(super) struct Shown {
     pub(super) view: View,
     pub(super) summary: Text,
     pub(super) handle: Option<Text>,
-    /// The item at which the tail starts that stays as it is.
-    pub(super) first_kept: Option<ItemId>,
+    /// The record at which the tail starts that stays as it is.
+    pub(super) first_kept: Option<Text>,
 }
 
 /// What an outcome shows; nothing where it has no summary.
-pub(super) fn shown(outcome: &Outcome) -> Option<Shown> {
+pub(super) fn shown(outcome: &Outcome, conversation: &Conversation) -> Option<Shown> {
     let told = outcome.summaries().next()?;
     let text = with_standing(&told.parts.iter().map(text_of).collect::<String>(), folded_user(outcome));
     let view = with_summary(&outcome.view, &text);
     Some(Shown {
         summary: text.into(),
         handle: told.summary.as_ref().map(|origin| origin.handle.to_string().into()),
-        first_kept: first_kept(outcome),
+        first_kept: first_kept(outcome, conversation),
         view,
     })
 }
@@ -85,9 +86,18 @@ fn with_summary(view: &View, text: &str) -> View {
     View::through(view.transcript(), &overlay).expect("another text moves nothing")
 }
 
-/// The item from which on nothing changed.
-fn first_kept(outcome: &Outcome) -> Option<ItemId> {
+/// The newest record of the item from which on nothing changed.
+fn first_kept(outcome: &Outcome, conversation: &Conversation) -> Option<Text> {
     let (before, after) = (outcome.before.items().rev(), outcome.view.items().rev());
-    let tail = before.zip(after).take_while(|(before, after)| before.id == after.id);
-    tail.last().map(|(_, item)| item.id.clone())
+    let kept_count = before.zip(after).take_while(|(before, after)| before.id == after.id).count();
+    let first = outcome.view.get(outcome.view.len() - kept_count)?;
+    // What was recorded for a repair has no record yet: the host repairs by itself what it sends.
+    let is_same = |recorded: &Recorded| recorded.item.id == first.item().id;
+    let recorded = conversation.recorded();
+    let index = if first.anchor() < recorded.len() {
+        Some(first.anchor())
+    } else {
+        recorded.iter().rposition(is_same)
+    };
+    conversation.record_of(index?).map(Text::from)
 }

@@ -3,9 +3,9 @@
 use std::path::{Path, PathBuf};
 
 use foldback_core::Dialect;
-use foldback_formats::{Contents, Conversation, Format, SessionFile};
-use serde_json::value::RawValue;
+use foldback_formats::{Contents, Conversation, SessionFile};
 
+use super::request::Which;
 use crate::args::Shared;
 use crate::failure::Failure;
 use crate::input;
@@ -18,11 +18,25 @@ const MESSAGES: &str = "messages";
 pub(super) struct Read {
     pub(super) path: PathBuf,
     pub(super) session: SessionFile,
+    /// The conversation at the record that was named.
+    at: Option<Conversation>,
 }
 
 impl Read {
-    /// The conversation that the agent is having: the first of the file.
+    fn new(path: PathBuf, session: SessionFile, leaf: Option<&str>) -> Result<Self, Failure> {
+        let at = leaf.and_then(|leaf| session.conversation_at(leaf));
+        if let (Some(leaf), None) = (leaf, &at) {
+            let what = format!("{} has no record {leaf}", path.display());
+            return Err(Failure::usage(what, "let `leaf` be the record that the conversation ends with"));
+        }
+        Ok(Self { path, session, at })
+    }
+
+    /// The conversation that the agent is having: the one at the record that was named, or the first of the file.
     pub(super) fn conversation(&self) -> Result<&Conversation, Failure> {
+        if let Some(at) = &self.at {
+            return Ok(at);
+        }
         let none = || Failure::NoSessions { path: self.path.clone() };
         self.session.own_conversations().first().ok_or_else(none)
     }
@@ -37,27 +51,25 @@ impl Read {
 }
 
 /// Reads what a request names.
-pub(super) fn contents(
-    shared: &Shared,
-    session: Option<&Path>,
-    messages: Option<&RawValue>,
-    format: Option<Format>,
-) -> Result<Read, Failure> {
-    match (session, messages) {
+pub(super) fn contents(shared: &Shared, which: Which<'_>) -> Result<Read, Failure> {
+    match (which.session, which.messages) {
         (Some(path), _) => {
-            let shared = Shared { format: format.or(shared.format), ..shared.clone() };
+            let shared = Shared { format: which.format.or(shared.format), ..shared.clone() };
             let opened = input::one(&shared, path)?;
-            Ok(Read { path: path.to_owned(), session: opened.whole()? })
+            Read::new(path.to_owned(), opened.whole()?, which.leaf)
         }
         (None, Some(messages)) => {
-            let bytes = messages.get().as_bytes().to_vec();
-            let read = match format {
+            let bytes = match serde_json::from_str::<String>(messages.get()) {
+                Ok(lines) => lines.into_bytes(),
+                Err(_) => messages.get().as_bytes().to_vec(),
+            };
+            let read = match which.format {
                 Some(format) => SessionFile::read_as(format, bytes),
                 None => SessionFile::read(bytes),
             };
             let path = Path::new(MESSAGES).to_owned();
             match read {
-                Ok(session) => Ok(Read { path, session }),
+                Ok(session) => Read::new(path, session, which.leaf),
                 Err(error) => Err(Failure::Format { path, error }),
             }
         }

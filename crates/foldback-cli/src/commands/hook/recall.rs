@@ -22,8 +22,7 @@ struct RecallAnswer {
 
 pub(crate) fn run(shared: &Shared) -> Result<Exit, Failure> {
     super::answered(|request: RecallRequest| {
-        let contents =
-            contents(shared, request.session.as_deref(), request.messages.as_deref(), request.format)?;
+        let contents = contents(shared, request.which())?;
         let conversation = contents.conversation()?;
         let view = Scene::estimated(conversation, contents.dialect()).view(Extent::View);
         let input = json!({"handle": request.handle, "query": request.query, "offset": request.offset});

@@ -1,6 +1,6 @@
 //! What a module asks: the requests of the contract.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use foldback_core::{CompactionReason, Tokens};
 use foldback_formats::Format;
@@ -19,6 +19,8 @@ pub(super) struct CompactRequest {
     /// The form of either, where its content leaves that open.
     #[serde(default, deserialize_with = "format")]
     pub(super) format: Option<Format>,
+    /// The record that the conversation stands at, in a file that is a tree. Without it, the last.
+    pub(super) leaf: Option<String>,
     /// What the host can do with the answer.
     #[serde(default)]
     pub(super) takes: Takes,
@@ -72,7 +74,21 @@ impl WhyNow {
     }
 }
 
+/// Which conversation a request is about.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Which<'a> {
+    pub(super) session: Option<&'a Path>,
+    pub(super) messages: Option<&'a RawValue>,
+    pub(super) format: Option<Format>,
+    pub(super) leaf: Option<&'a str>,
+}
+
 impl CompactRequest {
+    pub(super) fn which(&self) -> Which<'_> {
+        let (session, messages) = (self.session.as_deref(), self.messages.as_deref());
+        Which { session, messages, format: self.format, leaf: self.leaf.as_deref() }
+    }
+
     pub(super) fn window(&self) -> Option<Tokens> {
         self.window.filter(|&window| window > 0).map(Tokens)
     }
@@ -89,6 +105,7 @@ pub(super) struct RecallRequest {
     pub(super) messages: Option<Box<RawValue>>,
     #[serde(default, deserialize_with = "format")]
     pub(super) format: Option<Format>,
+    pub(super) leaf: Option<String>,
     /// The name of what was folded, as summaries and placeholders print it.
     pub(super) handle: Option<String>,
     /// What is looked for, in words.
@@ -96,6 +113,13 @@ pub(super) struct RecallRequest {
     /// Where to go on in a long answer, in bytes.
     #[serde(default)]
     pub(super) offset: usize,
+}
+
+impl RecallRequest {
+    pub(super) fn which(&self) -> Which<'_> {
+        let (session, messages) = (self.session.as_deref(), self.messages.as_deref());
+        Which { session, messages, format: self.format, leaf: self.leaf.as_deref() }
+    }
 }
 
 /// A tool's output that has just arrived.

@@ -82,7 +82,9 @@ fn remove_old(folder: &Path) {
     let Ok(entries) = fs::read_dir(folder) else { return };
     let is_old = |path: &PathBuf| {
         let written = fs::metadata(path).and_then(|metadata| metadata.modified()).ok();
-        written.and_then(|written| SystemTime::now().duration_since(written).ok()).is_some_and(|age| age > KEPT)
+        written
+            .and_then(|written| SystemTime::now().duration_since(written).ok())
+            .is_some_and(|age| age > KEPT)
     };
     let paths = entries.take(LOOKED_AT_MAX).filter_map(Result::ok).map(|entry| entry.path());
     paths.filter(is_old).for_each(|path| drop(fs::remove_file(path)));
@@ -111,6 +113,7 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
+        #![proptest_config(foldback_testkit::config())]
         #[test]
         fn beginning_and_end_are_the_outputs_own(line in "[a-zé漢 ]{0,200}", count in 200usize..900) {
             let text: String = (0..count).map(|n| format!("{n} {line}\n")).collect();

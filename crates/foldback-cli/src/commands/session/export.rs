@@ -58,7 +58,7 @@ pub(super) async fn run(
 }
 
 /// The file that the current loop was imported from; nothing where it was not.
-async fn original(store: &Arc<dyn Store>, session: &StoredSession) -> Result<Vec<u8>, Failure> {
+pub(super) async fn original(store: &Arc<dyn Store>, session: &StoredSession) -> Result<Vec<u8>, Failure> {
     let mut bytes = Vec::new();
     loop {
         let piece = store.original(session.id(), session.current(), bytes.len() as u64).await?;

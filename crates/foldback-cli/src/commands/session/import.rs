@@ -29,6 +29,10 @@ pub(crate) const SOURCE_NOTE: &str = "source";
 /// Where a session's notes hold its title.
 pub(crate) const TITLE_NOTE: &str = "title";
 
+/// Where a session's notes hold the model that answered last, and whose rules its requests kept to.
+pub(crate) const MODEL_NOTE: &str = "model";
+pub(crate) const DIALECT_NOTE: &str = "dialect";
+
 /// Items that are stored in one step.
 const BATCH_ITEMS: usize = 1_000;
 
@@ -247,11 +251,14 @@ async fn open_or_create(
     let mut metadata = Metadata::new();
     metadata.insert(SOURCE_NOTE.to_owned(), json!(opened.path.display().to_string()));
     metadata.insert("format".to_owned(), json!(opened.session.format().as_str()));
+    if let Some(dialect) = opened.session.dialect() {
+        metadata.insert(DIALECT_NOTE.to_owned(), json!(dialect.as_str()));
+    }
     if let Some(name) = conversation.name() {
         metadata.insert("conversation".to_owned(), json!(name));
     }
     if let Some(model) = opened.session.model() {
-        metadata.insert("model".to_owned(), json!(model));
+        metadata.insert(MODEL_NOTE.to_owned(), json!(model));
     }
     Ok((StoredSession::create(Arc::clone(store), id.clone(), metadata).await?, true))
 }

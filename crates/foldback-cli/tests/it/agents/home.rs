@@ -1,12 +1,13 @@
 //! A home and a working folder that only one agent has, and programs that run in them.
 
 use std::fs::{self, File};
+use std::io::{BufRead, BufReader, Write};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitStatus, Stdio};
-use std::sync::mpsc;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{self, Receiver};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process_group};
 
@@ -63,10 +64,9 @@ impl Home {
         self.variables.push((name.to_owned(), value.to_owned()));
     }
 
-    /// Runs a program in the working folder and waits for its end, whatever it is. The program sees none of the
-    /// machine's variables but the path, and nothing of the network but loopback.
-    pub(super) fn run(&self, program: &[PathBuf], words: &[&str]) -> Ended {
-        let (stdout, stderr) = (self.folder.path().join("stdout"), self.folder.path().join("stderr"));
+    /// A program in the working folder. It sees none of the machine's variables but the path, and nothing of the
+    /// network but loopback.
+    fn command(&self, program: &[PathBuf], words: &[&str]) -> Command {
         let mut command = Command::new(&program[0]);
         command.args(&program[1..]).args(words).current_dir(self.work());
         command.env_clear().env("HOME", self.path()).env("PATH", std::env::var_os("PATH").unwrap());
@@ -75,16 +75,80 @@ impl Home {
         }
         command.env("NO_PROXY", "127.0.0.1").env("no_proxy", "127.0.0.1").env("NPM_CONFIG_OFFLINE", "true");
         command.envs(self.variables.iter().map(|(name, value)| (name, value)));
+        command.process_group(0);
+        command
+    }
+
+    /// Runs a program in the working folder and waits for its end, whatever it is.
+    pub(super) fn run(&self, program: &[PathBuf], words: &[&str]) -> Ended {
+        let (stdout, stderr) = (self.folder.path().join("stdout"), self.folder.path().join("stderr"));
+        let mut command = self.command(program, words);
         // Files, because what a program leaves running in the background would keep a pipe open.
         command
             .stdin(Stdio::null())
             .stdout(File::create(&stdout).unwrap())
             .stderr(File::create(&stderr).unwrap());
-        let status = wait(command.process_group(0));
+        let status = wait(&mut command);
         let read = |path: &Path| String::from_utf8_lossy(&fs::read(path).unwrap()).into_owned();
         let (stdout, stderr) = (read(&stdout), read(&stderr));
         let status = status.unwrap_or_else(|| panic!("killed after {AGENT_TIME_MAX:?}:\n{stdout}\n{stderr}"));
         Ended { status, stdout, stderr }
+    }
+
+    /// Starts a program that reads lines of JSON, and prints such lines.
+    pub(super) fn talk(&self, program: &[PathBuf], words: &[&str]) -> Talk {
+        let stderr = File::create(self.folder.path().join("stderr")).unwrap();
+        let mut command = self.command(program, words);
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(stderr).spawn().unwrap();
+        let (sender, said) = mpsc::channel();
+        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        thread::spawn(move || {
+            let lines = lines.map_while(Result::ok).filter_map(|line| serde_json::from_str(&line).ok());
+            lines.map_while(|line| sender.send(line).ok()).count()
+        });
+        Talk { child, said, heard: Vec::new() }
+    }
+}
+
+/// A program that is spoken to. It is killed with everything it started when this goes.
+#[derive(Debug)]
+pub(super) struct Talk {
+    child: Child,
+    said: Receiver<serde_json::Value>,
+    /// Everything that it said so far.
+    pub(super) heard: Vec<serde_json::Value>,
+}
+
+impl Talk {
+    pub(super) fn say(&mut self, line: &serde_json::Value) {
+        writeln!(self.child.stdin.as_mut().unwrap(), "{line}").unwrap();
+    }
+
+    /// The next line like this.
+    ///
+    /// # Panics
+    /// Where none comes in time.
+    pub(super) fn until(&mut self, is_it: impl Fn(&serde_json::Value) -> bool) -> serde_json::Value {
+        let until = Instant::now() + AGENT_TIME_MAX;
+        loop {
+            let left = until.saturating_duration_since(Instant::now());
+            let line = self.said.recv_timeout(left).unwrap_or_else(|error| {
+                let newest = self.heard.iter().rev().take(3).map(ToString::to_string);
+                panic!("{error} behind {:?}", newest.collect::<Vec<_>>())
+            });
+            self.heard.push(line.clone());
+            if is_it(&line) {
+                return line;
+            }
+        }
+    }
+}
+
+impl Drop for Talk {
+    fn drop(&mut self) {
+        // It may have ended by itself.
+        let _ = kill_process_group(Pid::from_child(&self.child), Signal::KILL);
+        let _ = self.child.wait();
     }
 }
 

@@ -4,11 +4,11 @@ use std::fs;
 use std::path::PathBuf;
 
 use foldback_testkit::needs;
-use foldback_testkit::server::Model;
+use foldback_testkit::server::{Kind, Model};
 use serde_json::json;
 
 use super::home::{Ended, Home};
-use super::{Agent, Told, compacts_by_itself, long, short, works_and_resumes};
+use super::{Agent, FIRST_PROMPT, Told, compacts_by_itself, long, short, works_and_resumes};
 
 #[derive(Debug)]
 pub(super) struct Opencode {
@@ -35,6 +35,16 @@ impl Opencode {
             home.set(&format!("OPENCODE_DISABLE_{name}"), "1");
         }
         Self { home, program: needs::agents().opencode }
+    }
+
+    /// The same, with foldback's module, which runs this program, or the one that installs it.
+    fn with_module(mut self, program: Option<&str>) -> Self {
+        let foldback = [PathBuf::from(env!("CARGO_BIN_EXE_foldback"))];
+        self.home.run(&foldback, &["install", "opencode", "--yes"]).well();
+        if let Some(program) = program {
+            self.home.set("FOLDBACK_PROGRAM", program);
+        }
+        self
     }
 
     /// Runs it with words of its command line.
@@ -87,4 +97,53 @@ fn it_compacts_by_itself_before_the_window_is_full() {
     let (script, window_tokens) = long();
     let model = Model::start(script);
     compacts_by_itself(&Opencode::new(Home::new(), model.url(), window_tokens), &model);
+}
+
+#[test]
+#[ignore = "needs agents"]
+fn with_the_module_foldback_answers_and_no_model_writes_a_summary() {
+    let (script, window_tokens) = long();
+    let model = Model::start(script);
+    let agent = Opencode::new(Home::new(), model.url(), window_tokens).with_module(None);
+    let told = agent.run(FIRST_PROMPT);
+    assert_eq!(model.violations(), Vec::<String>::new());
+    assert_eq!(told.text, model.final_text(), "{told:?}");
+    assert_eq!(model.rounds().len(), long().0.rounds);
+    assert_eq!(model.asked_for(Kind::Compaction).len(), 0);
+
+    let turns = model.asked_for(Kind::Turn);
+    let last = turns.last().expect("there were turns");
+    let first_output = model.rounds()[0].output();
+    assert!(
+        last.holds(FIRST_PROMPT) && !last.holds(&first_output),
+        "the first round is folded, the task is not"
+    );
+
+    let file = agent.session_file(&told.session);
+    let file = file.to_str().expect("folders of tests have plain names");
+    let shown = super::super::text(&super::super::run(&["show", file, "--plain"]).stdout);
+    let summary =
+        last.body["messages"][2]["content"].as_str().expect("the summary follows the question for it");
+    assert!(shown.contains(summary), "the export has what the model was shown: {shown}");
+    let (_, rest) = summary.split_once(", @").expect("the summary names its handle");
+    let recalled = super::super::run(&["recall", &format!("@{}", &rest[..10]), file]);
+    assert!(super::super::text(&recalled.stdout).contains(&first_output), "{recalled:?}");
+}
+
+#[test]
+#[ignore = "needs agents"]
+fn where_the_module_finds_no_program_it_compacts_by_itself() {
+    let (script, window_tokens) = long();
+    let model = Model::start(script);
+    let agent = Opencode::new(Home::new(), model.url(), window_tokens);
+    compacts_by_itself(&agent.with_module(Some("/nonexistent/foldback")), &model);
+}
+
+#[test]
+#[ignore = "needs agents"]
+fn where_the_modules_program_answers_nothing_it_compacts_by_itself() {
+    let (script, window_tokens) = long();
+    let model = Model::start(script);
+    let agent = Opencode::new(Home::new(), model.url(), window_tokens);
+    compacts_by_itself(&agent.with_module(Some("/bin/true")), &model);
 }

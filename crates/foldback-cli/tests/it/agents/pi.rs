@@ -1,5 +1,7 @@
 //! pi, in its mode that prints events.
 
+mod compaction;
+
 use std::fs;
 use std::path::PathBuf;
 
@@ -7,7 +9,7 @@ use foldback_testkit::needs;
 use foldback_testkit::server::Model;
 use serde_json::json;
 
-use super::home::{Ended, Home};
+use super::home::{Ended, Home, Talk};
 use super::{Agent, Told, compacts_by_itself, long, short, works_and_resumes};
 
 #[derive(Debug)]
@@ -31,6 +33,12 @@ impl Pi {
         home.set("PI_OFFLINE", "1");
         home.set("PI_TELEMETRY", "0");
         Self { home, program: needs::agents().pi }
+    }
+
+    /// Talks to it in the session of that name.
+    fn talk(&self, session: &str) -> Talk {
+        let words = ["--provider", "scripted", "--model", "scripted", "--mode", "rpc", "--session", session];
+        self.home.talk(&self.program, &words)
     }
 
     /// Runs it with words of its command line.

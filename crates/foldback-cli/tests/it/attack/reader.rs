@@ -68,6 +68,11 @@ const ENTRIES: &[(&str, Voice)] = &[
     ("Checks", Voice::Output),
     ("earlier summary", Voice::Earlier),
     ("notice: ", Voice::Aside),
+    ("pasted by the user: ", Voice::OfUser),
+    ("attached by the user: ", Voice::Aside),
+    ("given to ", Voice::Agent),
+    ("answered by ", Voice::Output),
+    ("put in by ", Voice::Aside),
 ];
 
 /// The section of what an earlier summary says, whose every line has a mark.
@@ -115,7 +120,8 @@ fn lines(texts: &[&str], depth: usize) -> Vec<Line> {
     while let Some(&text) = texts.get(number) {
         number += 1;
         let is_first = depth == 0 && number == 1 && text.starts_with('[');
-        let is_of_plan = matches!(voice, Voice::Plan | Voice::Question)
+        // In a quoted summary the line above may be left out.
+        let is_of_plan = (matches!(voice, Voice::Plan | Voice::Question) || depth > 0)
             && OF_PLAN
                 .iter()
                 .any(|start| text.strip_prefix(SET_BACK).is_some_and(|text| text.starts_with(start)));

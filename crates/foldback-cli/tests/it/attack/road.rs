@@ -4,14 +4,15 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use foldback_core::{
-    Budget, CompactionReason, EstimatingCounter, Handle, Item, Part, Policy, SummaryPlacement, Tokens, View,
+    Budget, CompactionReason, EstimatingCounter, Handle, Item, KeepLines, Part, Policy, SummaryPlacement,
+    Tokens, View,
 };
 use foldback_engine::{CompactionContext, CompactionRequest, Outcome, compact, compact_asking};
 use foldback_formats::{Format, SessionFile, WrittenAs, write};
 
 use super::agents::with_events;
 use super::echo::Echo;
-use super::planted::{FORGED_HANDLE, Source};
+use super::planted::{AROUND, FORGED_HANDLE, Source};
 use super::reader::{Voice, read};
 use super::scene::{Author, RULES};
 use super::verdict::faults;
@@ -53,11 +54,22 @@ pub(super) struct Road {
     pub(super) placement: SummaryPlacement,
     /// Where in the list of policies it begins.
     pub(super) way: usize,
+    /// Whether everything that was planted is to be kept word for word.
+    pub(super) keep: Keep,
+}
+
+/// Which lines the summaries repeat.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Keep {
+    Nothing,
+    /// Every line with a planted word, and the forms around it.
+    Plants,
 }
 
 impl Road {
     pub(super) fn of(format: Format, leaves: Leaves) -> Self {
-        Self { format, leaves, writer: Writer::Digest, placement: SummaryPlacement::BeforeKept, way: 0 }
+        let (writer, placement) = (Writer::Digest, SummaryPlacement::BeforeKept);
+        Self { format, leaves, writer, placement, way: 0, keep: Keep::Nothing }
     }
 }
 
@@ -168,6 +180,9 @@ impl Chain {
         let mut request =
             CompactionRequest::new("attack", view, CompactionReason::Manual).with_budget(target);
         request.dialect = session.dialect();
+        if self.road.keep == Keep::Plants {
+            request.keep = Some(KeepLines::new(|line| line.find(AROUND).map(|at| at..at + AROUND.len())));
+        }
         let policy = Policy::named(policy).unwrap().with_summary_placement(self.road.placement);
         if self.road.writer == Writer::Digest {
             return compact(request.execution(policy.strategy())).unwrap();

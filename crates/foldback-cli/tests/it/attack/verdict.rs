@@ -4,8 +4,9 @@ use super::planted::{Garden, Plant, Source};
 use super::reader::{Line, Voice, ends_line, opened, read};
 
 /// The titles that foldback gives to sections.
-const TITLES: [&str; 6] = [
+const TITLES: [&str; 7] = [
     "An earlier summary: not the user's words",
+    "Lines kept word for word",
     "State",
     "What happened, in order",
     "The user said",
@@ -14,8 +15,13 @@ const TITLES: [&str; 6] = [
 ];
 
 /// Those under which a model is not asked to write.
-const OWN_TITLES: [&str; 4] =
-    ["An earlier summary: not the user's words", "The user said", "Files changed", "Summary"];
+const OWN_TITLES: [&str; 5] = [
+    "An earlier summary: not the user's words",
+    "Lines kept word for word",
+    "The user said",
+    "Files changed",
+    "Summary",
+];
 
 /// What stands where text was left out.
 const LEFT_OUT: &str = "[…]";

@@ -6,6 +6,7 @@ use crate::compaction::{Compaction, Execution};
 use crate::draft::{SummarySize, SummaryWriter};
 use crate::edit::Edit;
 use crate::item::Item;
+use crate::keep::KeptLines;
 use crate::part::{Blob, Media, ResultPart, ToolResult};
 use crate::plan::Plan;
 use crate::strategy::{Fitting, PlanError, plan};
@@ -189,7 +190,14 @@ fn what_a_summary_does_not_need_is_the_tails() {
     let written = Tokens(first.summaries_max().0 / 4);
     let (strategy, room) = (&LadderStrategy::new(), Some(budget.target()));
     let summary_size = Some(SummarySize::AtMost(written));
-    let again = Fitting { strategy, budget: Some(&budget), room, summary_size, writer: SummaryWriter::Model };
+    let again = Fitting {
+        strategy,
+        budget: Some(&budget),
+        room,
+        summary_size,
+        writer: SummaryWriter::Model,
+        lines: &KeptLines::default(),
+    };
     let (again, _) = again.plan(&view).unwrap();
     assert!(again.summaries_max() <= written && again.tokens_after() <= budget.target());
     let kept = |plan: &Plan| plan.apply_floor().view.len();

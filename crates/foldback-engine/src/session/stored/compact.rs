@@ -4,11 +4,12 @@ use std::sync::Arc;
 
 use foldback_core::{Budget, CompactionBlock, CompactionReason, Tokens, View};
 
-use super::{Change, OLDER_NOTE, OlderNote, StoredSession, StoredSessionError};
+use super::{Change, OLDER_NOTE, OlderNote, SeenExtent, StoredSession, StoredSessionError};
 use crate::compaction::CompactionContext;
 use crate::compactor::StrategyCompactor;
 use crate::session::SessionError;
 use crate::session::config::CompactionConfig;
+use crate::session::context::build_context_from_session;
 use crate::session::orchestrate::{LoopCompaction, SessionCompaction};
 use crate::session::record::{LoopPlace, LoopRecord};
 use crate::session::work::{Attempt, Work};
@@ -56,6 +57,25 @@ impl StoredSession {
         context: &CompactionContext,
     ) -> Result<SessionCompaction, StoredSessionError> {
         self.carry_out(Work::by_compactor(compactor, config, budget, context)).await
+    }
+
+    /// What [`compact_loops_with`](Self::compact_loops_with) would do. Nothing is stored, and hooks are told
+    /// that it did not come to it.
+    pub async fn preview_loops_with(
+        &self,
+        compactor: &StrategyCompactor,
+        config: &CompactionConfig,
+        budget: Budget,
+        context: &CompactionContext,
+    ) -> Result<SessionCompaction, StoredSessionError> {
+        let mut work = Work::by_compactor(compactor, config, budget, context);
+        let (mut session, current) = (self.load().await?, self.current.clone());
+        let Attempt { reason, tokens_before, made } = work.attempt(&session, &current).await?;
+        work.give_up("it was a preview");
+        session.commit(made.iter().map(|made| &made.done));
+        let after = build_context_from_session(&session, &current, config, budget.window())?;
+        let loops = made.into_iter().map(|made| made.done).collect();
+        Ok(SessionCompaction { reason, tokens_before, tokens_after: after.tokens, loops })
     }
 
     async fn carry_out(&mut self, mut work: Work<'_>) -> Result<SessionCompaction, StoredSessionError> {
@@ -109,15 +129,22 @@ impl StoredSession {
             metadata = Some(notes);
             blocks = hiding(record, done).map_err(SessionError::from)?;
         }
+        let is_anew = self.seen.extent == SeenExtent::History && done.place == LoopPlace::MostRecent;
+        if is_anew {
+            // What hides the copies of earlier compactions stays below.
+            let below = record.view(LoopPlace::MostRecent).map_err(SessionError::from)?;
+            blocks.splice(0..0, below.overlay().blocks().iter().cloned());
+        }
         let (is_repaired, is_noted) = (!done.repaired.is_empty(), metadata.is_some());
         let is_as_seen = |info: &LoopInfo| {
             let is_as_long =
                 if is_repaired { info.item_count == item_count } else { info.item_count >= item_count };
             is_as_long && info.stack.top == seen.stack.top && (!is_noted || info.metadata == seen.metadata)
         };
-        let (items, base) = (&done.repaired[..], seen.stack.top);
+        let repaired = self.seen.stored(&done.repaired);
+        let (items, base) = (&repaired[..], seen.stack.top.filter(|_| !is_anew));
         let revision = Revision { items, base, blocks: &blocks, metadata: metadata.as_ref() };
-        let change = match (is_repaired, &metadata) {
+        let change = match (is_repaired || is_anew, &metadata) {
             (true, _) => Change::Revise(&done.loop_id, &revision),
             (false, Some(metadata)) => Change::Note(&done.loop_id, metadata),
             (false, None) => Change::Commit(&done.loop_id, &blocks),

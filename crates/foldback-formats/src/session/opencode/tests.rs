@@ -163,3 +163,26 @@ fn a_fresh_export_says_what_it_cannot_hold() {
     assert_eq!(again.format(), Format::Opencode);
     assert_eq!(shown(&again)[2], (ItemKind::User, Part::text("hi")));
 }
+
+#[test]
+fn an_item_is_shown_in_the_newest_message_that_holds_it() {
+    let call = r#"{"id":"prt_2","type":"tool","callID":"c","tool":"bash","state":{"status":"completed","input":{},"output":"ok"}}"#;
+    let session = read(&[
+        &user("msg_1", r#"{"id":"prt_1","type":"text","text":"go"}"#),
+        &said("msg_2", "", call),
+        &user("msg_3", r#"{"id":"prt_3","type":"text","text":"on"}"#),
+    ]);
+    let recorded = session.conversations()[0].recorded();
+    let items: Vec<Arc<Item>> = recorded.iter().map(|recorded| recorded.item.clone()).collect();
+    let shown = |session: &SessionFile, index: usize| {
+        session.conversations()[0].record_of(index).map(str::to_owned).unwrap()
+    };
+    assert_eq!(shown(&session, 2), "msg_2", "the result is in the message of its call");
+    assert_eq!(shown(&session, 3), "msg_3");
+
+    let written = compacted(&session, &session.conversations()[0], &items[1..]).to_bytes();
+    let session = SessionFile::read(written).unwrap();
+    let copies: Vec<String> = (1..items.len()).map(|index| shown(&session, index)).collect();
+    assert_eq!(copies[0], copies[1], "a call and its result are in one message");
+    assert!(copies.iter().all(|copy| !["msg_1", "msg_2", "msg_3"].contains(&copy.as_str())), "{copies:?}");
+}

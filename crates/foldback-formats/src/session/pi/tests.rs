@@ -262,3 +262,185 @@ fn a_compaction_goes_on_from_what_was_read_last_and_not_from_a_broken_record() {
     let again = SessionFile::read(compacted(&session, main, &[]).to_bytes()).unwrap();
     assert_eq!(history(&again), ["one", "two"]);
 }
+
+/// A result of a tool called by `call`.
+fn result(id: &str, parent: &str, call: &str, text: &str) -> String {
+    format!(
+        r#"{{"type":"message","id":"{id}","parentId":"{parent}","timestamp":"2026-01-01T00:00:01.000Z","message":{{"role":"toolResult","toolCallId":"{call}","toolName":"bash","content":[{{"type":"text","text":"{text}"}}],"isError":false}}}}"#
+    )
+}
+
+fn edit(id: &str, parent: &str, target: &str, replacement: &str) -> String {
+    format!(
+        r#"{{"type":"context_edit","id":"{id}","parentId":"{parent}","timestamp":"2026-01-01T00:00:02.000Z","targetId":"{target}","replacement":{replacement}}}"#
+    )
+}
+
+fn blocks(session: &SessionFile) -> Vec<(foldback_core::BlockKind, Text)> {
+    let steps = session.conversations()[0].steps().iter();
+    steps.flat_map(|step| &step.blocks).map(|block| (block.kind, block.strategy.clone())).collect()
+}
+
+#[test]
+fn a_context_edit_shortens_a_result_and_the_newest_of_an_entry_counts() {
+    let first = edit("c", "b", "b", r#"{"content":[{"type":"text","text":"once"}]}"#);
+    let second = edit("d", "c", "b", r#"{"content":"twice"}"#);
+    let lines = [HEADER, &user("a", "", "one"), &result("b", "a", "x", "long"), &first, &second];
+    let session = read(&lines);
+    let shown = |session: &SessionFile| {
+        let main = &session.conversations()[0];
+        let transcript = main.transcript(Arc::new(EstimatingCounter), None);
+        let view = main.view_of(&transcript);
+        let results: Vec<_> =
+            view.items().flat_map(|item| item.results().map(|(_, one)| one.clone())).collect();
+        results
+    };
+    assert_eq!(shown(&session), [ToolResult::text("x", "twice")]);
+    assert_eq!(blocks(&session), [(foldback_core::BlockKind::Imported, "pi".into())]);
+    let behind = user("e", "d", "two");
+    let third = edit("f", "e", "b", r#"{"content":"thrice"}"#);
+    let session = read(&[&lines[..], &[&behind, &third]].concat());
+    assert_eq!(shown(&session), [ToolResult::text("x", "thrice")]);
+    let original = &session.conversations()[0].recorded()[1].item;
+    assert_eq!(
+        original.results().next().map(|(_, one)| one.clone()),
+        Some(ToolResult::text("x", "long")),
+        "T1"
+    );
+}
+
+#[test]
+fn a_context_edit_leaves_out_what_it_replaces_by_nothing_until_another_shows_it() {
+    let (one, two, three) = (user("a", "", "one"), user("b", "a", "two"), user("d", "c", "three"));
+    let out = edit("c", "b", "b", "null");
+    let session = read(&[HEADER, &one, &two, &out, &three]);
+    assert_eq!(view(&session), ["one", "three"]);
+    assert_eq!(history(&session), ["one", "two", "three"]);
+    // Kept by a compaction, it is still left out.
+    let compaction = r#"{"type":"compaction","id":"e","parentId":"d","timestamp":"2026-01-01T00:00:02.000Z","summary":"so far","firstKeptEntryId":"b","tokensBefore":9}"#;
+    let compacted = read(&[HEADER, &one, &two, &out, &three, compaction]);
+    assert_eq!(view(&compacted), ["so far", "three"]);
+    let back = edit("e", "d", "b", r#"{"content":"deux"}"#);
+    let session = read(&[HEADER, &one, &two, &out, &three, &back, &user("f", "e", "four")]);
+    assert_eq!(view(&session), ["one", "deux", "three", "four"]);
+}
+
+#[test]
+fn a_context_edit_can_put_in_more_parts_and_speak_of_what_is_not_there() {
+    let more = edit("b", "a", "a", r#"{"content":[{"type":"text","text":"1"},{"type":"text","text":"2"}]}"#);
+    let none = edit("c", "b", "gone", "null");
+    let session = read(&[HEADER, &user("a", "", "one"), &more, &none, &user("d", "c", "two")]);
+    assert_eq!(view(&session), ["1", "2", "two"]);
+    let again = edit("e", "d", "a", r#"{"content":"3"}"#);
+    let session = read(&[HEADER, &user("a", "", "one"), &more, &none, &user("d", "c", "two"), &again]);
+    assert_eq!(view(&session), ["3", "two"]);
+}
+
+fn system(id: &str, parent: &str, text: &str) -> String {
+    let parent = if parent.is_empty() { "null".to_owned() } else { format!("\"{parent}\"") };
+    format!(
+        r#"{{"type":"message","id":"{id}","parentId":{parent},"timestamp":"2026-01-01T00:00:00.000Z","message":{{"role":"system","content":"","sections":{{"preamble":"{text}"}}}}}}"#
+    )
+}
+
+fn checkpoint(id: &str, parent: &str, kept: &str, system: &str) -> String {
+    format!(
+        r#"{{"type":"compaction","id":"{id}","parentId":"{parent}","timestamp":"2026-01-01T00:00:02.000Z","summary":"so far","firstKeptEntryId":"{kept}","tokensBefore":9,"systemMessage":{{"role":"system","content":"","sections":{{"preamble":"{system}"}}}}}}"#
+    )
+}
+
+#[test]
+fn a_compaction_of_pi_keeps_the_system_prompt_and_not_those_among_what_it_keeps() {
+    let (prompt, one, two) = (system("s", "", "Be brief."), user("a", "s", "one"), user("b", "a", "two"));
+    let session = read(&[HEADER, &prompt, &one, &two, &checkpoint("c", "b", "b", "Be brief.")]);
+    assert_eq!(view(&session), ["Be brief.", "so far", "two"]);
+    assert!(session.conversations()[0].copies().is_empty());
+    // A later prompt changed it: the checkpoint is both.
+    let later = system("c", "b", "Be kind.");
+    let last = checkpoint("d", "c", "b", "Be brief and kind.");
+    let session = read(&[HEADER, &prompt, &one, &two, &later, &last, &user("e", "d", "three")]);
+    assert_eq!(view(&session), ["Be brief and kind.", "so far", "two", "three"]);
+    assert_eq!(history(&session), ["Be brief.", "one", "two", "Be kind.", "three"]);
+}
+
+/// The same file with a compaction by pi that takes foldback's summary and record, and keeps from `kept` on.
+fn hooked(lines: &[&str], kept: usize, kept_id: &str, system: &str) -> SessionFile {
+    let session = read(lines);
+    let main = &session.conversations()[0];
+    let summary = found_summary(Item::text("sum", ItemKind::Context, "so far"), "floor", 1, Tokens(9));
+    let recorded = main.recorded().iter().map(|one| Arc::clone(&one.item));
+    let mut items: Vec<Arc<Item>> = recorded.collect();
+    items.splice(1..kept, [Arc::new(summary)]);
+    let view = crate::conversation::testing::view_of(main, &items);
+    let record = session.committed(main, &view, main.block_count()).record();
+    let entry = checkpoint("y", "x", kept_id, system).replacen(
+        '{',
+        &format!(r#"{{"details":{{"foldback":{record}}},"fromHook":true,"#),
+        1,
+    );
+    let leaf = main.recorded().last().unwrap().item.id.to_string();
+    read(&[lines, &[&entry.replace(r#""parentId":"x""#, &format!(r#""parentId":"{leaf}""#))]].concat())
+}
+
+#[test]
+fn a_compaction_that_pi_took_from_foldback_shows_pis_checkpoint_and_is_undone_with_it() {
+    let (prompt, one, two) = (system("s", "", "Be brief."), user("a", "s", "one"), user("b", "a", "two"));
+    let session = hooked(&[HEADER, &prompt, &one, &two], 2, "b", "Be brief.");
+    assert_eq!(view(&session), ["Be brief.", "so far", "two"]);
+    let later = system("c", "b", "Be kind.");
+    let three = user("d", "c", "three");
+    let session = hooked(&[HEADER, &prompt, &one, &two, &later, &three], 2, "b", "Be brief and kind.");
+    assert_eq!(view(&session), ["Be brief and kind.", "so far", "two", "three"]);
+    let main = &session.conversations()[0];
+    assert_eq!(main.steps().len(), 1);
+    let transcript = main.transcript(Arc::new(EstimatingCounter), None);
+    let (undone, _) = main.view_of(&transcript).undo().unwrap();
+    assert_eq!(texts(undone.items()), ["Be brief.", "one", "two", "Be kind.", "three"]);
+}
+
+#[test]
+fn a_compaction_without_a_summary_is_one_that_pi_leaves_out() {
+    let session = read(&[HEADER, &user("a", "", "one"), &user("b", "a", "two")]);
+    let main = &session.conversations()[0];
+    let items: Vec<Arc<Item>> = main.history().map(|recorded| Arc::clone(&recorded.item)).collect();
+    let written = compacted(&session, main, &items).to_bytes();
+    let added: Vec<serde_json::Value> = String::from_utf8(written[session.bytes().len()..].to_vec())
+        .unwrap()
+        .lines()
+        .filter_map(|line| serde_json::from_str(line).ok())
+        .collect();
+    let (compaction, edit) = (&added[0], added.last().unwrap());
+    assert_eq!((&edit["type"], &edit["targetId"]), (&"context_edit".into(), &compaction["id"]));
+    assert_eq!((&edit["replacement"], &edit["parentId"]), (&serde_json::Value::Null, &added[2]["id"]));
+    let again = SessionFile::read(written).unwrap();
+    assert_eq!(
+        (view(&again), history(&again)),
+        (vec!["one".into(), "two".into()], vec!["one".into(), "two".into()])
+    );
+    // What pi says next follows the edit.
+    let last = edit["id"].as_str().unwrap();
+    let text = String::from_utf8(again.bytes().to_vec()).unwrap() + &user("z", last, "three");
+    assert_eq!(view(&SessionFile::read(text.into_bytes()).unwrap()), ["one", "two", "three"]);
+}
+
+#[test]
+fn an_item_goes_by_the_name_of_its_newest_copy() {
+    let session = read(&[HEADER, &user("a", "", "one"), &user("b", "a", "two")]);
+    let main = &session.conversations()[0];
+    assert_eq!(main.record_of(1), Some("b"));
+    let items: Vec<Arc<Item>> = main.history().map(|recorded| Arc::clone(&recorded.item)).collect();
+    let again = SessionFile::read(compacted(&session, main, &items).to_bytes()).unwrap();
+    let added = String::from_utf8(again.bytes()[session.bytes().len()..].to_vec()).unwrap();
+    let copy: serde_json::Value = serde_json::from_str(added.trim_start().lines().nth(2).unwrap()).unwrap();
+    assert_eq!(copy["message"]["content"], "two");
+    assert_eq!(again.conversations()[0].record_of(1), copy["id"].as_str());
+}
+
+#[test]
+fn a_conversation_can_be_read_as_it_stood_at_any_entry() {
+    let session = read(&[HEADER, &user("a", "", "one"), &user("b", "a", "left"), &user("c", "a", "taken")]);
+    let at = |id: &str| session.conversation_at(id).map(|one| texts(one.history().map(|said| &said.item)));
+    assert_eq!(at("b"), Some(vec!["one".to_owned(), "left".to_owned()]));
+    assert_eq!(at("a"), Some(vec!["one".to_owned()]));
+    assert_eq!(at("gone"), None);
+}

@@ -1,13 +1,13 @@
-//! The tree that the entries form, and the conversation along one way through it.
+//! The tree that the entries form.
 
 use std::collections::HashMap;
 
-use foldback_core::{Item, ItemKind, Text};
+use foldback_core::Text;
 
-use super::{Body, CompactionEntry, Entry, FirstKept};
-use crate::conversation::{Conversation, FilePlace, Made, Seen, Shown};
+use super::along::Along;
+use super::{Body, Entry};
+use crate::conversation::Conversation;
 use crate::jsonl;
-use crate::lowering::found_summary;
 
 /// Branches that are read; each is a whole conversation.
 const BRANCH_COUNT_MAX: usize = 64;
@@ -19,9 +19,9 @@ pub(super) struct Tree<'a> {
 }
 
 pub(super) struct Node<'a> {
-    line: usize,
+    pub(super) line: usize,
     /// Counted over all records of the file, its header included.
-    record_index: usize,
+    pub(super) record_index: usize,
     pub(super) entry: Entry<'a>,
     parent: Option<usize>,
 }
@@ -39,7 +39,7 @@ impl<'a> Tree<'a> {
                 Body::Item { item, .. } if entry.id.is_none() => {
                     item.id = format!("m{}", line.number).into();
                 }
-                Body::Item { .. } | Body::Compaction(_) | Body::State => {}
+                Body::Item { .. } | Body::Compaction(_) | Body::Edit(_) | Body::State => {}
             }
             tree.nodes.push(Node { line: line.number, record_index, entry, parent: None });
         }
@@ -86,81 +86,9 @@ impl<'a> Tree<'a> {
 }
 
 pub(super) fn conversation_along(path: &[&Node<'_>]) -> Conversation {
-    let mut conversation = Conversation::new();
-    // What the item of each step became.
-    let mut items: Vec<Option<Seen>> = Vec::with_capacity(path.len());
-    while let Some(node) = path.get(items.len()) {
-        let step = items.len();
-        let place = FilePlace::line(node.line);
-        match &node.entry.body {
-            Body::Item { item, .. } => {
-                let item = Item::clone(item);
-                items.push(Some(Seen::Item(conversation.push(item, place))));
-            }
-            Body::Header | Body::State => items.push(None),
-            Body::Compaction(entry) => {
-                let copies = || path[step + 1..].iter().take_while(|node| node.entry.copy.is_some());
-                let note = entry.foldback.as_ref().and_then(|own| own.note.clone());
-                if note.is_some_and(|note| conversation.take(note, entry.tokens_before, place)) {
-                    items.push(None);
-                    let seen = |at: usize| conversation.visible().get(at).copied();
-                    items.extend(copies().map(|node| node.entry.copy.and_then(seen)));
-                    continue;
-                }
-                let mut shown = match conversation.left_at() {
-                    None => shown_after(entry, node, &path[..step], &items, conversation.len()),
-                    Some(_) => Vec::new(),
-                };
-                items.push(None);
-                let copies_start = shown.len();
-                let mut turn = 0;
-                for copy in copies() {
-                    let Body::Item { item, .. } = &copy.entry.body else { break };
-                    let mut item = Item::clone(item);
-                    turn += usize::from(item.kind == ItemKind::User);
-                    item.turn_id = Some(format!("{}-turn-{turn}", item_id(node)).into());
-                    shown.push(Shown::New(item));
-                }
-                let mut made = Made::by(entry.by(), place);
-                made.created_at = node.entry.timestamp;
-                made.tokens_before = entry.tokens_before;
-                let copies = copies_start..shown.len();
-                conversation.replace(&made, shown);
-                // What is shown is what is visible now, one for one.
-                items.extend(copies.map(|position| conversation.visible().get(position).copied()));
-            }
-        }
-    }
-    conversation
+    Along::of(path).conversation
 }
 
 pub(super) fn item_id(node: &Node<'_>) -> String {
     node.entry.id.as_ref().map_or_else(|| format!("m{}", node.line), |id| id.to_string())
-}
-
-/// The summary, then what the compaction keeps of the steps before it.
-fn shown_after(
-    entry: &CompactionEntry,
-    node: &Node<'_>,
-    before: &[&Node<'_>],
-    items: &[Option<Seen>],
-    item_count: usize,
-) -> Vec<Shown> {
-    let first_kept = match &entry.first_kept {
-        FirstKept::Id(id) => before.iter().position(|node| node.entry.id.as_deref() == Some(id)),
-        FirstKept::RecordIndex(index) => before.iter().position(|node| node.record_index >= *index),
-        FirstKept::Nothing => None,
-    };
-    let kept = items[first_kept.unwrap_or(before.len())..].iter().flatten();
-    let kept: Vec<Shown> = kept.map(|&seen| Shown::Kept(seen)).collect();
-    let mut shown = Vec::with_capacity(kept.len() + 1);
-    if !entry.summary.is_empty() {
-        let mut item = Item::new(item_id(node), ItemKind::Context, entry.summary.clone());
-        item.created_at = node.entry.timestamp;
-        let tokens_before = entry.tokens_before.unwrap_or_default();
-        let folded = item_count.saturating_sub(kept.len());
-        shown.push(Shown::New(found_summary(item, entry.by(), folded, tokens_before)));
-    }
-    shown.extend(kept);
-    shown
 }

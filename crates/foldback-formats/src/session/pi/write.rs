@@ -133,10 +133,13 @@ pub(super) fn append(session: &SessionFile, committed: &Committed<'_>) -> Vec<u8
         Some((first, rest)) if first.summary.is_some() => (Some(first), rest),
         _ => (None, items),
     };
-    writer.compaction(summary.map(|summary| &***summary), &committed.note);
+    let compaction = writer.compaction(summary.map(|summary| &***summary), &committed.note);
     for item in copies {
         writer.position = Some(item.position);
         writer.item(item);
+    }
+    if let (None, Some(compaction)) = (summary, compaction) {
+        writer.no_summary(&compaction);
     }
     jsonl::added(session.bytes(), writer.lines)
 }
@@ -216,14 +219,15 @@ impl Writer<'_> {
     }
 
     /// The entry that hides everything before it. It names the first copy as the first entry kept,
-    /// and copies come after it, so nothing before is.
-    fn compaction(&mut self, summary: Option<&Item>, note: &Note) {
+    /// and copies come after it, so nothing before is. Returns its id.
+    fn compaction(&mut self, summary: Option<&Item>, note: &Note) -> Option<String> {
         let texts = summary.into_iter().flat_map(|item| &item.parts).filter_map(|part| match part {
             Part::Text(text) => Some(&**text),
             _ => None,
         });
         let text = texts.collect::<Vec<_>>().join("\n\n");
         let mut entry = self.entry("compaction");
+        let id = self.parent.clone().filter(|_| self.has_ids);
         entry.text("summary", summary.map_or(NO_SUMMARY, |_| &text));
         if self.has_ids {
             let first_copy = self.new_id();
@@ -236,6 +240,14 @@ impl Writer<'_> {
         let own = Extension::new(note, Vec::new()).json();
         entry.json("details", &format!("{{\"foldback\":{own}}}")).json("fromHook", "true");
         self.lines.push(jsonl::one_line(entry.finish()));
+        id
+    }
+
+    /// The entry that keeps pi from showing a compaction where there is no summary: it shows even an empty one.
+    fn no_summary(&mut self, compaction: &str) {
+        let mut entry = self.entry("context_edit");
+        entry.text("targetId", compaction).json("replacement", "null");
+        self.lines.push(entry.finish());
     }
 
     fn item(&mut self, item: &Sent) {
@@ -350,7 +362,7 @@ impl Writer<'_> {
 fn reads_as(entry: &Object, kind: ItemKind, parts: &[Part]) -> bool {
     match Entry::parse(&entry.so_far()).map(|entry| entry.body) {
         Ok(Body::Item { item, .. }) => item.kind == kind && item.parts == parts,
-        Ok(Body::Header | Body::Compaction(_) | Body::State) | Err(_) => false,
+        Ok(Body::Header | Body::Compaction(_) | Body::Edit(_) | Body::State) | Err(_) => false,
     }
 }
 

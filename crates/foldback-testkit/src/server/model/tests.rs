@@ -4,11 +4,6 @@ use serde_json::json;
 
 use super::*;
 
-fn state(script: Script) -> State {
-    let rounds_left = script.rounds;
-    State { script, rounds_left, rounds: Vec::new(), asked: Vec::new() }
-}
-
 fn request(path: &str, body: &Value) -> Request {
     let body = body.to_string().into_bytes();
     Request { index: 0, method: "POST".to_owned(), path: path.to_owned(), headers: Vec::new(), body }
@@ -47,7 +42,7 @@ fn chat_answering(id: &str) -> Value {
 
 #[test]
 fn rounds_come_before_the_final_text_and_side_calls_take_none() {
-    let mut state = state(Script { rounds: 2, ..Script::default() });
+    let mut state = State::new(Script { rounds: 2, ..Script::default() });
     let asks = json!([{"role": "user", "content": "go"}]);
     let turn = request("/v1/messages", &json!({"messages": asks, "tools": bash()}));
     let side = request("/v1/messages", &json!({"messages": asks}));
@@ -92,7 +87,7 @@ fn a_request_for_a_summary_is_told_from_a_turn() {
 
 #[test]
 fn a_request_that_exceeds_the_window_is_too_long_and_no_violation() {
-    let mut state = state(Script { window_tokens: 100, token_bytes: 1, ..Script::default() });
+    let mut state = State::new(Script { window_tokens: 100, token_bytes: 1, ..Script::default() });
     let long = json!({"messages": [{"role": "user", "content": "x".repeat(200)}]});
     state.answer(&request("/v1/chat/completions", &long));
     assert_eq!(state.asked[0].verdict, Verdict::TooLong);
@@ -161,4 +156,16 @@ fn each_rule_of_openai_is_enforced() {
         let told = refusal(Spoken::Chat, &messages);
         assert!(told.contains(reason), "{told} for {messages}");
     }
+}
+
+#[test]
+fn another_tool_is_called_before_the_next_command() {
+    let mut state = State::new(Script { rounds: 1, ..Script::default() });
+    state.calls.push_back(("recall".to_owned(), json!({"handle": "@0123456789"})));
+    let messages = json!([{"role": "user", "content": "go"}]);
+    let turn = request("/v1/messages", &json!({"messages": messages, "tools": bash()}));
+    let _call = state.answer(&turn);
+    assert!(state.calls.is_empty() && state.rounds.is_empty());
+    let _command = state.answer(&turn);
+    assert_eq!(state.rounds.len(), 1);
 }

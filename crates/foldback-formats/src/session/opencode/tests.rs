@@ -172,8 +172,8 @@ fn an_item_is_shown_in_the_newest_message_that_holds_it() {
         &said("msg_2", "", call),
         &user("msg_3", r#"{"id":"prt_3","type":"text","text":"on"}"#),
     ]);
-    let recorded = session.conversations()[0].recorded();
-    let items: Vec<Arc<Item>> = recorded.iter().map(|recorded| recorded.item.clone()).collect();
+    let items: Vec<Arc<Item>> =
+        session.conversations()[0].recorded().iter().map(|one| Arc::clone(&one.item)).collect();
     let shown = |session: &SessionFile, index: usize| {
         session.conversations()[0].record_of(index).map(str::to_owned).unwrap()
     };

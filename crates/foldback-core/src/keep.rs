@@ -349,7 +349,7 @@ fn typed<'p>(item: &'p Item, part_index: usize, text: &'p str) -> Vec<(Speaker, 
         lines.push((by, Cow::Owned(line.trim_end().to_owned())));
     }
     let mut end = 0;
-    for span in item.typed_spans(part_index).into_iter().chain([text.len()..text.len()]) {
+    for span in item.typed_spans(part_index).into_iter().chain(std::iter::once(text.len()..text.len())) {
         lines.extend(text[end..span.start].lines().map(|line| (Speaker::Host, Cow::Borrowed(line))));
         end = span.end;
     }

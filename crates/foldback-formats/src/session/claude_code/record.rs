@@ -20,6 +20,8 @@ pub(super) enum Kind {
     Attachment,
     CompactBoundary,
     MicrocompactBoundary,
+    /// The record of a compaction, before the boundary that Claude Code writes for it.
+    Foldback,
     /// State of the user interface, progress, notes of the agent: links of the chain, not context.
     Other,
 }
@@ -105,6 +107,7 @@ enum TypeLine {
     Assistant,
     Attachment,
     System,
+    Foldback,
     #[default]
     #[serde(other)]
     Other,
@@ -148,6 +151,8 @@ struct RecordLine<'a, C> {
     compact_metadata: Option<&'a RawValue>,
     #[serde(borrow)]
     microcompact_metadata: Option<&'a RawValue>,
+    #[serde(borrow)]
+    foldback: Option<&'a RawValue>,
 }
 
 #[derive(Deserialize)]
@@ -222,6 +227,7 @@ impl Record {
             (TypeLine::Attachment, _) => Kind::Attachment,
             (TypeLine::System, Some("compact_boundary")) => Kind::CompactBoundary,
             (TypeLine::System, Some("microcompact_boundary")) => Kind::MicrocompactBoundary,
+            (TypeLine::Foldback, _) => Kind::Foldback,
             (TypeLine::System | TypeLine::Other, _) => Kind::Other,
         };
         let mut foldback_kind = line.foldback_kind;
@@ -238,11 +244,13 @@ impl Record {
                 foldback_kind = foldback_kind.or(Some(kind));
                 (Message::default(), parts)
             }
-            Kind::CompactBoundary | Kind::MicrocompactBoundary | Kind::Other => <_>::default(),
+            Kind::CompactBoundary | Kind::MicrocompactBoundary | Kind::Foldback | Kind::Other => {
+                <_>::default()
+            }
         };
         let compact = match line.compact_metadata.or(line.microcompact_metadata) {
             Some(metadata) => Some(Box::new(Compact::read(serde_json::from_str(metadata.get())?))),
-            None => None,
+            None => line.foldback.filter(|_| kind == Kind::Foldback).and_then(own).map(Box::new),
         };
         let answered = parts.iter().filter_map(|part| match part {
             Part::ToolResult(result) => Some(result.call_id.clone()),
@@ -306,6 +314,12 @@ impl Record {
     }
 }
 
+/// What foldback noted. A note that cannot be read says nothing.
+fn own(json: &RawValue) -> Option<Compact> {
+    let foldback = serde_json::from_str(json.get()).ok()?;
+    Some(Compact { foldback: Some(foldback), ..Compact::default() })
+}
+
 fn text(Str(text): Str<'_>) -> Box<str> {
     text.into()
 }
@@ -315,6 +329,11 @@ fn texts(list: Option<Vec<Str<'_>>>) -> Vec<Box<str>> {
 }
 
 impl Compact {
+    /// Whether it says nothing of what stays: a module answered, and its messages stand behind it.
+    pub(super) fn is_bare(&self) -> bool {
+        self.foldback.is_none() && self.preserved.is_empty() && self.segment.is_none()
+    }
+
     fn read(line: CompactLine<'_>) -> Self {
         let preserved = line.preserved_messages.and_then(|list| list.all_uuids.or(list.uuids));
         let segment = line
@@ -371,6 +390,9 @@ pub(super) fn opaque_attachment(kind: &str, attachment: &RawValue) -> Option<Par
     let json = Json::parse(attachment.get()).ok()?;
     Some(Part::Opaque(Opaque { source: format!("{ATTACHMENT_SOURCE}{kind}").into(), json }))
 }
+
+/// The type of foldback's own lines.
+pub(super) const RECORD_TYPE: &str = "foldback";
 
 /// How the source of attachments that are passed through begins.
 pub(super) const ATTACHMENT_SOURCE: &str = "claude-code/";

@@ -370,7 +370,7 @@ fn a_compaction_in_claude_code_is_recorded_undone_and_never_taken_for_the_users_
         (50..60).for_each(|number| session.round(number));
         std::fs::write(&file, &session.lines).unwrap();
         let shape = text(&run(&["show", &file, "--shape"]).stdout);
-        assert!(shape.contains("summary"), "{shape}");
+        assert!(shape.contains("summary"), "{record}: {shape}");
         let shown = text(&run(&["show", &file, "--plain"]).stdout);
         let has = |number: usize| shown.contains(&format!("body-{number}."));
         assert!(!has(3) && has(49) && has(59), "{record}: {shown}");

@@ -25,10 +25,6 @@ const BY: &str = "claude-code";
 /// Who made one that it did.
 const BY_FOLDBACK: &str = "foldback";
 
-/// How summaries of foldback begin. Where a module put one in and nothing else tells of it, it is a summary and
-/// no prompt; what it says of itself is not believed.
-const SUMMARY_START: &str = "[Summary of ";
-
 /// Lines between foldback's record and the boundary that it belongs to: what Claude Code notes meanwhile.
 const NOTE_LINES_MAX: usize = 64;
 
@@ -171,7 +167,7 @@ impl<'b, S: FnMut(usize) -> Vec<Arc<Item>>> Builder<'b, S> {
             // Prompts that a module keeps may stand before its summary.
             let prompts = after[..until].iter().copied();
             let mut prompts = prompts.take_while(|&other| self.lines[other].record.kind != Kind::Assistant);
-            put_in.extend(prompts.find(|&other| self.begins_as_summary(other)));
+            put_in.extend(prompts.find(|&other| self.lines[other].record.begins_as_summary));
         }
         let (place, own) = (self.place(index), compact.foldback.as_ref());
         let note = own.and_then(|own| own.note.clone());
@@ -225,13 +221,6 @@ impl<'b, S: FnMut(usize) -> Vec<Arc<Item>>> Builder<'b, S> {
         self.end(index, put_in);
     }
 
-    fn begins_as_summary(&self, index: usize) -> bool {
-        let record = &self.lines[index].record;
-        let first = record.items.first().and_then(|item| item.parts.first());
-        record.kind == Kind::User
-            && matches!(first, Some(Part::Text(text)) if text.starts_with(SUMMARY_START))
-    }
-
     /// Takes records for what they repeat.
     fn repeat(&mut self, copies: &[(Text, usize)]) {
         for (uuid, position) in copies {
@@ -271,7 +260,7 @@ impl<'b, S: FnMut(usize) -> Vec<Arc<Item>>> Builder<'b, S> {
             let record = &self.lines[copy].record;
             for item in (self.said)(copy) {
                 let mut item = Arc::unwrap_or_clone(item);
-                if record.is_summary || (compact.is_bare() && self.begins_as_summary(copy)) {
+                if record.is_summary || (compact.is_bare() && record.begins_as_summary) {
                     item = lowering::found_summary(item, by, hidden_count, tokens_before);
                 }
                 if item.kind == ItemKind::User {

@@ -63,6 +63,9 @@ pub(super) struct Record {
     pub(super) foldback_kind: Option<ItemKind>,
     /// Set by foldback on summaries behind something that they do not stand for.
     pub(super) is_later_summary: bool,
+    /// Whether it begins as foldback's summaries do. Where a module put it in and nothing else tells of it, it
+    /// is a summary and no prompt; what it says of itself is not believed.
+    pub(super) begins_as_summary: bool,
     /// The id that all records of one message share.
     pub(super) message_id: Option<Box<str>>,
     pub(super) model: Option<Box<str>>,
@@ -256,8 +259,11 @@ impl Record {
             Part::ToolResult(result) => Some(result.call_id.clone()),
             _ => None,
         });
+        let begins_as_summary = kind == Kind::User
+            && matches!(parts.first(), Some(Part::Text(text)) if text.starts_with(SUMMARY_START));
         let mut record = Self {
             kind,
+            begins_as_summary,
             uuid: line.uuid.as_deref().map(Name::new),
             parent: line.parent_uuid,
             logical_parent: line.logical_parent_uuid.as_deref().map(Name::new),
@@ -390,6 +396,9 @@ pub(super) fn opaque_attachment(kind: &str, attachment: &RawValue) -> Option<Par
     let json = Json::parse(attachment.get()).ok()?;
     Some(Part::Opaque(Opaque { source: format!("{ATTACHMENT_SOURCE}{kind}").into(), json }))
 }
+
+/// How summaries of foldback begin.
+const SUMMARY_START: &str = "[Summary of ";
 
 /// The type of foldback's own lines.
 pub(super) const RECORD_TYPE: &str = "foldback";

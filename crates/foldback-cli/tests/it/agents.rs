@@ -3,12 +3,15 @@
 
 mod claude_code;
 mod home;
+mod long_life;
 mod opencode;
 mod pi;
 
 use std::path::PathBuf;
 
 use foldback_testkit::server::{Kind, Model, Round, Script, Verdict};
+
+use home::Home;
 
 /// What a person asks first, and when the session is taken up again.
 const FIRST_PROMPT: &str = "Run the rounds.";
@@ -25,6 +28,11 @@ struct Told {
 
 /// A coding agent, installed and configured in a home of its own.
 trait Agent {
+    /// As `foldback install` calls it.
+    fn name(&self) -> &'static str;
+
+    fn home(&self) -> &Home;
+
     /// Starts a session with a prompt and waits for its end.
     ///
     /// # Panics
@@ -37,8 +45,17 @@ trait Agent {
     /// Like [`run`](Self::run).
     fn resume(&self, session: &str, prompt: &str) -> Told;
 
+    /// Compacts a session at a person's command, and waits until that is done.
+    ///
+    /// # Panics
+    /// Like [`run`](Self::run).
+    fn compact(&self, session: &str);
+
     /// Where the session is, as foldback reads it.
     fn session_file(&self, session: &str) -> PathBuf;
+
+    /// Takes in a file of [`session_file`](Self::session_file) that was changed. Most agents read it itself.
+    fn take_in(&self, _file: &str) {}
 }
 
 /// A few rounds, in a window that they do not fill; and that window.

@@ -133,6 +133,24 @@ impl Asked {
         let quoted = json!(text).to_string();
         self.body["messages"].to_string().contains(quoted.trim_matches('"'))
     }
+
+    /// The names of the tools that it offers.
+    pub fn tools(&self) -> Vec<String> {
+        let tools = self.body["tools"].as_array().into_iter().flatten();
+        let names = tools.filter_map(|tool| tool["name"].as_str().or(tool["function"]["name"].as_str()));
+        names.map(str::to_owned).collect()
+    }
+
+    /// What tools answered, in order, as JSON.
+    pub fn results(&self) -> Vec<String> {
+        let messages = self.body["messages"].as_array().into_iter().flatten();
+        let parts = messages.flat_map(|message| match message["role"].as_str() {
+            Some("tool") => vec![message],
+            _ => message["content"].as_array().into_iter().flatten().collect(),
+        });
+        let results = parts.filter(|part| part["role"] == "tool" || part["type"] == "tool_result");
+        results.map(|result| result["content"].to_string()).collect()
+    }
 }
 
 #[derive(Debug)]

@@ -51,12 +51,24 @@ impl ClaudeCode {
 }
 
 impl Agent for ClaudeCode {
+    fn name(&self) -> &'static str {
+        "claude-code"
+    }
+
+    fn home(&self) -> &Home {
+        &self.home
+    }
+
     fn run(&self, prompt: &str) -> Told {
         self.ask(&[], prompt)
     }
 
     fn resume(&self, session: &str, prompt: &str) -> Told {
         self.ask(&["--resume", session], prompt)
+    }
+
+    fn compact(&self, session: &str) {
+        self.start(&["-p", "--model", MODEL, "--resume", session, "--", "/compact"]).well();
     }
 
     fn session_file(&self, session: &str) -> PathBuf {

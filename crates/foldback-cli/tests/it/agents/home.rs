@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process_group};
 
 /// An agent that has not ended by then never will: it is killed, and the test fails.
-const AGENT_TIME_MAX: Duration = Duration::from_secs(180);
+pub(super) const AGENT_TIME_MAX: Duration = Duration::from_secs(180);
 
 /// Where nobody listens: what an agent asks of the network beside the model is refused at once.
 const NOWHERE: &str = "http://127.0.0.1:9";
@@ -95,7 +95,7 @@ impl Home {
         Ended { status, stdout, stderr }
     }
 
-    /// Starts a program that reads lines of JSON, and prints such lines.
+    /// Starts a program that reads lines of JSON, and prints such lines. Any other line is heard as a string.
     pub(super) fn talk(&self, program: &[PathBuf], words: &[&str]) -> Talk {
         let stderr = File::create(self.folder.path().join("stderr")).unwrap();
         let mut command = self.command(program, words);
@@ -103,7 +103,8 @@ impl Home {
         let (sender, said) = mpsc::channel();
         let lines = BufReader::new(child.stdout.take().unwrap()).lines();
         thread::spawn(move || {
-            let lines = lines.map_while(Result::ok).filter_map(|line| serde_json::from_str(&line).ok());
+            let lines = lines.map_while(Result::ok);
+            let lines = lines.map(|line| serde_json::from_str(&line).unwrap_or_else(|_| line.into()));
             lines.map_while(|line| sender.send(line).ok()).count()
         });
         Talk { child, said, heard: Vec::new() }

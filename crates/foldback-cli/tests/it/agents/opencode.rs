@@ -1,13 +1,15 @@
 //! opencode, in its `run` command.
 
 use std::fs;
+use std::io::{BufRead, BufReader, Write};
+use std::net::TcpStream;
 use std::path::PathBuf;
 
 use foldback_testkit::needs;
 use foldback_testkit::server::{Kind, Model};
 use serde_json::json;
 
-use super::home::{Ended, Home};
+use super::home::{AGENT_TIME_MAX, Ended, Home};
 use super::{Agent, FIRST_PROMPT, Told, compacts_by_itself, long, short, works_and_resumes};
 
 #[derive(Debug)]
@@ -66,6 +68,14 @@ impl Opencode {
 }
 
 impl Agent for Opencode {
+    fn name(&self) -> &'static str {
+        "opencode"
+    }
+
+    fn home(&self) -> &Home {
+        &self.home
+    }
+
     fn run(&self, prompt: &str) -> Told {
         self.ask(&[], prompt)
     }
@@ -74,12 +84,38 @@ impl Agent for Opencode {
         self.ask(&["--session", session], prompt)
     }
 
+    /// Its command line has no word for it; its server has.
+    fn compact(&self, session: &str) {
+        let mut serve = self.home.talk(&self.program, &["serve", "--hostname", "127.0.0.1", "--port", "0"]);
+        let line = serve.until(|line| line.as_str().is_some_and(|line| line.contains("http://")));
+        let (_, address) =
+            line.as_str().and_then(|line| line.split_once("http://")).expect("it has an address");
+        let body = json!({"providerID": "scripted", "modelID": "scripted"}).to_string();
+        let mut stream = TcpStream::connect(address.trim()).unwrap();
+        write!(
+            stream,
+            "POST /session/{session}/summarize HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\
+             Content-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
+            body.len(),
+        )
+        .unwrap();
+        // It keeps the connection open.
+        stream.set_read_timeout(Some(AGENT_TIME_MAX)).unwrap();
+        let mut answer = String::new();
+        BufReader::new(stream).read_line(&mut answer).unwrap();
+        assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+    }
+
     /// Its sessions are in a database; this is what it exports, anew each time.
     fn session_file(&self, session: &str) -> PathBuf {
         let exported = self.start(&["export", session]).well();
         let path = self.home.work().join(format!("{session}.json"));
         fs::write(&path, exported.stdout).unwrap();
         path
+    }
+
+    fn take_in(&self, file: &str) {
+        self.start(&["import", file]).well();
     }
 }
 

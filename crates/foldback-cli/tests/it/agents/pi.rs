@@ -10,6 +10,7 @@ use foldback_testkit::server::Model;
 use serde_json::json;
 
 use super::home::{Ended, Home, Talk};
+use super::long_life::outlives_its_window;
 use super::{Agent, Told, compacts_by_itself, long, short, works_and_resumes};
 
 #[derive(Debug)]
@@ -65,12 +66,27 @@ impl Pi {
 }
 
 impl Agent for Pi {
+    fn name(&self) -> &'static str {
+        "pi"
+    }
+
+    fn home(&self) -> &Home {
+        &self.home
+    }
+
     fn run(&self, prompt: &str) -> Told {
         self.ask(&[], prompt)
     }
 
     fn resume(&self, session: &str, prompt: &str) -> Told {
         self.ask(&["--session", session], prompt)
+    }
+
+    fn compact(&self, session: &str) {
+        let mut talk = self.talk(session);
+        talk.say(&json!({"id": "c", "type": "compact"}));
+        let answer = talk.until(|line| line["type"] == "response" && line["id"] == "c");
+        assert_eq!(answer["success"], true, "{answer}");
     }
 
     fn session_file(&self, session: &str) -> PathBuf {
@@ -97,4 +113,15 @@ fn it_compacts_by_itself_before_the_window_is_full() {
     let (script, window_tokens) = long();
     let model = Model::start(script);
     compacts_by_itself(&Pi::new(Home::new(), model.url(), window_tokens), &model);
+}
+
+#[test]
+#[ignore = "needs agents"]
+fn with_foldback_it_outlives_its_window() {
+    outlives_its_window(60_000, |home, url, window_tokens| {
+        // With less than that behind a compaction, pi does not ask for another; of itself it wants 20 000.
+        let keeps = json!({"keepRecentTokens": 1_500});
+        home.write(".pi/agent/settings.json", &json!({"compaction": keeps}).to_string());
+        Pi::new(home, url, window_tokens)
+    });
 }

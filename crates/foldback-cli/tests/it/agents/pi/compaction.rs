@@ -128,10 +128,7 @@ impl<'a> Session<'a> {
 
     /// Compacts on command.
     fn compact(&self) {
-        let mut talk = self.pi.talk(&self.name);
-        talk.say(&json!({"id": "c", "type": "compact"}));
-        let answer = talk.until(|line| line["type"] == "response" && line["id"] == "c");
-        assert_eq!(answer["success"], true, "{answer}");
+        self.pi.compact(&self.name);
     }
 
     /// The compactions that are recorded in the file.

@@ -285,7 +285,7 @@ impl ClaudeSession {
         Self { lines: String::new(), parent: Value::Null, count: 0 }
     }
 
-    fn push(&mut self, kind: &str, fields: Value) {
+    fn push(&mut self, kind: &str, fields: &Value) {
         self.count += 1;
         let uuid = format!("00000000-0000-4000-8000-{:012}", self.count);
         let mut record = json!({"parentUuid": self.parent, "isSidechain": false, "userType": "external",
@@ -297,7 +297,7 @@ impl ClaudeSession {
     }
 
     fn say(&mut self, text: &str) {
-        self.push("user", json!({"message": {"role": "user", "content": text}}));
+        self.push("user", &json!({"message": {"role": "user", "content": text}}));
     }
 
     fn round(&mut self, number: usize) {
@@ -305,12 +305,12 @@ impl ClaudeSession {
         let call = json!({"type": "tool_use", "id": id, "name": "Bash", "input": {"command": format!("ls {number}")}});
         self.push(
             "assistant",
-            json!({"message": {"id": format!("msg_{number}"), "type": "message",
+            &json!({"message": {"id": format!("msg_{number}"), "type": "message",
             "role": "assistant", "model": "claude-opus-4-5", "content": [call], "stop_reason": "tool_use"}}),
         );
         let output = format!("found {number}\n{}body-{number}.", "nothing else here\n".repeat(60));
         let result = json!({"type": "tool_result", "tool_use_id": id, "content": output});
-        self.push("user", json!({"message": {"role": "user", "content": [result]}}));
+        self.push("user", &json!({"message": {"role": "user", "content": [result]}}));
     }
 
     /// What Claude Code writes where a module answered with these messages.
@@ -318,7 +318,7 @@ impl ClaudeSession {
         let logical = std::mem::replace(&mut self.parent, Value::Null);
         self.push(
             "system",
-            json!({"subtype": "compact_boundary", "content": "Conversation compacted",
+            &json!({"subtype": "compact_boundary", "content": "Conversation compacted",
             "logicalParentUuid": logical, "compactMetadata": {"trigger": "manual", "preTokens": 1}}),
         );
         for row in messages.as_array().unwrap() {
@@ -340,12 +340,12 @@ impl ClaudeSession {
                 message["id"] = json!(format!("msg_new_{}", self.count));
                 message["usage"] = json!({"input_tokens": 0, "output_tokens": 0});
             }
-            self.push(role, json!({"message": message}));
+            self.push(role, &json!({"message": message}));
         }
     }
 }
 
-fn claude_compacts(session: &mut ClaudeSession, file: &str, record: Value) -> Value {
+fn claude_compacts(session: &mut ClaudeSession, file: &str, record: &Value) -> Value {
     std::fs::write(file, &session.lines).unwrap();
     let request = json!({"version": 1, "session": file, "takes": "messages", "record": record, "window": 200_000,
         "target": 4_000});
@@ -366,7 +366,7 @@ fn a_compaction_in_claude_code_is_recorded_undone_and_never_taken_for_the_users_
         let mut session = ClaudeSession::new();
         session.say(&format!("Find the leak. {RULE}"));
         (0..50).for_each(|number| session.round(number));
-        claude_compacts(&mut session, &file, record.clone());
+        claude_compacts(&mut session, &file, &record);
         (50..60).for_each(|number| session.round(number));
         std::fs::write(&file, &session.lines).unwrap();
         let shape = text(&run(&["show", &file, "--shape"]).stdout);
@@ -387,7 +387,7 @@ fn a_compaction_in_claude_code_is_recorded_undone_and_never_taken_for_the_users_
             }
         }
 
-        let answer = claude_compacts(&mut session, &file, record);
+        let answer = claude_compacts(&mut session, &file, &record);
         let summary = answer["messages"].to_string();
         assert!(summary.contains("Never edit the file migrations/0001.sql"), "{summary}");
         assert!(!summary.contains("> (Summary of") && !summary.contains("> [Summary of"), "{summary}");

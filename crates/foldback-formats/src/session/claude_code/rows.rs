@@ -215,7 +215,7 @@ mod tests {
         let session = SessionFile::read(lines.join("\n").into_bytes()).unwrap();
         let items: Vec<_> =
             session.conversations()[0].recorded().iter().map(|recorded| recorded.item.clone()).collect();
-        serde_json::from_slice(&rows(&sent(&items, Some(&session)), &session)).unwrap()
+        serde_json::from_slice(&messages(&sent(&items, Some(&session)), &session)).unwrap()
     }
 
     fn user(uuid: &str, parent: Option<&str>, content: &Value) -> Value {

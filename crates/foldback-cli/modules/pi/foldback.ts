@@ -48,9 +48,10 @@ interface Answer {
 
 export default function foldback(pi: ExtensionAPI) {
   let answer: Answer | undefined;
+  let failure: string | undefined;
 
   pi.on("session_before_compact", async (event: any, ctx) => {
-    answer = undefined;
+    answer = failure = undefined;
     // Installed for the user and for the project, this runs twice: the second one leaves it to the first.
     if (event[ASKED]) return undefined;
     event[ASKED] = true;
@@ -66,15 +67,19 @@ export default function foldback(pi: ExtensionAPI) {
         },
       };
     } catch (error) {
-      if (!event.signal.aborted) tell(ctx, `foldback: ${reason(error)}; pi compacts by itself`, "warning");
+      if (event.signal.aborted) return undefined;
+      failure = `foldback: ${reason(error)}; pi compacts by itself`;
+      tell(ctx, failure, "warning");
       return undefined;
     }
   });
 
   pi.on("session_compact", (event, ctx) => {
     // Another extension may have had the last word.
-    if (answer?.line && event.compactionEntry.summary === answer.summary) tell(ctx, answer.line, "info");
-    answer = undefined;
+    if (answer?.line && event.compactionEntry.summary === answer.summary) tellBelow(ctx, answer.line, "info");
+    // pi's window has lost the warning by now; elsewhere it was read.
+    if (failure && ctx.mode === "tui") tellBelow(ctx, failure, "warning");
+    answer = failure = undefined;
   });
 
   // Not before the session starts: a name that another extension has taken would keep pi from starting.
@@ -244,7 +249,19 @@ function plain(text: string): string {
 
 /** Says something to the person: in pi's own window, or on stderr where pi only prints. */
 function tell(ctx: ExtensionContext, text: string, kind: "info" | "warning") {
-  const lines = text.split("\n").map(plain).filter(Boolean).join("\n");
-  if (ctx.hasUI) ctx.ui.notify(lines, kind);
-  else console.error(lines);
+  if (ctx.hasUI) ctx.ui.notify(plainLines(text), kind);
+  else console.error(plainLines(text));
+}
+
+/** Says something below a compaction. pi's window draws the conversation anew right after `session_compact`,
+ * and whatever was said until then is gone. */
+function tellBelow(ctx: ExtensionContext, text: string, kind: "info" | "warning") {
+  if (ctx.mode !== "tui") return tell(ctx, text, kind);
+  // Taken now: a context must not be asked for it after another session was opened.
+  const { ui } = ctx;
+  setTimeout(() => ui.notify(plainLines(text), kind), 0);
+}
+
+function plainLines(text: string): string {
+  return text.split("\n").map(plain).filter(Boolean).join("\n");
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use foldback_core::{Budget, Level, Policy, Strategy, Tokens, View, check};
 use foldback_engine::{CompactionRequest, Outcome, Refusal, compact};
-use foldback_formats::{Committed, messages};
+use foldback_formats::{Committed, Conversation, Format, messages};
 use serde_json::value::RawValue;
 
 use super::answer::{CompactAnswer, Sizes};
@@ -91,7 +91,9 @@ impl<'a> Job<'a> {
                 asked.budget = Budget::for_target(target).ok();
                 self.policy.strategy()
             }
-            Takes::Tail => Arc::new(fold::strategy(target, asked.focus.clone())),
+            Takes::Tail => {
+                Arc::new(fold::strategy(target, self.tail_max(&view, conversation), asked.focus.clone()))
+            }
             Takes::Summary => Arc::new(fold::strategy_without_tail(target, asked.focus.clone())),
         };
         let outcome = self.outcome(strategy, &asked)?;
@@ -107,6 +109,15 @@ impl<'a> Job<'a> {
                 Some(shown) => Ok(answer.showing(&shown, self.details(&shown.view)?)),
                 None => Ok(CompactAnswer::unchanged("there is nothing to fold", sizes.before)),
             },
+        }
+    }
+
+    /// What a tail may have. opencode shows every message from the tail's first one on: where the marker and
+    /// the summary of an earlier compaction stand among them, those as well.
+    fn tail_max(&self, view: &View, conversation: &Conversation) -> Tokens {
+        match self.read.session.format() {
+            Format::Opencode => fold::since_newest(view, conversation),
+            _ => Tokens(u64::MAX),
         }
     }
 

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use foldback_core::{CallId, FinishReason, Item, ItemKind, Json, Opaque, Part, Timestamp, Tokens, Usage};
+use serde::de::IgnoredAny;
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
@@ -61,6 +62,8 @@ pub(super) struct Record {
     pub(super) foldback_kind: Option<ItemKind>,
     /// Set by foldback on summaries behind something that they do not stand for.
     pub(super) is_later_summary: bool,
+    /// Whether Claude Code says how it was asked. What a module answered at a compaction was not.
+    pub(super) is_prompt: bool,
     /// The id that all records of one message share.
     pub(super) message_id: Option<Box<str>>,
     pub(super) model: Option<Box<str>>,
@@ -136,6 +139,7 @@ struct RecordLine<'a, C> {
     source_tool_use_id: Option<Str<'a>>,
     foldback_kind: Option<ItemKind>,
     foldback_summary: Option<bool>,
+    prompt_source: Option<IgnoredAny>,
     #[serde(borrow)]
     custom_title: Option<Str<'a>>,
     #[serde(borrow)]
@@ -262,6 +266,7 @@ impl Record {
             is_of_call: line.source_tool_use_id.is_some(),
             foldback_kind,
             is_later_summary: line.foldback_summary.unwrap_or(false),
+            is_prompt: line.prompt_source.is_some(),
             message_id: message.id.take(),
             model: message.model.take(),
             title: line.custom_title.or(line.ai_title).map(text),

@@ -6,6 +6,7 @@ use foldback_testkit::needs;
 use foldback_testkit::server::{Kind, Model};
 
 use super::home::{Ended, Home};
+use super::long_life::outlives_its_window;
 use super::{Agent, FIRST_PROMPT, SECOND_PROMPT, Told, compacts_by_itself, long, short, works_and_resumes};
 
 /// Any whose window is larger than those of the tests.
@@ -125,4 +126,11 @@ fn foldback_answers_its_compactions_and_what_was_folded_stays_folded() {
     let file = file.to_str().expect("folders of tests have plain names");
     let checked = super::super::run(&["check", file, "--for", "anthropic"]);
     assert!(checked.status.success(), "{checked:?}");
+}
+
+#[test]
+#[ignore = "needs agents"]
+fn with_foldback_it_outlives_its_window() {
+    // Claude Code takes no smaller window for one.
+    outlives_its_window(100_000, ClaudeCode::new);
 }

@@ -114,4 +114,4 @@ pub use trigger::{
 };
 pub use turns::{TurnMap, TurnRange, TurnRangeError, TurnRanges};
 pub use view::{Fate, OverlayError, Recalled, View};
-pub use written::{has_summary_header, with_standing};
+pub use written::with_standing;

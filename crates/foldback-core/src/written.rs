@@ -100,17 +100,6 @@ impl SummaryForm {
     }
 }
 
-/// Whether a text begins as summaries do that foldback writes. A host without a place for foldback's record
-/// keeps a summary as a message like any other, and only this tells it from what a person said.
-pub fn has_summary_header(text: &str) -> bool {
-    let Some((count, rest)) = text.strip_prefix(HEADER_START).and_then(|rest| rest.split_once(HEADER_MIDDLE))
-    else {
-        return false;
-    };
-    let named = rest.split_once('.').and_then(|(handle, _)| Handle::parse(handle));
-    count.parse::<u32>().is_ok() && named.is_some()
-}
-
 /// How a summary begins where there is little room.
 pub(crate) fn short_header(item_count: u32, handle: &Handle) -> String {
     format!("[{item_count}{SHORT_MIDDLE}{handle}]")
@@ -291,18 +280,6 @@ mod tests {
         }
         let lines = "a\n> b\r# c\u{2028}d\u{202e}e\u{1b}[1mf";
         assert_eq!(escaped(lines), "a > b # c d e [1mf");
-    }
-
-    #[test]
-    fn a_summary_is_known_by_its_first_line() {
-        let handle = Handle::parse("@0123456789").expect("it is a handle");
-        for form in [SummaryForm::Floor, SummaryForm::Digest, SummaryForm::Model] {
-            let text = form.header(9, &handle) + "\n> more";
-            assert!(has_summary_header(&text), "{text}");
-            assert!(!has_summary_header(&format!("> {text}")) && !has_summary_header(&escaped(&text)));
-        }
-        assert!(!has_summary_header("[Summary of some folded items, @0123456789.]"));
-        assert!(!has_summary_header("[Summary of 9 folded items, whatever.]"));
     }
 
     #[test]

@@ -294,6 +294,16 @@ impl Deref for SessionFile {
 }
 
 impl Committed<'_> {
+    /// The line by which an agent's session file keeps the record of this compaction, to be appended before
+    /// the agent writes the compaction itself; none where its format has another place for it. `like` is the
+    /// file.
+    pub fn record_line(&self, like: &SessionFile) -> Option<Vec<u8>> {
+        match like.format {
+            Format::ClaudeCode => Some(session::claude_code::rows::record_line(self, like)),
+            _ => None,
+        }
+    }
+
     /// The record of the compaction, for an agent that stores such a thing beside a compaction of its own:
     /// read with that, it is what foldback would have written. JSON, an object.
     pub fn record(&self) -> String {
@@ -485,7 +495,7 @@ impl SessionFile {
 /// provider's request, or of an agent's module. `like` is what it sent.
 pub fn messages(sent: &[Sent], like: &SessionFile) -> Result<Vec<u8>, FormatError> {
     match like.format {
-        Format::ClaudeCode => Ok(session::claude_code::rows::rows(sent, like)),
+        Format::ClaudeCode => Ok(session::claude_code::rows::messages(sent, like)),
         format => write(format, sent, Some(like)).map(|written| written.to_bytes()),
     }
 }

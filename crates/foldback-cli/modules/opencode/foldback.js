@@ -15,8 +15,9 @@ const PROGRAM = process.env.FOLDBACK_PROGRAM || "__FOLDBACK_PROGRAM__";
 
 /** The version of the contract with `foldback hook`. */
 const VERSION = 1;
-/** How long an answer may take. It usually takes less than 300 ms; then opencode compacts by itself. */
-const ANSWER_MS_MAX = 10_000;
+/** How long an answer may take: well below a second, but a model of the person's choice may write the summary,
+ * for which foldback waits up to 75 s. After this, opencode compacts by itself. */
+const ANSWER_MS_MAX = 90_000;
 /** More than this is no answer of foldback's. */
 const ANSWER_CHARACTERS_MAX = 64 * 1024 * 1024;
 /** An output with fewer characters is not worth asking about. */

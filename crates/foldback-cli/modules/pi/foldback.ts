@@ -10,8 +10,9 @@ import type { ExtensionAPI, ExtensionCommandContext, ExtensionContext } from "@e
 /** The program: its name, looked up in PATH, or its path. */
 const PROGRAM = process.env.FOLDBACK_PROGRAM || "__FOLDBACK_PROGRAM__";
 
-/** How long a compaction may take. It usually takes less than 300 ms; then pi compacts by itself. */
-const COMPACT_MS_MAX = 10_000;
+/** How long a compaction may take: well below a second, but a model of the person's choice may write the
+ * summary, for which foldback waits up to 75 s. After this, pi compacts by itself. */
+const COMPACT_MS_MAX = 90_000;
 /** How long a recall may take. */
 const RECALL_MS_MAX = 20_000;
 /** More than this is no answer of foldback's. */

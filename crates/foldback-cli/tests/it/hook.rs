@@ -313,3 +313,124 @@ fn a_long_output_is_shortened_the_same_way_each_time_and_kept_whole_in_a_file() 
     assert_eq!(ask("read_file", json!({"path": "src/a.rs"}), &output)["result"], "unchanged");
     assert_eq!(ask("bash", json!({"command": "make"}), "short")["result"], "unchanged");
 }
+
+/// A session of Claude Code, record by record.
+struct ClaudeSession {
+    lines: String,
+    parent: Value,
+    count: usize,
+}
+
+impl ClaudeSession {
+    fn new() -> Self {
+        Self { lines: String::new(), parent: Value::Null, count: 0 }
+    }
+
+    fn push(&mut self, kind: &str, fields: &Value) {
+        self.count += 1;
+        let uuid = format!("00000000-0000-4000-8000-{:012}", self.count);
+        let mut record = json!({"parentUuid": self.parent, "isSidechain": false, "userType": "external",
+            "cwd": "/home/dev/ferry", "sessionId": "s", "version": "2.1.327", "type": kind, "uuid": uuid,
+            "timestamp": format!("2026-11-20T10:{:02}:{:02}.000Z", self.count / 60 % 60, self.count % 60)});
+        record.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
+        self.lines.push_str(&line(&record));
+        self.parent = Value::from(uuid);
+    }
+
+    fn say(&mut self, text: &str) {
+        self.push("user", &json!({"message": {"role": "user", "content": text}}));
+    }
+
+    fn round(&mut self, number: usize) {
+        let id = format!("toolu_{number:04}");
+        let call = json!({"type": "tool_use", "id": id, "name": "Bash", "input": {"command": format!("ls {number}")}});
+        self.push(
+            "assistant",
+            &json!({"message": {"id": format!("msg_{number}"), "type": "message",
+            "role": "assistant", "model": "claude-opus-4-5", "content": [call], "stop_reason": "tool_use"}}),
+        );
+        let output = format!("found {number}\n{}body-{number}.", "nothing else here\n".repeat(60));
+        let result = json!({"type": "tool_result", "tool_use_id": id, "content": output});
+        self.push("user", &json!({"message": {"role": "user", "content": [result]}}));
+    }
+
+    /// What Claude Code writes where a module answered with these messages.
+    fn take(&mut self, messages: &Value) {
+        let logical = std::mem::replace(&mut self.parent, Value::Null);
+        self.push(
+            "system",
+            &json!({"subtype": "compact_boundary", "content": "Conversation compacted",
+            "logicalParentUuid": logical, "compactMetadata": {"trigger": "manual", "preTokens": 1}}),
+        );
+        for row in messages.as_array().unwrap() {
+            let mut content = vec![];
+            if !row["text"].as_str().unwrap_or("").is_empty() {
+                content.push(json!({"type": "text", "text": row["text"]}));
+            }
+            for call in row["toolUses"].as_array().into_iter().flatten() {
+                content.push(json!({"type": "tool_use", "id": call["tool_use_id"], "name": call["tool"],
+                    "input": call["input"]}));
+            }
+            for result in row["toolResults"].as_array().into_iter().flatten() {
+                content.push(json!({"type": "tool_result", "tool_use_id": result["tool_use_id"],
+                    "content": result["text"], "is_error": result["isError"]}));
+            }
+            let role = row["role"].as_str().unwrap();
+            let mut message = json!({"role": role, "content": content});
+            if role == "assistant" {
+                message["id"] = json!(format!("msg_new_{}", self.count));
+                message["usage"] = json!({"input_tokens": 0, "output_tokens": 0});
+            }
+            self.push(role, &json!({"message": message}));
+        }
+    }
+}
+
+fn claude_compacts(session: &mut ClaudeSession, file: &str, record: &Value) -> Value {
+    std::fs::write(file, &session.lines).unwrap();
+    let request = json!({"version": 1, "session": file, "takes": "messages", "record": record, "window": 200_000,
+        "target": 4_000});
+    let (_, answer) = ask("compact", &request.to_string());
+    assert_eq!(answer["result"], "compacted", "{answer}");
+    // The line that foldback wrote, and what Claude Code writes behind it.
+    session.lines = std::fs::read_to_string(file).unwrap();
+    session.take(&answer["messages"]);
+    std::fs::write(file, &session.lines).unwrap();
+    answer
+}
+
+#[test]
+fn a_compaction_in_claude_code_is_recorded_undone_and_never_taken_for_the_users_words() {
+    for record in [json!("session"), Value::Null] {
+        let folder = folder();
+        let file = at(&folder, "session.jsonl");
+        let mut session = ClaudeSession::new();
+        session.say(&format!("Find the leak. {RULE}"));
+        (0..50).for_each(|number| session.round(number));
+        claude_compacts(&mut session, &file, &record);
+        (50..60).for_each(|number| session.round(number));
+        std::fs::write(&file, &session.lines).unwrap();
+        let shape = text(&run(&["show", &file, "--shape"]).stdout);
+        assert!(shape.contains("summary"), "{record}: {shape}");
+        let shown = text(&run(&["show", &file, "--plain"]).stdout);
+        let has = |number: usize| shown.contains(&format!("body-{number}."));
+        assert!(!has(3) && has(49) && has(59), "{record}: {shown}");
+        assert_eq!(shown.matches("body-49.").count(), 1, "{shown}");
+
+        if record == json!("session") {
+            let log = json(&run(&["log", &file, "--json"])).to_string();
+            assert!(log.contains("ladder"), "{log}");
+            let undone = at(&folder, "undone.jsonl");
+            assert_eq!(code(&run(&["undo", &file, "-o", &undone, "-q"])), 0);
+            let shown = text(&run(&["show", &undone, "--plain"]).stdout);
+            for number in 0..60 {
+                assert_eq!(shown.matches(&format!("body-{number}.")).count(), 1, "{number} once: {record}");
+            }
+        }
+
+        let answer = claude_compacts(&mut session, &file, &record);
+        let summary = answer["messages"].to_string();
+        assert!(summary.contains("Never edit the file migrations/0001.sql"), "{summary}");
+        assert!(!summary.contains("> (Summary of") && !summary.contains("> [Summary of"), "{summary}");
+    }
+}

@@ -101,7 +101,7 @@ impl Strategy for SummaryAndTailStrategy {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::item::Item;
+    use crate::item::{Item, ItemKind};
     use crate::part::{Part, ToolResult};
     use crate::strategy::plan;
     use crate::transcript::Transcript;
@@ -111,7 +111,7 @@ mod tests {
     /// One prompt and a long tool loop.
     fn one_prompt(rounds: usize) -> Transcript {
         let mut transcript = Transcript::default();
-        transcript.push(Item::system("s", "Be brief."));
+        transcript.push(Item::text("s", ItemKind::System, "Be brief."));
         transcript.push(Item::user("u", "Build it. Never touch main."));
         for round in 0..rounds {
             let call = Part::call(format!("c{round}"), "run", &json!({"round": round}));

@@ -16,8 +16,9 @@ const FOLDBACK = "__FOLDBACK_PROGRAM__"
 /** What both programs understand. Another number in an answer means that they do not fit together. */
 const CONTRACT_VERSION = 1
 
-/** foldback needs less than a second; after this long Claude Code's own compaction is the better one. */
-const COMPACT_MILLISECONDS_MAX = 10_000
+/** foldback needs less than a second, but a model of the person's choice may write the summary, for which it
+ * waits up to 75 s. After this, Claude Code compacts by itself. */
+const COMPACT_MILLISECONDS_MAX = 90_000
 const RECALL_MILLISECONDS_MAX = 10_000
 /** A tool's result waits for this. */
 const SHORTEN_MILLISECONDS_MAX = 2_000
@@ -134,8 +135,10 @@ const compact: Hook<'session.compact'> = async ($, e, next) => {
     }
     const isWindowSet = ['env', 'settings'].includes(context.breakdown?.autocompactSource ?? '')
     const asked = {
-      // What the model is to see is all that Claude Code takes: there is no place for a record beside it.
+      // What the model is to see is all that Claude Code takes. foldback's record goes into the session as a line
+      // of its own.
       takes: 'messages',
+      record: 'session',
       reason: e.trigger === 'manual' ? 'manual' : 'auto',
       instructions: e.instructions,
       // These are the main conversation's. A sub-agent may run on another model; its file says which.

@@ -7,6 +7,7 @@ use serde_json::value::RawValue;
 
 use super::VERSION;
 use super::fold::Shown;
+use crate::backend::DIGEST;
 use crate::terminal::{counted, number};
 
 /// What became of a conversation.
@@ -92,8 +93,11 @@ fn line(outcome: &Outcome, sizes: Sizes) -> String {
         outcome.compactions().flat_map(|block| block.folds()).map(|(fold, _)| fold.item_count()).sum();
     let summaries = outcome.view.items().filter(|item| item.summary.is_some()).count();
     let kept = outcome.view.len() - summaries;
+    let by_model = outcome.summaries().filter_map(|item| item.summary.as_ref());
+    let by_model = by_model.map(|origin| &*origin.written_by).find(|name| *name != DIGEST);
+    let by_model = by_model.map_or_else(String::new, |name| format!(" by {name}"));
     format!(
-        "foldback: {} → {} tokens; {} folded into a summary, {kept} kept as they were; the original text can be recalled",
+        "foldback: {} → {} tokens; {} folded into a summary{by_model}, {kept} kept; the original text can be recalled",
         number(sizes.before),
         number(sizes.after),
         counted(hidden, "message"),

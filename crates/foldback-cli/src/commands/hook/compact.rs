@@ -1,6 +1,9 @@
 //! `foldback hook compact`: a conversation that an agent is having, compacted.
 
+use std::fs::OpenOptions;
+use std::io::Write;
 use std::sync::Arc;
+use std::time::Duration;
 
 use foldback_core::{Budget, Level, Policy, Strategy, Tokens, View, check};
 use foldback_engine::{CompactionRequest, Outcome, Refusal, compact};
@@ -10,8 +13,9 @@ use serde_json::value::RawValue;
 use super::answer::{CompactAnswer, Sizes};
 use super::fold;
 use super::messages::{Read, contents};
-use super::request::{CompactRequest, Takes, WhyNow};
+use super::request::{CompactRequest, RecordAt, Takes, WhyNow};
 use crate::aim::{Aimed, Target};
+use crate::args::chat::Backend;
 use crate::args::hook::HookCompact;
 use crate::args::{Aim, Extent, Shared};
 use crate::failure::{Exit, Failure};
@@ -25,6 +29,11 @@ use crate::{counting, store};
 /// What a conversation in an agent comes down to where nobody says otherwise: little enough that the next
 /// compaction is far, enough for the newest work.
 const TARGET_PERCENT: f64 = 20.0;
+
+/// How long a model may take for a summary where nobody says, and at most: a person waits, and modules give up
+/// after a little more. Then the digest answers.
+const BACKEND_TIMEOUT: Duration = Duration::from_secs(60);
+const BACKEND_TIMEOUT_MAX: Duration = Duration::from_secs(75);
 
 /// What a conversation comes down to at most where a person asks, in percent of what it has.
 const ASKED_FOR_PERCENT: f64 = 40.0;
@@ -104,7 +113,11 @@ impl<'a> Job<'a> {
         let sizes = Sizes { before: provider.request(before).0, after: provider.request(after).0 };
         let answer = CompactAnswer::compacted(&outcome, sizes);
         match self.request.takes {
-            Takes::Messages => Ok(answer.with_messages(self.messages(&outcome.view)?)),
+            Takes::Messages => {
+                let answer = answer.with_messages(self.messages(&outcome.view)?);
+                self.keep_record(&outcome.view)?;
+                Ok(answer)
+            }
             Takes::Tail | Takes::Summary => match fold::shown(&outcome, conversation) {
                 Some(shown) => Ok(answer.showing(&shown, self.details(&shown.view)?)),
                 None => Ok(CompactAnswer::unchanged("there is nothing to fold", sizes.before)),
@@ -149,7 +162,12 @@ impl<'a> Job<'a> {
             error: Box::new(error),
             items: Vec::new(),
         };
-        let outcome = match Summarizer::new(self.shared, &self.arguments.backend)? {
+        let patience = self.arguments.backend.backend_timeout.unwrap_or(BACKEND_TIMEOUT);
+        let backend = Backend {
+            backend_timeout: Some(patience.min(BACKEND_TIMEOUT_MAX)),
+            ..self.arguments.backend.clone()
+        };
+        let outcome = match Summarizer::new(self.shared, &backend)? {
             None => compact(asked.execution(strategy)).map_err(failed)?,
             Some(summarizer) => {
                 store::runtime()?.block_on(summarizer.compact(strategy, asked)).map_err(failed)?.0
@@ -176,6 +194,19 @@ impl<'a> Job<'a> {
         };
         let text = String::from_utf8(written).expect("formats write text");
         RawValue::from_string(text.trim().to_owned()).map_err(one)
+    }
+
+    /// Appends the record of the compaction to the session, in one write, where the module asks for that. If
+    /// the agent does not take the answer after all, no compaction follows the line and it says nothing.
+    fn keep_record(&self, view: &View) -> Result<(), Failure> {
+        let line = self.committed(view)?.record_line(&self.read.session);
+        let (Some(RecordAt::Session), Some(path), Some(line)) =
+            (self.request.record, &self.request.session, line)
+        else {
+            return Ok(());
+        };
+        let appended = OpenOptions::new().append(true).open(path).and_then(|mut file| file.write_all(&line));
+        appended.map_err(|error| Failure::Write { path: path.clone(), error, hint: None })
     }
 
     /// The record of the compaction, for a host that keeps it beside its own.

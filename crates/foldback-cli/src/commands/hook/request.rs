@@ -34,6 +34,8 @@ pub(super) struct CompactRequest {
     pub(super) window: Option<u64>,
     /// What the newest request cost by the provider's own count, cached tokens included.
     pub(super) used: Option<u64>,
+    /// Where foldback's record of the compaction goes, for an agent that has no place for `details`.
+    pub(super) record: Option<RecordAt>,
     /// How many tokens the compacted conversation may have.
     pub(super) target: Option<u64>,
 }
@@ -49,6 +51,14 @@ pub(super) enum Takes {
     Summary,
     /// Any list of messages.
     Messages,
+}
+
+/// Where a record goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum RecordAt {
+    /// Behind what the session file holds now, as a line that the agent passes over.
+    Session,
 }
 
 /// Why a conversation is compacted now.

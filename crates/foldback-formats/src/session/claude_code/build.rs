@@ -1,6 +1,7 @@
 //! A conversation from the records of one branch: messages put together, compactions understood.
 
 use std::cell::OnceCell;
+use std::ops::Range;
 use std::sync::Arc;
 
 use foldback_core::{Item, ItemKind, Part, ResultPart, Text, Tokens, ToolResult, TurnId};
@@ -10,6 +11,7 @@ use smallvec::SmallVec;
 
 use super::name::Key;
 use super::record::{Compact, Kind, Parent, Record};
+use crate::conversation::Extension;
 use crate::conversation::{Cleared, Conversation, FilePlace, Made, Seen, Shown};
 use crate::lowering;
 use crate::pieces::Line;
@@ -22,6 +24,9 @@ const BY: &str = "claude-code";
 
 /// Who made one that it did.
 const BY_FOLDBACK: &str = "foldback";
+
+/// Lines between foldback's record and the boundary that it belongs to: what Claude Code notes meanwhile.
+const NOTE_LINES_MAX: usize = 64;
 
 /// The records of `branch`, in the order of the file, as a conversation. `said` gives the items of a
 /// record, by its line index; it is asked once for each.
@@ -88,7 +93,7 @@ impl<'b, S: FnMut(usize) -> Vec<Arc<Item>>> Builder<'b, S> {
         let record = &lines[index].record;
         match record.kind {
             _ if self.shown.contains(&index) => {}
-            Kind::Other => {}
+            Kind::Foldback | Kind::Other => {}
             Kind::CompactBoundary => self.compact(index, record.compact()),
             Kind::MicrocompactBoundary => self.clear(index, record.compact()),
             // A summary whose boundary is not there.
@@ -144,6 +149,9 @@ impl<'b, S: FnMut(usize) -> Vec<Arc<Item>>> Builder<'b, S> {
         let after = &self.branch[start..];
         let is_boundary = |&&other: &&usize| self.lines[other].record.kind == Kind::CompactBoundary;
         let until = after.iter().position(|other| is_boundary(&other)).unwrap_or(after.len());
+        if let Some(noted) = self.noted(index, compact) {
+            return self.compact_as_noted(index, noted, start..start + until);
+        }
         let copies =
             compact.foldback.as_ref().map(|own| own.copies.iter().map(|(uuid, _)| Key::from(&**uuid)));
         let copies: Option<HashSet<Key<'_>>> = copies.map(Iterator::collect);
@@ -154,7 +162,13 @@ impl<'b, S: FnMut(usize) -> Vec<Arc<Item>>> Builder<'b, S> {
                 Some(copies) => record.uuid.as_ref().is_some_and(|uuid| copies.contains(&uuid.key())),
             }
         };
-        let put_in: Vec<usize> = after[..until].iter().copied().filter(is_put_in).collect();
+        let mut put_in: Vec<usize> = after[..until].iter().copied().filter(is_put_in).collect();
+        if put_in.is_empty() && compact.is_bare() {
+            // Prompts that a module keeps may stand before its summary.
+            let prompts = after[..until].iter().copied();
+            let mut prompts = prompts.take_while(|&other| self.lines[other].record.kind != Kind::Assistant);
+            put_in.extend(prompts.find(|&other| self.lines[other].record.begins_as_summary));
+        }
         let (place, own) = (self.place(index), compact.foldback.as_ref());
         let note = own.and_then(|own| own.note.clone());
         if note.is_some_and(|note| self.conversation.take(note, None, place)) {
@@ -163,6 +177,48 @@ impl<'b, S: FnMut(usize) -> Vec<Arc<Item>>> Builder<'b, S> {
         } else {
             self.compact_to(index, compact, put_in);
         }
+    }
+
+    /// The record of a boundary that a module answered: it stands in a line before it. Such a boundary keeps
+    /// nothing itself.
+    fn noted(&self, index: usize, compact: &Compact) -> Option<&'b Extension> {
+        let before =
+            self.lines[..index].iter().rev().take(if compact.is_bare() { NOTE_LINES_MAX } else { 0 });
+        let mut before = before.take_while(|line| line.record.kind != Kind::CompactBoundary);
+        let note = before.find(|line| line.record.kind == Kind::Foldback)?;
+        note.record.compact().foldback.as_ref()
+    }
+
+    /// A boundary behind which Claude Code wrote the messages of a module. They are named by their numbers;
+    /// what it wrote between them goes with them.
+    fn compact_as_noted(&mut self, index: usize, noted: &Extension, behind: Range<usize>) {
+        let row_count = noted.copies.iter().filter_map(|(number, _)| number.parse::<usize>().ok()).max();
+        let row_count = row_count.map_or(0, |last| last + 1);
+        let (mut put_in, mut rows) = (Vec::new(), Vec::new());
+        for &other in &self.branch[behind] {
+            if rows.len() == row_count {
+                break;
+            }
+            let record = &self.lines[other].record;
+            put_in.push(other);
+            if record.is_said() && !record.is_meta {
+                rows.push(other);
+            }
+        }
+        let note = noted.note.clone();
+        if rows.len() < row_count
+            || !note.is_some_and(|note| self.conversation.take(note, None, self.place(index)))
+        {
+            return self.compact_to(index, &Compact::default(), put_in);
+        }
+        for (number, position) in &noted.copies {
+            let row = number.parse::<usize>().ok().and_then(|number| rows.get(number));
+            let seen = self.conversation.visible().get(*position).copied();
+            if let (Some(&row), Some(seen)) = (row, seen) {
+                self.items[row].push(seen);
+            }
+        }
+        self.end(index, put_in);
     }
 
     /// Takes records for what they repeat.
@@ -204,7 +260,7 @@ impl<'b, S: FnMut(usize) -> Vec<Arc<Item>>> Builder<'b, S> {
             let record = &self.lines[copy].record;
             for item in (self.said)(copy) {
                 let mut item = Arc::unwrap_or_clone(item);
-                if record.is_summary {
+                if record.is_summary || (compact.is_bare() && record.begins_as_summary) {
                     item = lowering::found_summary(item, by, hidden_count, tokens_before);
                 }
                 if item.kind == ItemKind::User {

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use foldback_core::{Item, ItemId, ItemKind, Part, Text, Tokens, has_summary_header};
+use foldback_core::{Item, ItemId, ItemKind, Part, Text, Tokens};
 
 use super::record::{Kind, Message, Record};
 use crate::attribution::attributed;
@@ -45,12 +45,8 @@ pub(super) fn items_of(record: &Record, message: &Message, id: &str, parts: Vec<
         push(Item::new(id, ItemKind::Tool, results), others.is_empty());
     }
     if !others.is_empty() {
-        // A module's answer to a compaction has no place for a mark: Claude Code writes it as a message.
-        let is_answered = kind == ItemKind::User
-            && !record.is_prompt
-            && matches!(&others[..], [Part::Text(text)] if has_summary_header(text));
         let item = attributed(Item::new(id_at(id, usize::from(has_results)), kind, others));
-        let is_summary = record.is_later_summary && kind == ItemKind::Context || is_answered;
+        let is_summary = record.is_later_summary && kind == ItemKind::Context;
         push(if is_summary { found_summary(item, "foldback", 0, Tokens::ZERO) } else { item }, true);
     }
     items

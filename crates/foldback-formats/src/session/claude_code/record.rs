@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use foldback_core::{CallId, FinishReason, Item, ItemKind, Json, Opaque, Part, Timestamp, Tokens, Usage};
-use serde::de::IgnoredAny;
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
@@ -21,6 +20,8 @@ pub(super) enum Kind {
     Attachment,
     CompactBoundary,
     MicrocompactBoundary,
+    /// The record of a compaction, before the boundary that Claude Code writes for it.
+    Foldback,
     /// State of the user interface, progress, notes of the agent: links of the chain, not context.
     Other,
 }
@@ -62,8 +63,9 @@ pub(super) struct Record {
     pub(super) foldback_kind: Option<ItemKind>,
     /// Set by foldback on summaries behind something that they do not stand for.
     pub(super) is_later_summary: bool,
-    /// Whether Claude Code says how it was asked. What a module answered at a compaction was not.
-    pub(super) is_prompt: bool,
+    /// Whether it begins as foldback's summaries do. Where a module put it in and nothing else tells of it, it
+    /// is a summary and no prompt; what it says of itself is not believed.
+    pub(super) begins_as_summary: bool,
     /// The id that all records of one message share.
     pub(super) message_id: Option<Box<str>>,
     pub(super) model: Option<Box<str>>,
@@ -108,6 +110,7 @@ enum TypeLine {
     Assistant,
     Attachment,
     System,
+    Foldback,
     #[default]
     #[serde(other)]
     Other,
@@ -139,7 +142,6 @@ struct RecordLine<'a, C> {
     source_tool_use_id: Option<Str<'a>>,
     foldback_kind: Option<ItemKind>,
     foldback_summary: Option<bool>,
-    prompt_source: Option<IgnoredAny>,
     #[serde(borrow)]
     custom_title: Option<Str<'a>>,
     #[serde(borrow)]
@@ -152,6 +154,8 @@ struct RecordLine<'a, C> {
     compact_metadata: Option<&'a RawValue>,
     #[serde(borrow)]
     microcompact_metadata: Option<&'a RawValue>,
+    #[serde(borrow)]
+    foldback: Option<&'a RawValue>,
 }
 
 #[derive(Deserialize)]
@@ -226,6 +230,7 @@ impl Record {
             (TypeLine::Attachment, _) => Kind::Attachment,
             (TypeLine::System, Some("compact_boundary")) => Kind::CompactBoundary,
             (TypeLine::System, Some("microcompact_boundary")) => Kind::MicrocompactBoundary,
+            (TypeLine::Foldback, _) => Kind::Foldback,
             (TypeLine::System | TypeLine::Other, _) => Kind::Other,
         };
         let mut foldback_kind = line.foldback_kind;
@@ -242,18 +247,23 @@ impl Record {
                 foldback_kind = foldback_kind.or(Some(kind));
                 (Message::default(), parts)
             }
-            Kind::CompactBoundary | Kind::MicrocompactBoundary | Kind::Other => <_>::default(),
+            Kind::CompactBoundary | Kind::MicrocompactBoundary | Kind::Foldback | Kind::Other => {
+                <_>::default()
+            }
         };
         let compact = match line.compact_metadata.or(line.microcompact_metadata) {
             Some(metadata) => Some(Box::new(Compact::read(serde_json::from_str(metadata.get())?))),
-            None => None,
+            None => line.foldback.filter(|_| kind == Kind::Foldback).and_then(own).map(Box::new),
         };
         let answered = parts.iter().filter_map(|part| match part {
             Part::ToolResult(result) => Some(result.call_id.clone()),
             _ => None,
         });
+        let begins_as_summary = kind == Kind::User
+            && matches!(parts.first(), Some(Part::Text(text)) if text.starts_with(SUMMARY_START));
         let mut record = Self {
             kind,
+            begins_as_summary,
             uuid: line.uuid.as_deref().map(Name::new),
             parent: line.parent_uuid,
             logical_parent: line.logical_parent_uuid.as_deref().map(Name::new),
@@ -266,7 +276,6 @@ impl Record {
             is_of_call: line.source_tool_use_id.is_some(),
             foldback_kind,
             is_later_summary: line.foldback_summary.unwrap_or(false),
-            is_prompt: line.prompt_source.is_some(),
             message_id: message.id.take(),
             model: message.model.take(),
             title: line.custom_title.or(line.ai_title).map(text),
@@ -311,6 +320,12 @@ impl Record {
     }
 }
 
+/// What foldback noted. A note that cannot be read says nothing.
+fn own(json: &RawValue) -> Option<Compact> {
+    let foldback = serde_json::from_str(json.get()).ok()?;
+    Some(Compact { foldback: Some(foldback), ..Compact::default() })
+}
+
 fn text(Str(text): Str<'_>) -> Box<str> {
     text.into()
 }
@@ -320,6 +335,11 @@ fn texts(list: Option<Vec<Str<'_>>>) -> Vec<Box<str>> {
 }
 
 impl Compact {
+    /// Whether it says nothing of what stays: a module answered, and its messages stand behind it.
+    pub(super) fn is_bare(&self) -> bool {
+        self.foldback.is_none() && self.preserved.is_empty() && self.segment.is_none()
+    }
+
     fn read(line: CompactLine<'_>) -> Self {
         let preserved = line.preserved_messages.and_then(|list| list.all_uuids.or(list.uuids));
         let segment = line
@@ -376,6 +396,12 @@ pub(super) fn opaque_attachment(kind: &str, attachment: &RawValue) -> Option<Par
     let json = Json::parse(attachment.get()).ok()?;
     Some(Part::Opaque(Opaque { source: format!("{ATTACHMENT_SOURCE}{kind}").into(), json }))
 }
+
+/// How summaries of foldback begin.
+const SUMMARY_START: &str = "[Summary of ";
+
+/// The type of foldback's own lines.
+pub(super) const RECORD_TYPE: &str = "foldback";
 
 /// How the source of attachments that are passed through begins.
 pub(super) const ATTACHMENT_SOURCE: &str = "claude-code/";

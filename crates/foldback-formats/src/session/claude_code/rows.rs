@@ -6,15 +6,15 @@
 //! holds only behind what it was signed with.
 
 use foldback_core::reading::text_of;
-use foldback_core::{ItemKind, Part, ToolCall, ToolInput, ToolResult};
+use foldback_core::{ItemKind, Part, Text, ToolCall, ToolInput, ToolResult};
 use foldhash::HashSet;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::record::ATTACHMENT_SOURCE;
-use crate::conversation::Sent;
+use super::record::{ATTACHMENT_SOURCE, RECORD_TYPE};
+use crate::conversation::{Extension, Sent};
 use crate::dialect::anthropic::blocks::{Str, json_text};
-use crate::format::SessionFile;
+use crate::format::{Committed, SessionFile};
 use crate::jsonl;
 use crate::lowering::Tag;
 
@@ -42,6 +42,9 @@ struct Row {
     tool_uses: Vec<ToolUse>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     tool_results: Vec<Answered>,
+    /// Where the items that it shows stand in the view.
+    #[serde(skip)]
+    positions: Vec<usize>,
 }
 
 #[derive(Debug, PartialEq, Serialize)]
@@ -60,10 +63,28 @@ struct Answered {
 }
 
 /// The messages as a JSON list. `like` is the session.
-pub(crate) fn rows(sent: &[Sent], like: &SessionFile) -> Vec<u8> {
+pub(crate) fn messages(sent: &[Sent], like: &SessionFile) -> Vec<u8> {
+    json_text(&rows(sent, like)).into_bytes()
+}
+
+/// A line of the session that stands before the boundary which Claude Code writes when it is given these
+/// messages: it has no field for the record of the compaction. Claude Code passes over lines of other types.
+pub(crate) fn record_line(committed: &Committed<'_>, like: &SessionFile) -> Vec<u8> {
+    let rows = rows(&committed.sent, like);
+    let numbered = rows.iter().enumerate().flat_map(|(number, row)| {
+        row.positions.iter().map(move |&position| (Text::from(number.to_string()), position))
+    });
+    let record = Extension::new(&committed.note, numbered.collect()).json();
+    let is_ended = like.bytes().last().is_none_or(|&last| last == b'\n');
+    format!("{}{{\"type\":\"{RECORD_TYPE}\",\"foldback\":{record}}}\n", if is_ended { "" } else { "\n" })
+        .into_bytes()
+}
+
+fn rows(sent: &[Sent], like: &SessionFile) -> Vec<Row> {
     let listings = listings(like.bytes());
     let mut rows: Vec<Row> = Vec::with_capacity(sent.len());
     for item in sent {
+        let row_count = rows.len();
         match item.kind {
             ItemKind::Context if item.recorded.is_some() && listings.contains(&*item.id) => {}
             ItemKind::Assistant => push_assistant(&mut rows, &item.parts),
@@ -73,8 +94,11 @@ pub(crate) fn rows(sent: &[Sent], like: &SessionFile) -> Vec<u8> {
             }
             _ => rows.extend(text_row(item)),
         }
+        let said_on = item.kind == ItemKind::Assistant && rows.len() == row_count;
+        let first = if said_on { row_count.saturating_sub(1) } else { row_count };
+        rows[first..].iter_mut().for_each(|row| row.positions.push(item.position));
     }
-    json_text(&rows).into_bytes()
+    rows
 }
 
 /// The uuids of the records that list what the agent has.
@@ -191,7 +215,7 @@ mod tests {
         let session = SessionFile::read(lines.join("\n").into_bytes()).unwrap();
         let items: Vec<_> =
             session.conversations()[0].recorded().iter().map(|recorded| recorded.item.clone()).collect();
-        serde_json::from_slice(&rows(&sent(&items, Some(&session)), &session)).unwrap()
+        serde_json::from_slice(&messages(&sent(&items, Some(&session)), &session)).unwrap()
     }
 
     fn user(uuid: &str, parent: Option<&str>, content: &Value) -> Value {

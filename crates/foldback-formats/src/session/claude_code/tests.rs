@@ -244,25 +244,6 @@ fn a_summary_in_a_fresh_file_is_one_wherever_it_stands() {
 }
 
 #[test]
-fn a_summary_that_a_module_answered_is_not_what_the_user_said() {
-    let text = "[Summary of 3 folded items, @0123456789. The handle recalls all of it.]\n> Keep it short.";
-    let boundary = json!({"type": "system", "subtype": "compact_boundary", "uuid": "b", "parentUuid": null,
-        "sessionId": "s", "compactMetadata": {"trigger": "auto", "preTokens": 9}});
-    let mut typed = user("t", Some("r"), text);
-    typed["promptSource"] = json!("typed");
-    let session = session(&[
-        user("u", None, "one"),
-        boundary,
-        user("r", Some("b"), text),
-        typed,
-        user("v", Some("t"), "two"),
-    ]);
-    let seen = view(&session.conversations()[0]);
-    let kinds: Vec<_> = seen.iter().map(|item| (item.kind, item.summary.is_some())).collect();
-    assert_eq!(kinds, [(ItemKind::Context, true), (ItemKind::User, false), (ItemKind::User, false)]);
-}
-
-#[test]
 fn circles_and_odd_records_are_survived() {
     let mut odd = vec![
         user("x", Some("y"), "a"),

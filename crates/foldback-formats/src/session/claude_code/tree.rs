@@ -165,7 +165,9 @@ impl<'t> Tree<'t> {
             };
             let record = self.record(place);
             active[place] = match record.kind {
-                Kind::Attachment | Kind::MicrocompactBoundary | Kind::Other => !leads_on[place],
+                Kind::Attachment | Kind::MicrocompactBoundary | Kind::Foldback | Kind::Other => {
+                    !leads_on[place]
+                }
                 Kind::Assistant => record.message_id.as_deref().is_some_and(|id| messages.contains(id)),
                 Kind::CompactBoundary => {
                     !record.compact().preserved.is_empty() || record.compact().segment.is_some()

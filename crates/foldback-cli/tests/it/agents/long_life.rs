@@ -188,11 +188,15 @@ impl<'a> Life<'a> {
         let handle = &text[text.find('@').expect("it names its handle")..][..11];
         self.model.call(&tool, json!({"handle": handle, "query": words}));
         self.model.call(&tool, json!({"query": words}));
+        let before = self.model.asked_for(Kind::Turn).len();
         let first = self.resume("Look it up.");
         assert!(first.holds(&summary), "the summary is sent as it is shown");
-        let results = self.last_request().results();
-        for (result, asked) in results.iter().rev().zip(["words", "handle"]) {
-            let is_found = output_lines(result).iter().any(|line| line.starts_with(marker));
+        // The agent may compact behind any of them.
+        let turns = self.model.asked_for(Kind::Turn).split_off(before + 1);
+        assert_eq!(turns.len(), 2, "an answer to each call");
+        for (turn, asked) in turns.iter().zip(["handle", "words"]) {
+            let result = turn.results().pop().expect("it is answered");
+            let is_found = output_lines(&result).iter().any(|line| line.starts_with(marker));
             assert!(is_found, "{marker} by {asked}: {result}");
         }
     }

@@ -146,8 +146,8 @@ impl<'a> Job<'a> {
     fn aimed(&self, model: &ChosenModel, view: &View, provider: &ProviderCounts) -> Result<Aimed, Failure> {
         let own = &self.arguments.aim;
         let asked = self.request.target.map(|target| Target::Level(Level::Tokens(Tokens(target))));
-        let is_default = self.request.takes != Takes::Messages;
-        let default = is_default.then_some(Target::Level(Level::PercentOfUsable(TARGET_PERCENT)));
+        // A policy that the person chose has a target of its own.
+        let default = own.policy.is_none().then_some(Target::Level(Level::PercentOfUsable(TARGET_PERCENT)));
         let aim = Aim {
             window: own.window.or(self.request.window()),
             target: own.target.or(asked).or(default),

@@ -182,6 +182,47 @@ fn a_second_compaction_still_tells_what_the_first_one_folded() {
     assert!(last["summary"].as_str().unwrap().contains("Never edit the file migrations/0001.sql"), "{last}");
 }
 
+/// A message of opencode, which is named after its number.
+fn opencode_message(number: usize, info: Value, part: Value) -> Value {
+    let (mut info, mut part) = (info, part);
+    let id = format!("msg_{number:02}");
+    part["id"] = json!(format!("prt_{number:02}"));
+    info["time"] = json!({"created": 1_795_000_000_000_u64 + number as u64});
+    info["id"] = json!(id);
+    json!({"info": info, "parts": [part]})
+}
+
+#[test]
+fn the_tail_of_opencode_never_starts_before_an_earlier_compaction() {
+    let ran = |number: usize, lines: usize| {
+        let state = json!({"status": "completed", "input": {"command": "cat log"}, "output": "it went on\n".repeat(lines)});
+        let call =
+            json!({"type": "tool", "callID": format!("call_{number}"), "tool": "bash", "state": state});
+        opencode_message(number, json!({"role": "assistant"}), call)
+    };
+    let said = |number: usize, role: &str, text: &str| {
+        opencode_message(number, json!({"role": role}), json!({"type": "text", "text": text}))
+    };
+    let marker = json!({"type": "compaction", "auto": true, "tail_start_id": "msg_04"});
+    let summary = json!({"role": "assistant", "summary": true, "finish": "stop", "parentID": "msg_06"});
+    let messages = [
+        said(1, "user", RULE),
+        ran(2, 20),
+        ran(3, 20),
+        ran(4, 2_000),
+        ran(5, 100),
+        opencode_message(6, json!({"role": "user"}), marker),
+        opencode_message(7, summary, json!({"type": "text", "text": "It went on."})),
+        said(8, "user", "Go on."),
+        said(9, "assistant", "It is done."),
+    ];
+    let request = json!({"version": 1, "agent": "opencode", "format": "opencode", "takes": "tail", "reason": "manual",
+        "window": 100_000, "messages": {"info": {"id": "ses_1"}, "messages": messages}});
+    let (code, answer) = ask("compact", &request.to_string());
+    assert_eq!((code, &answer["result"]), (0, &json!("compacted")), "{answer}");
+    assert_eq!(answer["first_kept"], "msg_08", "opencode would show msg_07 again: {answer}");
+}
+
 #[test]
 fn messages_come_back_in_the_form_in_which_they_were_sent() {
     let mut messages = vec![json!({"role": "user", "content": RULE})];

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use foldback_core::{Budget, Level, Policy, Strategy, Tokens, View, check};
 use foldback_engine::{CompactionRequest, Outcome, Refusal, compact};
-use foldback_formats::{Committed, messages};
+use foldback_formats::{Committed, Conversation, Format, messages};
 use serde_json::value::RawValue;
 
 use super::answer::{CompactAnswer, Sizes};
@@ -100,7 +100,9 @@ impl<'a> Job<'a> {
                 asked.budget = Budget::for_target(target).ok();
                 self.policy.strategy()
             }
-            Takes::Tail => Arc::new(fold::strategy(target, asked.focus.clone())),
+            Takes::Tail => {
+                Arc::new(fold::strategy(target, self.tail_max(&view, conversation), asked.focus.clone()))
+            }
             Takes::Summary => Arc::new(fold::strategy_without_tail(target, asked.focus.clone())),
         };
         let outcome = self.outcome(strategy, &asked)?;
@@ -123,6 +125,15 @@ impl<'a> Job<'a> {
         }
     }
 
+    /// What a tail may have. opencode shows every message from the tail's first one on: where the marker and
+    /// the summary of an earlier compaction stand among them, those as well.
+    fn tail_max(&self, view: &View, conversation: &Conversation) -> Tokens {
+        match self.read.session.format() {
+            Format::Opencode => fold::since_newest(view, conversation),
+            _ => Tokens(u64::MAX),
+        }
+    }
+
     /// What a conversation may have after a compaction that a person asked for.
     fn asked_for(&self, view: &View) -> Tokens {
         match self.request.reason {
@@ -135,8 +146,8 @@ impl<'a> Job<'a> {
     fn aimed(&self, model: &ChosenModel, view: &View, provider: &ProviderCounts) -> Result<Aimed, Failure> {
         let own = &self.arguments.aim;
         let asked = self.request.target.map(|target| Target::Level(Level::Tokens(Tokens(target))));
-        let is_default = self.request.takes != Takes::Messages;
-        let default = is_default.then_some(Target::Level(Level::PercentOfUsable(TARGET_PERCENT)));
+        // A policy that the person chose has a target of its own.
+        let default = own.policy.is_none().then_some(Target::Level(Level::PercentOfUsable(TARGET_PERCENT)));
         let aim = Aim {
             window: own.window.or(self.request.window()),
             target: own.target.or(asked).or(default),

@@ -10,22 +10,33 @@ use foldback_core::{
     with_standing,
 };
 use foldback_engine::Outcome;
-use foldback_formats::{Conversation, Recorded};
+use foldback_formats::{Conversation, Recorded, Step, StepAction};
 
 /// What the summary takes of the room, in percent, and at most: the tail has the rest.
 const SUMMARY_PERCENT: f64 = 40.0;
 const SUMMARY_TOKENS_MAX: Tokens = Tokens(12_000);
 
-/// Folds what is older than fits into `target` beside its summary.
-pub(super) fn strategy(target: Tokens, focus: Option<Text>) -> SummaryAndTailStrategy {
+/// Folds what is older than fits into `target` beside its summary, and into what a tail may have at most.
+pub(super) fn strategy(target: Tokens, tail_max: Tokens, focus: Option<Text>) -> SummaryAndTailStrategy {
+    if tail_max == Tokens::ZERO {
+        return strategy_without_tail(target, focus);
+    }
     let summary = summary_tokens(target);
-    let tail = target.saturating_sub(summary);
+    let tail = target.saturating_sub(summary).min(tail_max);
     SummaryAndTailStrategy::new(tail).summary_tokens_max(summary).focus(focus)
 }
 
 /// Folds everything.
 pub(super) fn strategy_without_tail(target: Tokens, focus: Option<Text>) -> SummaryAndTailStrategy {
     SummaryAndTailStrategy::without_tail().summary_tokens_max(summary_tokens(target)).focus(focus)
+}
+
+/// What was said since the newest compaction.
+pub(super) fn since_newest(view: &View, conversation: &Conversation) -> Tokens {
+    let mut steps = conversation.steps().iter().rev();
+    let item_count = steps.find(|step| step.action != StepAction::Undo).map_or(0, Step::item_count);
+    let count = view.iter().rev().take_while(|entry| entry.anchor() >= item_count).count();
+    view.tokens_of(view.len() - count..view.len())
 }
 
 fn summary_tokens(target: Tokens) -> Tokens {

@@ -6,6 +6,7 @@ use foldback_testkit::needs;
 use foldback_testkit::server::{Kind, Model};
 
 use super::home::{Ended, Home};
+use super::long_life::outlives_its_window;
 use super::{Agent, FIRST_PROMPT, SECOND_PROMPT, Told, compacts_by_itself, long, short, works_and_resumes};
 
 /// Any whose window is larger than those of the tests.
@@ -125,4 +126,33 @@ fn foldback_answers_its_compactions_and_what_was_folded_stays_folded() {
     let file = file.to_str().expect("folders of tests have plain names");
     let checked = super::super::run(&["check", file, "--for", "anthropic"]);
     assert!(checked.status.success(), "{checked:?}");
+}
+
+#[test]
+#[ignore = "needs agents"]
+fn where_the_program_fails_it_compacts_by_itself() {
+    for answer in
+        ["exit 3", "echo no answer", "kill -9 $$", "echo '{\"version\":1,\"result\":\"compacted\"}'"]
+    {
+        let (script, window_tokens) = long();
+        let model = Model::start(script);
+        let agent = ClaudeCode::new(Home::new(), model.url(), window_tokens);
+        let foldback = env!("CARGO_BIN_EXE_foldback");
+        agent.home.run(&[foldback.into()], &["install", "claude-code", "--yes"]).well();
+        let program = agent.home.path().join("program");
+        std::fs::write(&program, format!("#!/bin/sh\n{answer}\n")).unwrap();
+        std::fs::set_permissions(&program, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+        let module = agent.home.path().join(".claude/skills/foldback/hooks/mod.ts");
+        let text = std::fs::read_to_string(&module).unwrap();
+        assert!(text.contains(foldback));
+        std::fs::write(&module, text.replace(foldback, program.to_str().unwrap())).unwrap();
+        compacts_by_itself(&agent, &model);
+    }
+}
+
+#[test]
+#[ignore = "needs agents"]
+fn with_foldback_it_outlives_its_window() {
+    // Claude Code takes no smaller window for one.
+    outlives_its_window(100_000, ClaudeCode::new);
 }

@@ -10,6 +10,7 @@ use foldback_testkit::server::{Kind, Model};
 use serde_json::json;
 
 use super::home::{AGENT_TIME_MAX, Ended, Home};
+use super::long_life::outlives_its_window;
 use super::{Agent, FIRST_PROMPT, Told, compacts_by_itself, long, short, works_and_resumes};
 
 #[derive(Debug)]
@@ -28,6 +29,8 @@ impl Opencode {
             "models": {"scripted": model},
         });
         let config = json!({
+            // Without it, opencode writes the file anew.
+            "$schema": "https://opencode.ai/config.json",
             "autoupdate": false, "share": "disabled", "permission": "allow",
             "model": "scripted/scripted", "small_model": "scripted/scripted",
             "provider": {"scripted": provider},
@@ -182,4 +185,10 @@ fn where_the_modules_program_answers_nothing_it_compacts_by_itself() {
     let model = Model::start(script);
     let agent = Opencode::new(Home::new(), model.url(), window_tokens);
     compacts_by_itself(&agent.with_module(Some("/bin/true")), &model);
+}
+
+#[test]
+#[ignore = "needs agents"]
+fn with_foldback_it_outlives_its_window() {
+    outlives_its_window(60_000, Opencode::new);
 }

@@ -415,6 +415,9 @@ pub(crate) struct Status {
     /// List the sessions that agents recorded for this folder, the newest first
     #[arg(long, conflicts_with = "paths")]
     pub(crate) all: bool,
+    /// The context window in tokens [default: the model's] [env: FOLDBACK_WINDOW]
+    #[arg(long, value_name = "TOKENS", value_parser = tokens, allow_negative_numbers = true)]
+    pub(crate) window: Option<Tokens>,
 }
 
 impl Command {
@@ -433,7 +436,7 @@ impl Command {
             | Self::Eval(lab::Eval { inputs, .. })
             | Self::Probe(lab::Probe { inputs, .. }) => (&mut inputs.paths, Without::StdinOrNewest),
             Self::Explain(explain) => (&mut explain.paths, Without::StdinOrNewest),
-            Self::Status(Status { inputs, all: false }) => (&mut inputs.paths, Without::Newest),
+            Self::Status(Status { inputs, all: false, .. }) => (&mut inputs.paths, Without::Newest),
             // The store is asked as well.
             Self::Recall(recall) => (&mut recall.files, Without::Nothing),
             _ => return None,

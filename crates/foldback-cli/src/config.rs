@@ -17,7 +17,7 @@ use crate::args::chat::{Backend, Chat};
 use crate::args::hook::HookCompact;
 use crate::args::lab::{Eval, Explain, Probe, Replay};
 use crate::args::sessions::HowToCompact;
-use crate::args::{Aim, Compact, Shared, Ways};
+use crate::args::{Aim, Compact, Shared, Status, Ways};
 use crate::backend::Spec;
 use crate::failure::Failure;
 use crate::{backend, policy, terminal, values};
@@ -178,6 +178,11 @@ impl Config {
             ways: self.ways_under(compact.ways),
             ..compact
         })
+    }
+
+    /// As [`under`](Self::under), for `status`.
+    pub(crate) fn status_under(&self, status: Status) -> Result<Status, Failure> {
+        Ok(Status { window: self.window_under(status.window)?.0, ..status })
     }
 
     /// As [`under`](Self::under), for `hook compact`.

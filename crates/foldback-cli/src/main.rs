@@ -110,7 +110,10 @@ fn run(arguments: Arguments) -> Result<Exit, Failure> {
         Command::Diff(diff) => commands::diff::run(&settings(shared)?.1, &diff),
         Command::Undo(undo) => commands::undo::run(&settings(shared)?.1, &undo, Way::Undo),
         Command::Redo(redo) => commands::undo::run(&settings(shared)?.1, &redo, Way::Redo),
-        Command::Status(status) => commands::status::run(&settings(shared)?.1, &status),
+        Command::Status(status) => {
+            let (config, shared) = settings(shared)?;
+            commands::status::run(&shared, &config.status_under(status)?)
+        }
         Command::Log(log) => commands::log::run(&settings(shared)?.1, &log),
         Command::Policies { policy, toml } => {
             let shape = if toml { Shape::File } else { Shape::Explained };

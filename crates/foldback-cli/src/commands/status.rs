@@ -35,7 +35,7 @@ pub(crate) fn run(shared: &Shared, arguments: &Status) -> Result<Exit, Failure> 
         let conversation = opened.session.conversations().first();
         let conversation = conversation.ok_or_else(|| Failure::NoSessions { path: opened.path.clone() })?;
         let scene = Scene::counted(conversation, &counter, opened.session.dialect());
-        let report = StatusReport::new(shared, opened, &scene)?;
+        let report = StatusReport::new(shared, opened, &scene, arguments.window)?;
         match shared.json {
             true => output::print_json(&report)?,
             false => output::print(&report.text())?,
@@ -103,14 +103,20 @@ struct CacheBreak {
 }
 
 impl StatusReport {
-    fn new(shared: &Shared, opened: &Opened, scene: &Scene<'_>) -> Result<Self, Failure> {
+    fn new(
+        shared: &Shared,
+        opened: &Opened,
+        scene: &Scene<'_>,
+        window: Option<Tokens>,
+    ) -> Result<Self, Failure> {
         let (session, conversation) = (&opened.session, scene.conversation);
         let provider = ProviderCounts::of(shared, conversation, &scene.transcript);
         let reports = conversation.reports(&scene.transcript);
         let view = scene.view(Extent::View);
         let model = model(shared, opened);
-        let window = model.window(None, provider.peak())?;
-        let aimed = Aim::default().budget(&Policy::default(), &model, view.tokens(), &provider)?;
+        let aim = Aim { window, ..Aim::default() };
+        let window = model.window(window, provider.peak())?;
+        let aimed = aim.budget(&Policy::default(), &model, view.tokens(), &provider)?;
         let trigger = provider.request(aimed.budget.trigger());
         let context = provider.request(view.tokens());
         let now = reports.first().filter(|view| view.step_count == conversation.steps().len());

@@ -22,7 +22,8 @@ fn ensure(holds: bool, what: impl FnOnce() -> String) -> Result<(), TestCaseErro
 /// T4: pins and the newest user item as they were, the unit in flight item by item. A newest user
 /// item that is the first one too may be shortened once somebody works on it.
 fn keeps_what_is_protected(before: &View, after: &View) -> Result<(), TestCaseError> {
-    let is_there = |item: &Arc<Item>| after.items().any(|kept| Arc::ptr_eq(kept, item));
+    // What was shortened earlier is made anew: the same item, though not the same memory.
+    let is_there = |item: &Arc<Item>| after.items().any(|kept| Arc::ptr_eq(kept, item) || kept == item);
     for item in before.items().filter(|item| item.is_pinned()) {
         ensure(is_there(item), || format!("the pinned item {} is gone or changed", item.id))?;
     }

@@ -15,6 +15,10 @@ const PROGRAM = process.env.FOLDBACK_PROGRAM || "__FOLDBACK_PROGRAM__";
 const COMPACT_MS_MAX = 90_000;
 /** How long a recall may take. */
 const RECALL_MS_MAX = 20_000;
+/** How long the output of a tool waits to be shortened. */
+const SHORTEN_MS_MAX = 2_000;
+/** An output with fewer characters is not worth asking about. */
+const SHORTENED_CHARACTERS_MIN = 10_000;
 /** More than this is no answer of foldback's. */
 const ANSWER_BYTES_MAX = 64 * 1024 * 1024;
 /** What of a reason is shown to the person. */
@@ -26,7 +30,7 @@ const ASKED = Symbol.for("foldback.asked");
 /** What `foldback hook` prints: `docs/hook.md` of foldback. */
 interface Printed {
   version: 1;
-  result: "compacted" | "unchanged" | "answered" | "failed";
+  result: "compacted" | "unchanged" | "answered" | "shortened" | "failed";
   why?: string;
   summary?: string;
   first_kept?: string;
@@ -34,6 +38,7 @@ interface Printed {
   tokens_before?: number;
   line?: string;
   text?: string;
+  output?: string;
 }
 
 /** A compaction that pi can take. */
@@ -80,6 +85,17 @@ export default function foldback(pi: ExtensionAPI) {
     // pi's window has lost the warning by now; elsewhere it was read.
     if (failure && ctx.mode === "tui") tellBelow(ctx, failure, "warning");
     answer = failure = undefined;
+  });
+
+  pi.on("tool_result", async (event: any, ctx) => {
+    const [block, ...others] = event.content ?? [];
+    const isLong = block?.type === "text" && block.text.length >= SHORTENED_CHARACTERS_MIN;
+    if (!isLong || others.length > 0 || event.toolName === RECALL.name) return undefined;
+    const asked = { version: 1, tool: event.toolName, input: event.input, output: block.text };
+    // Where foldback has no answer the output stays long.
+    const printed = await hook("shorten", asked, SHORTEN_MS_MAX, ctx.signal).catch(() => undefined);
+    if (printed?.result !== "shortened" || typeof printed.output !== "string") return undefined;
+    return { content: [{ ...block, text: printed.output }] };
   });
 
   // Not before the session starts: a name that another extension has taken would keep pi from starting.

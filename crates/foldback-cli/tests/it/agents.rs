@@ -89,6 +89,30 @@ fn compacts_by_itself(agent: &impl Agent, model: &Model) {
     assert!(!next.holds(&first), "what was summarized is gone");
 }
 
+/// A script whose outputs are longer than foldback leaves them, and shorter than agents do.
+fn long_outputs() -> (Script, usize) {
+    let window_tokens = 200_000;
+    (Script { rounds: 2, lines: 800, window_tokens, ..Script::default() }, window_tokens)
+}
+
+/// With foldback, a long output is short in every request, the same each time.
+fn shortens_long_outputs(agent: &impl Agent, model: &Model) {
+    let program = [std::path::PathBuf::from(env!("CARGO_BIN_EXE_foldback"))];
+    agent.home().run(&program, &["install", agent.name(), "--yes"]).well();
+    let told = agent.run(FIRST_PROMPT);
+    assert_eq!(model.violations(), Vec::<String>::new());
+    assert_eq!(told.text, model.final_text(), "{told:?}");
+    let requests = model.asked_for(Kind::Turn);
+    let last = requests.last().expect("there were turns").results();
+    assert_eq!(last.len(), 2, "{last:?}");
+    for (result, round) in last.iter().zip(model.rounds()) {
+        assert!(result.contains("[foldback left out "), "{result}");
+        assert!(result.contains(&format!("{} 000001", round.marker())) && !result.contains(" 000400 "));
+    }
+    let first = &requests[1].results()[0];
+    assert_eq!(first, &last[0], "the prompt cache stays warm");
+}
+
 /// The agent runs every command, shows the model every output, and can go on later.
 fn works_and_resumes(agent: &impl Agent, model: &Model) {
     let told = agent.run(FIRST_PROMPT);

@@ -7,7 +7,10 @@ use foldback_testkit::server::{Kind, Model};
 
 use super::home::{Ended, Home};
 use super::long_life::outlives_its_window;
-use super::{Agent, FIRST_PROMPT, SECOND_PROMPT, Told, compacts_by_itself, long, short, works_and_resumes};
+use super::{
+    Agent, FIRST_PROMPT, SECOND_PROMPT, Told, compacts_by_itself, long, long_outputs, short,
+    shortens_long_outputs, works_and_resumes,
+};
 
 /// Any whose window is larger than those of the tests.
 const MODEL: &str = "claude-opus-4-5";
@@ -85,6 +88,14 @@ fn it_works_and_resumes_against_a_strict_model() {
     let (script, window_tokens) = short();
     let model = Model::start(script);
     works_and_resumes(&ClaudeCode::new(Home::new(), model.url(), window_tokens), &model);
+}
+
+#[test]
+#[ignore = "needs agents"]
+fn with_foldback_long_outputs_are_shortened_as_they_arrive() {
+    let (script, window_tokens) = long_outputs();
+    let model = Model::start(script);
+    shortens_long_outputs(&ClaudeCode::new(Home::new(), model.url(), window_tokens), &model);
 }
 
 #[test]

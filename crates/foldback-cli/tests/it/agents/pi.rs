@@ -11,7 +11,9 @@ use serde_json::json;
 
 use super::home::{Ended, Home, Talk};
 use super::long_life::outlives_its_window;
-use super::{Agent, Told, compacts_by_itself, long, short, works_and_resumes};
+use super::{
+    Agent, Told, compacts_by_itself, long, long_outputs, short, shortens_long_outputs, works_and_resumes,
+};
 
 #[derive(Debug)]
 pub(super) struct Pi {
@@ -105,6 +107,14 @@ fn it_works_and_resumes_against_a_strict_model() {
     let (script, window_tokens) = short();
     let model = Model::start(script);
     works_and_resumes(&Pi::new(Home::new(), model.url(), window_tokens), &model);
+}
+
+#[test]
+#[ignore = "needs agents"]
+fn with_foldback_long_outputs_are_shortened_as_they_arrive() {
+    let (script, window_tokens) = long_outputs();
+    let model = Model::start(script);
+    shortens_long_outputs(&Pi::new(Home::new(), model.url(), window_tokens), &model);
 }
 
 #[test]

@@ -58,7 +58,8 @@ pub(super) struct Road {
     pub(super) keep: Keep,
 }
 
-/// In smaller views, a model's summary behind the tail may leave a rule out.
+/// In smaller views, a model's summary may leave a rule out: before the tail, and behind it.
+const RULES_TOKENS_MIN: Tokens = Tokens(600);
 const RULES_BEHIND_TAIL_TOKENS_MIN: Tokens = Tokens(1_000);
 
 /// Which lines the summaries repeat.
@@ -88,8 +89,8 @@ pub(super) struct Seen {
     pub(super) quoted: HashSet<(Source, Voice)>,
     /// Summaries that the model wrote.
     pub(super) by_model: usize,
-    /// Whether a model writes summaries behind the tail. In a very small view it may leave a rule out.
-    is_behind_tail: bool,
+    /// Views of at least so many tokens hold every rule.
+    rules_tokens_min: Tokens,
 }
 
 impl Seen {
@@ -127,7 +128,7 @@ impl Seen {
             let line = shown.lines().find(|line| line.contains(handle.as_str())).unwrap_or_default();
             self.fault(stage, &format!("the handle of this line recalls nothing: {line:?}"));
         }
-        let is_cramped = self.is_behind_tail && view.tokens() < RULES_BEHIND_TAIL_TOKENS_MIN;
+        let is_cramped = view.tokens() < self.rules_tokens_min;
         for rule in RULES.iter().filter(|rule| !is_cramped && !text.contains(**rule)) {
             self.fault(
                 stage,
@@ -149,8 +150,12 @@ struct Chain {
 
 /// Compacts a session five times, with something new before each.
 pub(super) fn walk(road: Road, author: Author) -> Seen {
-    let is_behind_tail = road.writer == Writer::Echo && road.placement == SummaryPlacement::AfterTail;
-    let seen = Seen { is_behind_tail, ..Seen::default() };
+    let rules_tokens_min = match (road.writer, road.placement) {
+        (Writer::Digest, _) => Tokens::ZERO,
+        (Writer::Echo, SummaryPlacement::AfterTail) => RULES_BEHIND_TAIL_TOKENS_MIN,
+        (Writer::Echo, _) => RULES_TOKENS_MIN,
+    };
+    let seen = Seen { rules_tokens_min, ..Seen::default() };
     let mut chain = Chain { road, format: road.format, file: Vec::new(), author, seen };
     (0..COMPACTIONS).for_each(|stage| chain.go_on(stage));
     chain.seen

@@ -58,9 +58,8 @@ pub(super) struct Road {
     pub(super) keep: Keep,
 }
 
-/// In smaller views, a model's summary may leave a rule out: before the tail, and behind it.
-const RULES_TOKENS_MIN: Tokens = Tokens(600);
-const RULES_BEHIND_TAIL_TOKENS_MIN: Tokens = Tokens(1_000);
+/// In smaller views, a model's summary may leave a rule out.
+const RULES_TOKENS_MIN: Tokens = Tokens(1_000);
 
 /// Which lines the summaries repeat.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -150,10 +149,9 @@ struct Chain {
 
 /// Compacts a session five times, with something new before each.
 pub(super) fn walk(road: Road, author: Author) -> Seen {
-    let rules_tokens_min = match (road.writer, road.placement) {
-        (Writer::Digest, _) => Tokens::ZERO,
-        (Writer::Echo, SummaryPlacement::AfterTail) => RULES_BEHIND_TAIL_TOKENS_MIN,
-        (Writer::Echo, _) => RULES_TOKENS_MIN,
+    let rules_tokens_min = match road.writer {
+        Writer::Digest => Tokens::ZERO,
+        Writer::Echo => RULES_TOKENS_MIN,
     };
     let seen = Seen { rules_tokens_min, ..Seen::default() };
     let mut chain = Chain { road, format: road.format, file: Vec::new(), author, seen };
